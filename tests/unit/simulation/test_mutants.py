@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import math
+import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -18,7 +21,6 @@ from manager.api import is_controlled_by
 from manager.cache.informer import Informer
 from manager.cache.intake import Intake
 from manager.cache.store import Store
-from manager.controller.failure import Troubles
 from manager.controller.queue import WorkQueue
 from manager.controller.source import TickerSource
 from manager.kube.transport import Transport
@@ -33,18 +35,54 @@ from manager.simulation.workload import Step
 pytestmark = pytest.mark.whole
 
 NAMES = {each.name: each for each in OPERATORS}
-SEEDS = 30
+MOST_RUNS = 60
 
-Patch = Callable[[pytest.MonkeyPatch], None]
-MUTANTS: dict[str, tuple[str, str, Patch]] = {}
+NOT_FRESH = "not as a fresh install has it: "
+TWO_LEAD = r"came while \S+ had the lease"
+
+Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-def mutant(operators: str, by: str = "") -> Callable[[Patch], Patch]:
-    """One that shows in these operators; `by` that sort of crash points, and by seeds otherwise."""
+@dataclass(frozen=True)
+class Mutant:
+    """A fault to plant, in which operators it shows, and by what.
 
-    def register(patch: Patch) -> Patch:
-        MUTANTS[patch.__name__] = operators, by, patch
-        return patch
+    `by` is that sort of crash points, and else it is seeds, with no other `fault` if there is one. `took` is
+    the number of runs that it took when it was last looked at: another one whenever anything draws anew.
+    """
+
+    plant: Plant
+    operators: tuple[Any, ...]
+    shows: str
+    took: int
+    by: str = ""
+    fault: str | None = None
+
+    def plans(self) -> Iterable[Plan]:
+        """Seeds, or all points of one sort in the life of one object of each kind."""
+        if not self.by:
+            seeds = itertools.count()
+            return (plan_of(seed, self.operators, minutes=3, fault=self.fault) for seed in seeds)
+        life = tuple(
+            Step(at=number * 20.0, act=act, kind=kind, draw=kind)
+            for number, act in enumerate(("create", "change", "delete child", "delete", "create"))
+            for kind in range(len(self.operators))
+        )
+        lives = (Plan(seed, 1, life, ()) for seed in range(4))
+        points = itertools.chain.from_iterable(crash_points(plan, self.operators) for plan in lives)
+        return (each for each in points if each.crash_at is not None and each.crash_at[1] == self.by)
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(operators: str, shows: str, **more: Any) -> Callable[[Plant], Plant]:
+    """Plant it with the others."""
+
+    def register(plant: Plant) -> Plant:
+        chosen = tuple(NAMES[each] for each in operators.split(","))
+        MUTANTS[plant.__name__] = Mutant(plant, chosen, shows, **more)
+        return plant
 
     return register
 
@@ -57,18 +95,18 @@ async def nothing_awaited(*_: Any, **__: Any) -> None:
     return None
 
 
-@mutant("memcached", by="freeze")
+@mutant("memcached", TWO_LEAD, by="freeze", took=1)
 def the_fence_is_not_asked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Transport, "fenced", None)
     patch.setattr(Transport, "fence", nothing)
 
 
-@mutant("pet", by="look")
+@mutant("pet", "CALL store .*" + TWO_LEAD, by="look", took=3)
 def calls_outside_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leadership, "held", lambda _: contextlib.AsyncExitStack())
 
 
-@mutant("memcached")
+@mutant("memcached", " than the server", fault="compact", took=1)
 def a_list_forgets_no_deletions(patch: pytest.MonkeyPatch) -> None:
     original = Store.replace
 
@@ -79,7 +117,7 @@ def a_list_forgets_no_deletions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Store, "replace", without_removal)
 
 
-@mutant("memcached")
+@mutant("memcached", " than the server", took=1)
 def watches_bring_no_deletions(patch: pytest.MonkeyPatch) -> None:
     original = Intake.event
 
@@ -90,13 +128,18 @@ def watches_bring_no_deletions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Intake, "event", without)
 
 
-@mutant("memcached,mysrv", by="refuse")
+@mutant("mysrv", NOT_FRESH, fault="refusals", took=1)
 def what_fails_is_not_tried_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(WorkQueue, "add_rate_limited", lambda *_, **__: 0.0)
-    patch.setattr(Troubles, "_wait", nothing)
+    original = WorkQueue.add
+
+    def add(self: WorkQueue[Any], key: Any, *, why: str = "", **more: Any) -> None:
+        if not why.startswith(("again, ", "to try ")):
+            original(self, key, why=why, **more)
+
+    patch.setattr(WorkQueue, "add", add)
 
 
-@mutant("memcached")
+@mutant("memcached", NOT_FRESH, took=2)
 def what_changes_during_a_reconcile_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     original = WorkQueue.add
 
@@ -106,7 +149,7 @@ def what_changes_during_a_reconcile_is_forgotten(patch: pytest.MonkeyPatch) -> N
     patch.setattr(WorkQueue, "add", add)
 
 
-@mutant("memcached", by="meddle")
+@mutant("memcached", NOT_FRESH, by="meddle", took=1)
 def every_change_counts_as_an_own_write(patch: pytest.MonkeyPatch) -> None:
     def disregard(self: WorkQueue[Any], key: Any, _: Any) -> bool:
         item = self._items.get(key)
@@ -115,28 +158,27 @@ def every_change_counts_as_an_own_write(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(WorkQueue, "disregard", disregard)
 
 
-@mutant("memcached")
+@mutant("memcached", TWO_LEAD, took=1)
 def a_lease_is_stale_as_soon_as_it_is_seen(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Observation, "claimable", lambda *_: True)
-    patch.setattr(Observation, "claimable_at", property(lambda _: 0.0))
+    patch.setattr(Observation, "claimable_at", lambda self: -math.inf if self._current else math.inf)
 
 
-@mutant("memcached,wordpress")
+@mutant("memcached,wordpress", NOT_FRESH, took=1)
 def changed_children_tell_nobody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(running, "_owners_and_waiting", lambda *_: nothing)
+    patch.setattr(running, "_owners_and_waiting", lambda *_: lambda _: ())
 
 
-@mutant("memcached")
+@mutant("memcached", NOT_FRESH + "deployments", took=1)
 def a_name_that_comes_free_is_no_news(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Operator, "waits_for", nothing)
 
 
-@mutant("mysrv,foo")
+@mutant("mysrv,foo", NOT_FRESH + ".*status is only there", took=12)
 def an_emptied_status_stays_empty(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(running, "status_emptied", lambda _: False)
 
 
-@mutant("pet")
+@mutant("pet", "a record is left of a Pet that is gone", took=1)
 def a_pet_is_removed_without_its_record(patch: pytest.MonkeyPatch) -> None:
     async def remove(*_: Any) -> bool:
         return False
@@ -144,19 +186,19 @@ def a_pet_is_removed_without_its_record(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Keeper, "remove", remove)
 
 
-@mutant("pet")
+@mutant("pet", "a record is left of a Pet that is gone", took=1)
 def the_finalizer_is_left_out(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Context, "ensure_finalizer", nothing_awaited)
 
 
-@mutant("pet", by="stale")
+@mutant("pet", "a record is left of a Pet that is gone", by="stale", took=5)
 def the_server_is_not_asked_before_an_effect(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Context, "confirm", nothing_awaited)
     patch.setattr(PetOperator, "take_back", nothing_awaited)
 
 
-@mutant("pet")
-def records_have_no_key(patch: pytest.MonkeyPatch) -> None:
+@mutant("pet", "a record is left of a Pet that is gone", took=1)
+def a_record_is_not_looked_for(patch: pytest.MonkeyPatch) -> None:
     async def nobody(*_: Any) -> None:
         return None
 
@@ -168,25 +210,26 @@ def records_have_no_key(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Claims, "id_of", lambda *_: "")
 
 
-@mutant("pet")
+@mutant("pet", "the record of Pet .* says", took=4)
 def a_changed_pet_keeps_its_old_record(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Keeper, "_differs", lambda *_: False)
 
 
-@mutant("memcached")
-def a_status_is_written_before_the_pods_are_there(patch: pytest.MonkeyPatch) -> None:
+@mutant("memcached", NOT_FRESH + "deployments", fault="kill", took=1)
+def a_status_is_written_before_its_effect(patch: pytest.MonkeyPatch) -> None:
     memcached = NAMES["memcached"]
-    patch.setattr(memcached, "watches", ())
-    patch.setattr(memcached, "sources", memcached.sources[:1])
+    original = memcached.reconcile
 
-    async def none(*_: Any, **__: Any) -> list[Any]:
-        return []
+    async def reconcile(self: Any, obj: Any, ctx: Context) -> None:
+        if obj.status.observed_generation != obj.metadata.generation:
+            obj.status.observed_generation = obj.metadata.generation
+            await ctx.write_status()
+            await original(self, obj, ctx)
 
-    patch.setattr(Context, "list_metadata", none)
-    patch.setattr(memcached, "on", lambda event: event.old is None)
+    patch.setattr(memcached, "reconcile", reconcile)
 
 
-@mutant("wordpress")
+@mutant("wordpress", "it never becomes calm|written again|hot loop", took=1)
 def a_password_is_made_anew_each_time(patch: pytest.MonkeyPatch) -> None:
     original = Context.apply
 
@@ -197,7 +240,7 @@ def a_password_is_made_anew_each_time(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Context, "apply", apply)
 
 
-@mutant("memcached")
+@mutant("memcached", NOT_FRESH + "deployments", took=1)
 def what_others_spoil_is_left_alone(patch: pytest.MonkeyPatch) -> None:
     original = Context.apply
 
@@ -209,7 +252,7 @@ def what_others_spoil_is_left_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Context, "apply", apply)
 
 
-@mutant("memcached,wordpress")
+@mutant("memcached,wordpress", " than the server", took=1)
 def every_seventh_event_is_lost(patch: pytest.MonkeyPatch) -> None:
     original, numbers = Intake.event, itertools.count(1)
 
@@ -220,7 +263,7 @@ def every_seventh_event_is_lost(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Intake, "event", event)
 
 
-@mutant("pet")
+@mutant("pet", "the record of|has no record|a record is left", took=5)
 def a_requeue_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     original = WorkQueue.add
 
@@ -231,7 +274,7 @@ def a_requeue_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TickerSource, "run", nothing_awaited)
 
 
-@mutant("memcached")
+@mutant("memcached", "has left tasks behind", fault="stop", took=1)
 def a_task_is_left_behind(patch: pytest.MonkeyPatch) -> None:
     original = Informer.run
 
@@ -242,33 +285,22 @@ def a_task_is_left_behind(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Informer, "run", run_and_leave)
 
 
-def plans(operators: tuple[Any, ...], by: str) -> Iterable[Plan]:
-    """Seeds, or all points of one sort in the life of one object of each kind."""
-    if not by:
-        return (plan_of(seed, operators, minutes=3) for seed in range(SEEDS))
-    life = tuple(
-        Step(at=number * 20.0, act=act, kind=kind, draw=kind)
-        for number, act in enumerate(("create", "change", "delete child", "delete", "create"))
-        for kind in range(len(operators))
-    )
-    lives = (Plan(seed, 1, life, ()) for seed in range(4))
-    points = itertools.chain.from_iterable(crash_points(plan, operators) for plan in lives)
-    return (each for each in points if each.crash_at is not None and each.crash_at[1] == by)
-
-
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch):
-    operators, by, plant = MUTANTS[name]
-    plant(monkeypatch)
-    chosen = tuple(NAMES[each] for each in operators.split(","))
-    assert any(fails(plan, chosen) for plan in plans(chosen, by)), "it is not found"
+def test_a_planted_fault_is_found_by_what_it_breaks(name: str, monkeypatch: pytest.MonkeyPatch):
+    planted = MUTANTS[name]
+    planted.plant(monkeypatch)
+    runs, violations = found(planted)
+    assert any(re.search(planted.shows, each) for each in violations), (runs, violations)
 
 
-def fails(plan: Plan, operators: tuple[Any, ...]) -> bool:
-    try:
-        return bool(run(plan, operators).violations)
-    except Exception:  # noqa: BLE001 - to end with one is to be found
-        return True
+def found(planted: Mutant) -> tuple[int, list[str]]:
+    """In which run the first violations are, and these."""
+    runs = 0
+    for runs, plan in enumerate(itertools.islice(planted.plans(), MOST_RUNS), start=1):
+        outcome = run(plan, planted.operators, compare=planted.shows.startswith(NOT_FRESH))
+        if outcome.violations:
+            return runs, [each.what for each in outcome.violations]
+    return runs, []
 
 
 def test_twenty_faults_at_least_are_planted():
