@@ -77,8 +77,8 @@ async def operated(
     """
     # The first one of a process reads what kinds there are.
     async with await asyncio.to_thread(DevCluster, port=None, pod_ready_delay=pod_ready_delay) as cluster:
-        wire, metrics, rng = LocalWire(cluster), Metrics(), random.Random(1)
-        transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
+        metrics, rng = Metrics(), random.Random(1)
+        transport = Transport(LocalWire(cluster), metrics=metrics, rng=rng, user_agent="test")
         values = {key: key.default_value() for each in operators for key in each.declared_settings}
         manager = Manager(
             transport,
@@ -114,7 +114,7 @@ async def operated(
         finally:
             stop.set()
             await running
-            await wire.aclose()
+            await transport.aclose()
 
 
 async def _answered(endpoint: Endpoint, review: bytes, seconds: float) -> tuple[int, bytes | bytearray]:

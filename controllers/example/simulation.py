@@ -2,12 +2,69 @@
 
 from __future__ import annotations
 
-from manager.simulation import Outside
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from manager.quantity import parse_quantity
+from manager.simulation import NAMES, NAMESPACES, PLANTED, Outside
+
+if TYPE_CHECKING:
+    from manager.simulation import Change, Sent
 
 __all__ = ["WordpressOutside"]
+
+_SECRETS, _CLAIMS = "secrets", "persistentvolumeclaims"
+_KEYS = ("a", "web", "db", "dog")
 
 
 class WordpressOutside(Outside):
     """A site's data outlives it, if it is to, and the password to the data does."""
 
-    kept = frozenset({"persistentvolumeclaims", "secrets"})
+    kept = frozenset({_CLAIMS, _SECRETS})
+    given = frozenset({_SECRETS})
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """There are some Secrets that a site may name; a fresh install gets those that are left of them."""
+        self._given_up: set[str] = set()
+        data = {key: base64.b64encode(f"{PLANTED}-{key}".encode()).decode() for key in _KEYS}
+        for namespace in NAMESPACES if self.world.steps else ():
+            for name in (*_KEYS, *NAMES[2:]):
+                await self.world.cluster.client.create(
+                    _SECRETS, namespace, {"metadata": {"name": name}, "data": data}
+                )
+        yield
+
+    def seen(self, change: Change, sent: Sent | None) -> None:
+        """No manager changes a password, or takes a volume away, and what a site retains does not go."""
+        if change.key.plural not in {"wordpresses", *self.kept}:
+            return
+        before, after = (orjson.loads(each.data) if each else {} for each in (change.old, change.new))
+        if change.key.plural in self.kept and before:
+            self._compare(before, after, sent)
+        elif after.get("spec", {}).get("reclaimPolicy") == "Delete":
+            self._given_up.add(after["metadata"]["uid"])
+
+    def _compare(self, before: dict[str, Any], after: dict[str, Any], sent: Sent | None) -> None:
+        metadata = before["metadata"]
+        place = f"{before['kind']} {metadata['namespace']}/{metadata['name']}"
+        if not after:
+            owners = {each["uid"] for each in metadata.get("ownerReferences", ())}
+            if sent is not None:
+                self.world.violated(f"{sent} deleted {place}")
+            elif not owners & self._given_up and not self._goes(metadata["namespace"]):
+                self.world.violated(f"{place} is gone, which was to stay")
+        elif sent is not None and before.get("data") != after.get("data"):
+            self.world.violated(f"{sent} changed what {place} says")
+        elif sent is not None and before["kind"] == "PersistentVolumeClaim":
+            was, now = (each["spec"]["resources"]["requests"]["storage"] for each in (before, after))
+            if parse_quantity(now) < parse_quantity(was):
+                self.world.violated(f"{sent} made {place} smaller")
+
+    def _goes(self, namespace: str) -> bool:
+        found = self.world.cluster.client.peek("namespaces", "", namespace)
+        return found is None or "deletionTimestamp" in found["metadata"]

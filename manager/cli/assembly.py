@@ -61,15 +61,21 @@ async def assembled(
     rng = random.Random()
     metrics = Metrics()
     config = await load_config(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
-    wire, lane = HttpWire(config), HttpWire(config, connections=_LEASE_CONNECTIONS)
+    transport = Transport(HttpWire(config), metrics=metrics, rng=rng, user_agent=program.agent)
+    lane = Transport(
+        HttpWire(config, connections=_LEASE_CONNECTIONS),
+        metrics=metrics,
+        rng=rng,
+        user_agent=program.agent,
+        beside=transport,
+    )
     try:
-        transport = Transport(wire, metrics=metrics, rng=rng, user_agent=program.agent)
         server = await server_version(transport, config)
         identity = new_identity(rng)
         elector = None
         if settings.leader_elect:
             elector = LeaderElector(
-                Transport(lane, metrics=metrics, rng=rng, user_agent=program.agent, beside=transport),
+                lane,
                 namespace=settings.leader_election_namespace or config.namespace or "default",
                 name=settings.leader_election_id or program.name,
                 identity=identity,
@@ -117,7 +123,7 @@ async def assembled(
         yield manager
     finally:
         await lane.aclose()
-        await wire.aclose()
+        await transport.aclose()
 
 
 def _options(settings: Settings, operator: AnyOperator) -> ControllerOptions:

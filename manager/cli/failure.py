@@ -32,14 +32,13 @@ async def connected(
 ) -> AsyncIterator[Transport]:
     """A way to the API server, for one command. Raises `ConfigError` and `ServerUnusable`."""
     config = await load_config(kubeconfig=kubeconfig, context=context, environ=os.environ)
-    wire = HttpWire(config)
+    agent = f"{program.agent} {command}"
+    transport = Transport(HttpWire(config), metrics=Metrics(), rng=random.Random(), user_agent=agent)
     try:
-        agent = f"{program.agent} {command}"
-        transport = Transport(wire, metrics=Metrics(), rng=random.Random(), user_agent=agent)
         await server_version(transport, config)
         yield transport
     finally:
-        await wire.aclose()
+        await transport.aclose()
 
 
 async def server_version(transport: Transport, config: ClusterConfig) -> str:

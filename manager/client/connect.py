@@ -45,12 +45,11 @@ async def connect(
         ConfigError: there is no usable configuration; one line that says what is wrong with which file.
     """
     config = await load_config(kubeconfig=kubeconfig, context=context, environ=environ)
-    wire = HttpWire(config)
+    rng, metrics = random.Random(), Metrics()
+    transport = Transport(HttpWire(config), metrics=metrics, rng=rng, user_agent=field_manager)
     try:
-        rng, metrics = random.Random(), Metrics()
-        transport = Transport(wire, metrics=metrics, rng=rng, user_agent=field_manager)
         mapper = RestMapper(transport)
         cache = Cache(transport, mapper, field_manager=field_manager, metrics=metrics, rng=rng)
         yield Client(transport, mapper, cache, field_manager=field_manager)
     finally:
-        await wire.aclose()
+        await transport.aclose()

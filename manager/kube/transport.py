@@ -134,7 +134,7 @@ class Transport:
         """A transport over `wire`.
 
         Args:
-            wire: carries the bytes; the transport does not close it.
+            wire: carries the bytes; it is closed with the transport.
             metrics: receives counts and durations per request sent.
             rng: the source of jitter.
             user_agent: how this program names itself to the server.
@@ -160,6 +160,11 @@ class Transport:
         # Set but for the time in which no connection can be made.
         self._reached = asyncio.Event()
         self._reached.set()
+
+    async def aclose(self) -> None:
+        """End all connections, once no request is under way; no timer is left either."""
+        self._deadlines.close()
+        await self._wire.aclose()
 
     async def is_back(self, *, within: float) -> bool:
         """Wait for a server that cannot be reached to answer anybody; False when it has not in that time.

@@ -6,8 +6,21 @@ assert_holds(GreetingOperator, seeds=range(50))
 
 from __future__ import annotations
 
+from manager.simulation.control_plane import Change
+from manager.simulation.network import Sent
 from manager.simulation.replica import Replica
 from manager.simulation.seeds import assert_holds
+from manager.simulation.workload import NAMES, NAMESPACES, PLANTED
 from manager.simulation.world import Outside, World
 
-__all__ = ["Outside", "Replica", "World", "assert_holds"]
+__all__ = [
+    "NAMES",
+    "NAMESPACES",
+    "PLANTED",
+    "Change",
+    "Outside",
+    "Replica",
+    "Sent",
+    "World",
+    "assert_holds",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from manager.operator import NAME_TAKEN, Owns
@@ -93,9 +93,20 @@ def _owners_of_what_gave_up(cluster: DevCluster) -> set[str]:
     }
 
 
-def asked_for(cluster: DevCluster, operators: Sequence[AnyOperator]) -> list[tuple[str, Object]]:
-    """What people have asked for, as it stands, with its resource: what nobody owns, and then the objects."""
-    free = [
+def asked_for(
+    cluster: DevCluster, operators: Sequence[AnyOperator], given: Iterable[str], made: Container[object]
+) -> list[tuple[str, Object]]:
+    """What people have asked for, as it stands, with its resource: what nobody owns, and then the objects.
+
+    Of the resources `given` it is what is not `made` by managers.
+    """
+    brought = [
+        (resource, _bare(each))
+        for resource in sorted(given)
+        for each in cluster.client.list(resource)
+        if _place(resource, each) not in made
+    ]
+    free = brought + [
         (resource, _bare(each))
         for resource in owned_resources(operators)
         for each in cluster.client.list(resource)
@@ -173,6 +184,12 @@ def _comparable(value: Any, chance: frozenset[str]) -> Any:
 def _type_of(item: Any) -> str:
     """Conditions come in the order in which they were first set."""
     return str(item.get("type", "")) if isinstance(item, dict) else ""
+
+
+def _place(resource: str, obj: Object) -> tuple[str, ...]:
+    """As a `Key`."""
+    plural, _, group = resource.partition(".")
+    return group, plural, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
 def _bare(obj: Object) -> Object:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from devcluster.admission import WebhookClient
     from devcluster.api.local import LocalClient
 
-__all__ = ["ControlPlane", "Disk"]
+__all__ = ["Change", "ControlPlane", "Disk"]
 
 _BUMP = 1_000_000
 _SET_UP = {"customresourcedefinitions", "clusterroles", "clusterrolebindings", "namespaces"}

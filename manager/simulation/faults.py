@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from manager.simulation.comparing import resource_of
 from manager.simulation.replica import RENEW_DEADLINE
+from manager.simulation.workload import PLANTED
 
 if TYPE_CHECKING:
     from manager.simulation.replica import Replica
@@ -125,7 +126,7 @@ async def _kill(_: World, __: Fault, here: Sequence[Replica]) -> None:
 
 async def _stop(_: World, __: Fault, here: Sequence[Replica]) -> None:
     for each in here:
-        each.stop.set()
+        each.tell_to_end()
 
 
 async def _be_reborn(world: World, fault: Fault, here: Sequence[Replica]) -> None:
@@ -145,7 +146,7 @@ async def _compact(world: World, fault: Fault, here: Sequence[Replica]) -> None:
 async def _freeze(_: World, fault: Fault, here: Sequence[Replica]) -> None:
     frozen = [each for each in here if each.clock.paused is None]
     for each in frozen:
-        each.clock.paused = []
+        each.freeze()
     await asyncio.sleep(fault.seconds)
     for each in frozen:
         if not each.dead:
@@ -224,7 +225,7 @@ async def _take_definition(world: World, fault: Fault, _: Sequence[Replica]) -> 
 
 async def _replace_token(world: World, fault: Fault, _: Sequence[Replica]) -> None:
     world.tokens += 1
-    token = f"simulated-{world.tokens}"
+    token = f"{PLANTED}-token-{world.tokens}"
     world.plane.take_only(token)
     await asyncio.sleep(fault.seconds)
     world.token = world.plane.token

@@ -142,6 +142,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """The tasks of the process with that clock that are not done."""
         return [task for task, owner in self._owners.items() if owner is clock and not task.done()]
 
+    def timers_of(self, clock: ProcessClock) -> list[asyncio.TimerHandle]:
+        """What is still to be called in the process with that clock."""
+        return [
+            timer
+            for timer in self._scheduled
+            if not timer.cancelled() and timer._context.get(process_clock, TRUE_CLOCK) is clock
+        ]
+
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:

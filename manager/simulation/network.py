@@ -147,7 +147,7 @@ class Network:
     @asynccontextmanager
     async def _one(self, request: WireRequest, header: str | None) -> AsyncIterator[_Answer]:
         self._counted()
-        exchange = _Exchange(asyncio.get_running_loop())
+        exchange = _Exchange(asyncio.get_running_loop(), request.path)
         self._open[exchange] = None
         try:
             if self._dead:
@@ -168,6 +168,11 @@ class Network:
         finally:
             self._open.pop(exchange, None)
             exchange.leave(self._rng)
+
+    @property
+    def requests(self) -> list[str]:
+        """Those that nobody has let go of."""
+        return [exchange.path for exchange in self._open]
 
     def abort(self) -> None:
         """See `Wire`."""
@@ -450,7 +455,8 @@ def _without_bookmarks(piece: bytes) -> bytes:
 class _Exchange:
     """One request and its answer, on their way."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, path: str) -> None:
+        self.path = path
         self.answered: asyncio.Future[ApiResponse] = loop.create_future()
         self.broken: asyncio.Future[None] = loop.create_future()
         self.carrying: asyncio.Task[None] | None = None

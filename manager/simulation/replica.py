@@ -11,13 +11,14 @@ from manager.kube.credentials import Credentials, Obtained, TokenFile
 from manager.kube.transport import Transport
 from manager.leader.elector import LeaderElector
 from manager.leader.lease import LeadershipLost
-from manager.manager import Manager
+from manager.manager import STOP_MARGIN, Manager
 from manager.metrics import Metrics
 from manager.operator import add_controller
 from manager.program import Program
 from manager.settings import SettingValues
 from manager.simulation.loop import ProcessClock, VirtualLoop, process_clock
 from manager.simulation.network import Network, Sent
+from manager.simulation.workload import PLANTED
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
 from manager.webhook.server import endpoints_of
@@ -44,6 +45,9 @@ REFUSED = 20.0
 
 FROZEN = 90.0
 """Seconds: more than the lease lasts, on anybody's clock."""
+
+GRACE = 10.0
+"""Seconds that reconciles get to finish when a process is told to end."""
 
 current_process: contextvars.ContextVar[str] = contextvars.ContextVar("current_process", default="")
 
@@ -74,7 +78,8 @@ class Replica:
             rate=rng.uniform(0.97, 1.03), offset=rng.uniform(0, 1e6), skew=rng.uniform(-40, 40)
         )
         self.clock.most_turns, self.clock.overworked = MOST_TURNS, self._overworked
-        self._requests, self._minute = 0, 0
+        self._requests, self._minute, self._freezes = 0, 0, 0
+        self._ends_by: asyncio.TimerHandle | None = None
         self.weather = world.weathers[number]
         self.stop = asyncio.Event()
         self.metrics = Metrics()
@@ -86,6 +91,7 @@ class Replica:
         self.manager: Manager
         self.task: asyncio.Task[None]
         self.networks: list[Network] = []
+        self.transports: list[Transport] = []
         self.credentials = _TokenFile(world)
 
     def start(self) -> None:
@@ -94,6 +100,13 @@ class Replica:
         self.task = asyncio.get_running_loop().create_task(
             self._run(), name=self.name, context=self.context.copy()
         )
+
+    def _transport(self, beside: Transport | None = None) -> Transport:
+        transport = Transport(
+            self._network(), metrics=self.metrics, rng=self.rng, user_agent=PROGRAM.agent, beside=beside
+        )
+        self.transports.append(transport)
+        return transport
 
     def _network(self) -> Network:
         network = Network(
@@ -113,17 +126,11 @@ class Replica:
 
     def _assemble(self) -> None:
         world = self.world
-        transport = Transport(self._network(), metrics=self.metrics, rng=self.rng, user_agent=PROGRAM.agent)
+        transport = self._transport()
         elector = None
         if world.replicas > 1:
             elector = LeaderElector(
-                Transport(
-                    self._network(),
-                    metrics=self.metrics,
-                    rng=self.rng,
-                    user_agent=PROGRAM.agent,
-                    beside=transport,
-                ),
+                self._transport(beside=transport),
                 namespace=LEASE_NAMESPACE,
                 name=PROGRAM.name,
                 identity=self.name,
@@ -146,14 +153,20 @@ class Replica:
             identity=self.name,
             settings=SettingValues(values),
             elector=elector,
-            graceful_shutdown_timeout=10.0,
-            unguessable=self.rng.randbytes,
+            graceful_shutdown_timeout=GRACE,
+            unguessable=self._unguessable,
         )
         made = [operator(self.manager) for operator in operators]
         for operator in made:
             add_controller(operator)
         webhooks = Webhooks([each for operator in made for each in registrations(operator)])
         self.endpoints = {each.path: each for each in endpoints_of(webhooks, self.metrics)}
+
+    def _unguessable(self, count: int) -> bytes:
+        """So many bytes, which can be searched for if they are fit for a password."""
+        planted = PLANTED.encode()
+        drawn = self.rng.randbytes(count)
+        return planted + drawn[len(planted) :] if count >= 2 * len(planted) else drawn
 
     async def _run(self) -> None:
         try:
@@ -164,11 +177,32 @@ class Replica:
             self.world.violated(f"{self.name} ended with {type(error).__name__}: {error}")
         else:
             self.world.told(self.name, "ended in order")
+            if not self.stop.is_set():
+                self.world.violated(f"{self.name} ended, and nobody had told it to")
+        for transport in self.transports:
+            await transport.aclose()
+        if self._ends_by is not None:
+            self._ends_by.cancel()
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
-        left = [task.get_name() for task in loop.tasks_of(self.clock) if task is not asyncio.current_task()]
-        if left:
-            self.world.violated(f"{self.name} has left tasks behind: {sorted(left)}")
+        tasks = [task.get_name() for task in loop.tasks_of(self.clock) if task is not asyncio.current_task()]
+        timers = [str(timer) for timer in loop.timers_of(self.clock)]
+        requests = [path for network in self.networks for path in network.requests]
+        for what, left in (("tasks", tasks), ("timers", timers), ("requests", requests)):
+            if left:
+                self.world.violated(f"{self.name} has left {what} behind: {sorted(left)}")
+
+    def tell_to_end(self) -> None:
+        """As SIGTERM does."""
+        if self.alive and not self.stop.is_set():
+            self.stop.set()
+            loop = asyncio.get_running_loop()
+            late = GRACE + STOP_MARGIN
+            self._ends_by = self.context.copy().run(loop.call_later, late, self._late, late, self._freezes)
+
+    def _late(self, seconds: float, freezes: int) -> None:
+        if self.alive and freezes == self._freezes:
+            self.world.violated(f"{self.name} does not end within {seconds:g} s")
 
     async def effect(self, what: str, when: str) -> bool:
         """Tell of an effect outside of the cluster, `before` and `after` it; True if the process dies here.
@@ -215,8 +249,13 @@ class Replica:
     def _freeze(self) -> None:
         if self.clock.paused is None:
             self.world.told(self.name, f"frozen for {FROZEN:g} s")
-            self.clock.paused = []
+            self.freeze()
             self.world.later(FROZEN, self._thaw)
+
+    def freeze(self) -> None:
+        """Have nothing of it run any more, as under SIGSTOP."""
+        self._freezes += 1
+        self.clock.paused = []
 
     def _fair_again(self) -> None:
         self.weather.stale = self.weather.lag = self.weather.refusals = 0.0

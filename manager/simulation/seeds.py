@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from manager.simulation.comparing import different_from_fresh, missing, resource_of
@@ -154,9 +155,12 @@ def run(
         outside=_outsides(operators),
         samples=samples or {},
     )
+    before = _open_files()
     with guarded():
         simulate(world.run(), random.Random(f"{plan.seed}/order"))
     violations, lost, doubled = list(world.violations), 0, 0
+    if left := _open_files() - before:
+        violations.append(Violation(world.timeline[-1][0], f"{len(left)} files are left open"))
     if compare and not violations:
         # That it stays calm has been seen already.
         fresh = replace(
@@ -288,6 +292,13 @@ def told(outcome: Outcome) -> str:
 
 def _is_news(what: str) -> bool:
     return "/leases/" not in what and "/events" not in what
+
+
+def _open_files() -> set[Path]:
+    """By number; none where the system does not tell."""
+    folder = Path("/dev/fd")
+    # The folder itself is open while it is read.
+    return {each for each in folder.iterdir() if each.exists()} if folder.is_dir() else set()
 
 
 def _outsides(operators: Sequence[AnyOperator]) -> dict[AnyOperator, type[Outside]]:

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import random
 
-__all__ = ["ACTS", "NAMES", "NAMESPACES", "Step", "changed", "drawn", "edges", "steps"]
+__all__ = ["ACTS", "NAMES", "NAMESPACES", "PLANTED", "Step", "changed", "drawn", "edges", "steps"]
 
 Object = dict[str, Any]
+
+PLANTED = "planted"
+"""What every password, token and other secret begins with, as far as a simulation makes it."""
 
 NAMESPACES = ("default", "team")
 NAMES = ("web", "db", "tron")
@@ -136,13 +139,21 @@ def changed(spec: Object, schema: Mapping[str, Any], rng: random.Random) -> Obje
         return {name: None}
     if inner.get("type") == "object" and "properties" in inner and isinstance(spec.get(name), dict):
         return {name: changed(spec[name], inner, rng)}
-    return {name: drawn(inner, rng)}
+    return {name: _drawn_for(name, inner, rng)}
+
+
+def _drawn_for(name: str, schema: Mapping[str, Any], rng: random.Random) -> Any:
+    """A value for a field of that name: if it is a password, one that can be searched for."""
+    value, secret = drawn(schema, rng), name.endswith("password") or schema.get("format") == "password"
+    if secret and value and isinstance(value, str) and value not in edges(schema):
+        return (PLANTED + value)[: max(len(value), len(PLANTED))]
+    return value
 
 
 def _object(schema: Mapping[str, Any], rng: random.Random) -> Object:
     required = schema.get("required", ())
     made = {
-        name: drawn(inner, rng)
+        name: _drawn_for(name, inner, rng)
         for name, inner in sorted((schema.get("properties") or {}).items())
         if name in required or rng.random() > _UNSET
     }

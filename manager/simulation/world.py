@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextvars
 import copy
 import functools
 import hashlib
 import random
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from prometheus_client import generate_latest
 
 from devcluster.admission import WebhookClient, WebhookFailed
 from devcluster.errors import StatusError
 from manager.codegen import custom_resource_definitions
 from manager.logs import captured
 from manager.operator import AnyOperator, rights_of
-from manager.simulation.comparing import asked_for, made_state, state_of
+from manager.simulation.comparing import asked_for, made_state, resource_of, state_of
 from manager.simulation.control_plane import ControlPlane
 from manager.simulation.faults import Fault, befall
 from manager.simulation.loop import VirtualLoop
 from manager.simulation.network import Sent, Weather, sender
 from manager.simulation.people import People
 from manager.simulation.replica import LEASE_NAMESPACE, PROGRAM, Replica, current_process, is_upkeep
-from manager.simulation.workload import NAMESPACES, Step
+from manager.simulation.workload import NAMESPACES, PLANTED, Step
 from manager.webhook.configurations import by_url, webhook_configurations
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Conversion, Webhooks
@@ -41,7 +44,10 @@ __all__ = ["Outside", "Violation", "World"]
 Object = dict[str, Any]
 
 _WEBHOOKS = "https://webhooks.simulated"
-_TOKEN = "simulated"  # noqa: S105 - there is nothing that it would open
+_TOKEN = f"{PLANTED}-token"
+_ENCODED = base64.b64encode(PLANTED.encode() + b"..")[:9]
+_SECRET = re.compile(b"|".join((PLANTED.encode(), _ENCODED, base64.b64encode(_ENCODED))))
+"""What every secret begins with, as it is, as a Secret has it, and a generated password there."""
 _QUIET_KINDS = {("coordination.k8s.io", "leases"), ("", "events"), ("events.k8s.io", "events")}
 """What may be written while nothing changes."""
 
@@ -54,6 +60,7 @@ _CALM_WITHIN = 1_800.0
 STAYS_CALM = 1_800.0
 _AFTER_A_CRASH = 120.0
 _STOPS_WITHIN = 60.0
+"""A process sees to it by itself that it takes less, if it can."""
 
 
 class Outside:
@@ -63,6 +70,8 @@ class Outside:
     """Fields of objects that may differ from those of a fresh install."""
     kept: frozenset[str] = frozenset()
     """Resources of which what the operator makes may outlive its object."""
+    given: frozenset[str] = frozenset()
+    """Resources of which there is what people have brought, and a fresh install needs."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -75,6 +84,9 @@ class Outside:
     def operator(self, operator: AnyOperator, replica: Replica) -> AnyOperator:  # noqa: ARG002
         """The operator as it runs in that replica."""
         return operator
+
+    def seen(self, change: Change, sent: Sent | None) -> None:
+        """Called within each write to the cluster; by a manager, it is what that has `sent`."""
 
     async def check(self) -> list[str]:
         """What does not hold once all is calm."""
@@ -128,6 +140,10 @@ class _Webhooks(WebhookClient):
             answer: Object = orjson.loads(task.result())
         except Exception as error:
             raise WebhookFailed(f"Post {path}: {error}") from error
+        said = answer.get("response") or {}
+        self._world.check_told(
+            f"a webhook of {replica.name}", orjson.dumps([said.get("status"), said.get("warnings")])
+        )
         return answer
 
 
@@ -175,6 +191,7 @@ class World:
         self.forgotten: set[str] = set()
         """The uids of what a restored backup does not have."""
         self.rules = _rules(self.operators)
+        self._own = {resource_of(each.kind) for each in self.operators}
         self.final: Object = {}
         self.asked: list[tuple[str, Object]] = []
         self._digest = hashlib.sha256()
@@ -228,10 +245,14 @@ class World:
         assert kept is not None
         self._digest.update(kept.data if change.new is not None else b"-" + kept.data)
         self.versions.append((self.now, change.version))
+        sent = sender.get()
+        if sent is not None and change.new is not None and change.key.plural != "secrets":
+            self._check_written(sent, change)
         if (change.key.group, change.key.plural) in _QUIET_KINDS:
             return
         self.last_change = self.now
-        sent = sender.get()
+        for outside in self.outsides.values():
+            outside.seen(change, sent)
         if sent is None:
             return
         self.last_write = self.now
@@ -240,6 +261,19 @@ class World:
         elif b'"taken":"' in change.old.data:
             self.violated(f"{sent} changed what belongs to somebody else")
         self.check_holder(sent)
+
+    def _check_written(self, sent: Sent, change: Change) -> None:
+        assert change.new is not None
+        data = change.new.data
+        if _SECRET.search(data) and f"{change.key.plural}.{change.key.group}" in self._own:
+            # It says there what people have written.
+            data = orjson.dumps({**orjson.loads(data), "spec": None})
+        self.check_told(str(sent), data)
+
+    def check_told(self, who: str, what: bytes) -> None:
+        """There is nothing in it that nobody may read."""
+        if _SECRET.search(what):
+            self.violated(f"{who} tells a secret")
 
     def check_holder(self, sent: Sent) -> None:
         """Nobody else has the lease."""
@@ -432,7 +466,8 @@ class World:
         kept = frozenset[str]().union(*(each.kept for each in self.outsides.values()))
         self.final |= state_of(self.cluster, self.operators, ignored)
         self.final |= made_state(self.cluster, self.operators, self.made, ignored, kept)
-        self.asked = asked_for(self.cluster, self.operators)
+        given = frozenset[str]().union(*(each.given for each in self.outsides.values()))
+        self.asked = asked_for(self.cluster, self.operators, given, self.made)
 
     def _check_caches(self, replica: Replica) -> None:
         """They have what the store has."""
@@ -451,7 +486,8 @@ class World:
 
     async def _end(self) -> None:
         for replica in self.running:
-            replica.stop.set()
+            replica.tell_to_end()
+            self.check_told(f"/metrics of {replica.name}", generate_latest(replica.metrics.registry))
         if tasks := [each.task for each in self.running if each.alive]:
             _, late = await asyncio.wait(tasks, timeout=_STOPS_WITHIN)
             for task in late:
@@ -494,6 +530,7 @@ def _told_by_logs(world: World) -> Callable[[str, dict[str, Any]], None]:
                 f"{current_process.get()}: {event} with {fields.get('error_type')}: {fields.get('error')}"
             )
         rest = "".join(f" {key}={value}" for key, value in fields.items())
+        world.check_told(f"a log line of {current_process.get()}", f"{event}{rest}".encode())
         world.told(current_process.get(), f"log {level} {name}: {event}{rest}")
 
     return tell

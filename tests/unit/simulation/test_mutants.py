@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import math
+import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,11 +14,12 @@ from typing import Any
 
 import pytest
 
+from controllers.example import parts, passwords, volumes
 from controllers.main import OPERATORS
 from controllers.petstore.claims import Claims
 from controllers.petstore.keeper import Keeper
 from controllers.petstore.pet import PetOperator
-from manager.api import is_controlled_by
+from manager.api import controller_reference, is_controlled_by
 from manager.cache.informer import Informer
 from manager.cache.intake import Intake
 from manager.cache.store import Store
@@ -25,6 +27,7 @@ from manager.controller.queue import WorkQueue
 from manager.controller.source import TickerSource
 from manager.kube.transport import Transport
 from manager.leader.candidacy import Observation
+from manager.leader.elector import LeaderElector
 from manager.leader.leadership import Leadership
 from manager.operator import running
 from manager.operator.context import Context
@@ -128,7 +131,7 @@ def watches_bring_no_deletions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Intake, "event", without)
 
 
-@mutant("mysrv", NOT_FRESH, fault="refusals", took=1)
+@mutant("mysrv", NOT_FRESH, fault="refusals", took=4)
 def what_fails_is_not_tried_again(patch: pytest.MonkeyPatch) -> None:
     original = WorkQueue.add
 
@@ -283,6 +286,81 @@ def a_task_is_left_behind(patch: pytest.MonkeyPatch) -> None:
         await original(self)
 
     patch.setattr(Informer, "run", run_and_leave)
+
+
+@mutant("memcached", "has left timers behind", fault="stop", took=1)
+def a_timer_is_left_behind(patch: pytest.MonkeyPatch) -> None:
+    original = Informer.run
+
+    async def run_and_leave(self: Informer) -> None:
+        asyncio.get_running_loop().call_later(1e6, nothing)
+        await original(self)
+
+    patch.setattr(Informer, "run", run_and_leave)
+
+
+@mutant("foo", "files are left open", took=1)
+def a_file_is_left_open(patch: pytest.MonkeyPatch) -> None:
+    original = Informer.run
+
+    async def run_and_leave(self: Informer) -> None:
+        os.dup(2)
+        await original(self)
+
+    patch.setattr(Informer, "run", run_and_leave)
+
+
+@mutant("memcached", "does not end within 25 s", fault="stop", took=1)
+def who_is_told_to_end_takes_a_minute(patch: pytest.MonkeyPatch) -> None:
+    original = LeaderElector.release
+
+    async def release(self: LeaderElector) -> None:
+        await asyncio.sleep(60)
+        await original(self)
+
+    patch.setattr(LeaderElector, "release", release)
+
+
+@mutant("memcached", "hot loop", fault="some_rights", took=2)
+def there_is_no_back_off(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(WorkQueue, "add_rate_limited", lambda self, key, **more: self.add(key, **more) or 0.0)
+
+
+@mutant("wordpress", "tells a secret", took=1)
+def an_event_tells_a_password(patch: pytest.MonkeyPatch) -> None:
+    original = Context.token
+
+    def token(self: Context, nbytes: int) -> str:
+        made = original(self, nbytes)
+        self.event("Made", f"The password is {made}")
+        return made
+
+    patch.setattr(Context, "token", token)
+
+
+@mutant("wordpress", "tells a secret", took=1)
+def a_pod_gets_its_password_in_the_open(patch: pytest.MonkeyPatch) -> None:
+    original = Context.apply
+
+    async def apply(self: Context, child: Any, **more: Any) -> Any:
+        child.metadata.annotations = {"password": self.object.spec.sqlrootpassword or ""}
+        return await original(self, child, **more)
+
+    patch.setattr(Context, "apply", apply)
+
+
+@mutant("wordpress", "is gone, which was to stay", took=4)
+def a_volume_goes_with_its_site(patch: pytest.MonkeyPatch) -> None:
+    original = parts.claim_for
+
+    def claim_for(metadata: Any, site: Any, *more: Any) -> None:
+        original(metadata, site, *more)
+        metadata.owner_references = [controller_reference(site, metadata)]
+
+    for each in (passwords, volumes):
+        patch.setattr(each, "claim_for", claim_for)
+    for each in (passwords, parts):
+        patch.setattr(each, "is_claimed_for", lambda *_: True)
 
 
 @pytest.mark.parametrize("name", MUTANTS)
