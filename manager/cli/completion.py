@@ -66,13 +66,24 @@ def _values(operators: Sequence[AnyOperator]) -> dict[str, Sequence[str]]:
     }
 
 
+# Completion is off in a zsh that nobody has configured.
+_ZSH = """\
+(( $+functions[compdef] )) || { autoload -U +X compinit && compinit; }
+autoload -U +X bashcompinit && bashcompinit
+"""
+
+
 def _script(
     program: str, words: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]], shell: str
 ) -> str:
     """What a shell reads to complete commands, the `words` of each, and `values`; files where none fits."""
     commands = " ".join(command for command in words if " " not in command)
     if shell == "fish":
-        lines = [f"complete -c {program} -n __fish_use_subcommand -f -a '{commands}'"]
+        lines = [
+            f"complete -c {program} -n __fish_use_subcommand -f -a '{commands}'",
+            f"complete -c {program} -n __fish_use_subcommand -l help",
+            f"complete -c {program} -n __fish_use_subcommand -l version",
+        ]
         for command, known in words.items():
             told = "; and ".join(f"__fish_seen_subcommand_from {each}" for each in command.split())
             for word in known:
@@ -87,7 +98,7 @@ def _script(
     cases = "".join(f"    '{command}') words='{' '.join(known)}' ;;\n" for command, known in words.items())
     given = "".join(f"    {flag}) words='{' '.join(known)}' ;;\n" for flag, known in values.items())
     return (
-        ("autoload -U +X bashcompinit && bashcompinit\n" if shell == "zsh" else "")
+        (_ZSH if shell == "zsh" else "")
         + f"{function}() {{\n"
         + "  local words= of=${COMP_WORDS[1]}\n"
         + "  local before=${COMP_WORDS[COMP_CWORD-1]} typed=${COMP_WORDS[COMP_CWORD]}\n"
