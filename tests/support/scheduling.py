@@ -27,7 +27,7 @@ KIND_PARAMETER = "control_plane_kind"
 SECONDS = Path(__file__).with_name("seconds.json")
 # A worker that has no control plane running gets one when this many seconds of tests are there for it.
 WORTH_A_START = 20.0
-WORTH_KEEPING = 1.5
+WORTH_KEEPING = 0.8
 
 
 def kind_of(item: pytest.Item) -> ControlPlaneKind | None:
