@@ -52,13 +52,16 @@ _PANICS = (
 )
 
 
+_PERMISSION = "a permission"
+"""Each namespace waits for its own: a quota, or a role, may be of one of them."""
+
 # What no object is at fault for, and no change of an object mends.
 _AWAITED: dict[type[Exception], str] = {
     TransportError: "the API server",
     ServerError: "the API server",
     TooManyRequests: "the API server",
     Unauthorized: "the API server",
-    Forbidden: "a permission",
+    Forbidden: _PERMISSION,
 }
 
 _particulars = re.compile(r""" "[^"]*" | '[^']*' | [\w.-]*[0-9][\w.-]* """, re.VERBOSE)
@@ -223,7 +226,8 @@ class Troubles:
         self._rng = rng
         self._of: dict[Request, Trouble] = {}
         self._troubles: dict[Cause, Trouble] = {}
-        self._awaited: dict[str, _Awaited] = {}
+        self._awaited: dict[tuple[str, str], _Awaited] = {}
+        """By what is waited for, and where."""
         self._new = TokenBucket(rate=1 / _MORE, burst=_MOST)
 
     def __len__(self) -> int:
@@ -274,9 +278,7 @@ class Troubles:
         return trouble
 
     def _wait(self, key: Request, name: str) -> None:
-        awaited = self._awaited.get(name)
-        if awaited is None:
-            awaited = self._awaited[name] = _Awaited(self._rng)
+        awaited = self._awaited.setdefault(_place(name, key), _Awaited(self._rng))
         awaited.keys[key] = None
         awaited.keys.move_to_end(key)
         if awaited.probe is None or awaited.probe == key:
@@ -289,10 +291,10 @@ class Troubles:
         name = trouble.cause.awaited
         if name is None:
             return
-        awaited = self._awaited[name]
+        awaited = self._awaited[place := _place(name, key)]
         del awaited.keys[key]
         if not awaited.keys:
-            del self._awaited[name]
+            del self._awaited[place]
             return
         awaited.pause.reset()
         awaited.probe = next(iter(awaited.keys))
@@ -302,3 +304,7 @@ class Troubles:
             awaited.keys.move_to_end(released)
             after = self._rng.uniform(0, _SPREAD)
             self._queue.add(released, priority=Priority.LOW, after=after, trigger=trigger)
+
+
+def _place(name: str, key: Request) -> tuple[str, str]:
+    return name, key.namespace if name == _PERMISSION else ""

@@ -43,10 +43,10 @@ class ManualSource:
         self.problem = None
         self._synced.set()
 
-    def add(self, *names: str, **how: float) -> None:
+    def add(self, *names: str, namespace: str = "ns", **how: float) -> None:
         assert self.queue is not None
         for name in names:
-            self.queue.add(Request("ns", name), **how)
+            self.queue.add(Request(namespace, name), **how)
 
     async def wait_synced(self) -> None:
         await self._synced.wait()
@@ -111,8 +111,8 @@ class Running:
         )
         self.task: asyncio.Task[None] | None = None
 
-    def add(self, *names: str, **how: float) -> None:
-        self.sources[0].add(*names, **how)
+    def add(self, *names: str, namespace: str = "ns", **how: float) -> None:
+        self.sources[0].add(*names, namespace=namespace, **how)
 
     def sample(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(name, {"controller": "test", **labels})

@@ -115,6 +115,20 @@ async def test_an_object_that_goes_on_failing_neither_keeps_nor_calls_the_others
         assert len(running.reconciler.calls) - before < 100 + 100 / 10 + 50
 
 
+async def test_what_is_forbidden_in_one_namespace_for_good_keeps_no_other_waiting():
+    server = Server(Forbidden(403, "Forbidden", "exceeded quota"), until=600)
+    server.broken = {f"{number}" for number in range(300)}
+    async with Running(Reconciler(server.write), max_concurrent_reconciles=100) as running:
+        running.add(*server.broken, namespace="greedy")
+        running.add(*(f"other {number}" for number in range(9)))
+        await asyncio.sleep(600 - 1)
+        before = len(running.reconciler.calls)
+        await asyncio.sleep(31)
+        assert len(server.done) == 9
+        # Each namespace has one that tries, beside those whose own back-off ends.
+        assert len(running.reconciler.calls) - before < 300 * 31 / 500 + 60
+
+
 async def test_a_lost_race_is_an_answer():
     outcomes = {"a": [Unreachable("no route")] * 30 + [Conflict(409)], "b": [Unreachable("no route")] * 15}
 
