@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import yaml
 
 from manager.api import GroupVersionKind
+from manager.codegen.python_source import is_name
 from manager.codegen.tree import yaml_documents
+
+S = TypeVar("S")
 
 _CRD = "CustomResourceDefinition"
 
@@ -82,8 +84,15 @@ class _Subresources(msgspec.Struct):
     scale: dict[str, str] | None = None
 
 
+class _Validation(msgspec.Struct):
+    schema: dict[str, Any] = msgspec.field(name="openAPIV3Schema")
+
+
 class _Version(msgspec.Struct, rename="camel"):
     name: Annotated[str, msgspec.Meta(pattern="^[a-z]([-a-z0-9]*[a-z0-9])?$")]
+    schema: _Validation
+    storage: bool = False
+    selectable_fields: list[Any] | None = None
     subresources: _Subresources | None = None
     additional_printer_columns: list[_Column] | None = None
     deprecation_warning: str | None = None
@@ -98,31 +107,46 @@ class _Names(msgspec.Struct, rename="camel"):
     categories: list[str] | None = None
 
 
-class _Spec(msgspec.Struct):
+class _Conversion(msgspec.Struct):
+    strategy: str | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
     group: Annotated[str, msgspec.Meta(pattern="^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$")]
     names: _Names
-    versions: list[_Version]
-    conversion: dict[str, Any] | None = None
+    versions: Annotated[list[_Version], msgspec.Meta(min_length=1)]
+    scope: str | None = None
+    conversion: _Conversion | None = None
+    preserve_unknown_fields: bool = False
 
 
-def _shaped(value: Any, kind: type[Any], where: str) -> None:
-    """Raise `DefinitionError`, which names the field, where `value` is no `kind`."""
+class _Components(msgspec.Struct):
+    schemas: dict[str, dict[str, Any]]
+
+
+class _Published(msgspec.Struct):
+    components: _Components
+
+
+def _shaped(value: Any, kind: type[S], where: str) -> S:
+    """`value` as a `kind`. Raises `DefinitionError`, which names the field, where it is none."""
     try:
-        msgspec.convert(value, kind)
+        return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         # It does not say which of the properties it is.
         properties = value.get("properties") if kind is Schema and isinstance(value, dict) else None
         for name, each in properties.items() if isinstance(properties, dict) else ():
             _shaped(each, Schema, f"{where}.{name}")
         what, _, at = str(error).partition(" - at `$")
-        raise DefinitionError(f"{where}{at.rstrip('`')}: {what}") from None
+        place = f"{where}{at.rstrip('`')}".lstrip(".")
+        raise DefinitionError(f"{place}: {what}") from None
     except RecursionError:
         raise DefinitionError(f"{where}: it is nested too deeply") from None
 
 
 def _class_name(kind: str) -> str:
     """`kind`; raises `DefinitionError` where no class can be called so."""
-    if not kind.isidentifier() or keyword.iskeyword(kind) or not kind.isascii() or kind.startswith("_"):
+    if not is_name(kind) or kind.startswith("_"):
         raise DefinitionError(f"spec.names.kind: {kind!r} cannot be the name of a class")
     return kind
 
@@ -135,55 +159,46 @@ class Definition:
         api_version = manifest.get("apiVersion")
         if api_version != "apiextensions.k8s.io/v1":
             raise DefinitionError(f"its apiVersion has to be apiextensions.k8s.io/v1, not {api_version}")
-        self._spec = _at(manifest, "spec", dict)
-        self._group = _at(self._spec, "group", str, "spec.")
-        self._names = _at(self._spec, "names", dict, "spec.")
-        self.kind = _at(self._names, "kind", str, "spec.names.")
-        _class_name(self.kind)
-        self._plural = _at(self._names, "plural", str, "spec.names.")
-        self.name = f"{self._plural}.{self._group}"
-        self._versions: dict[str, Mapping[str, Any]] = {}
-        for each in _at(self._spec, "versions", list, "spec."):
-            if not isinstance(each, dict):
-                raise DefinitionError("spec.versions: each has to be a mapping")
-            self._versions[_at(each, "name", str, "spec.versions[].")] = each
-        if not self._versions:
-            raise DefinitionError("spec.versions: there is none")
-        _shaped(self._spec, _Spec, "spec")
+        self._spec = _shaped(manifest.get("spec"), _Spec, "spec")
+        self.kind = _class_name(self._spec.names.kind)
+        self.name = f"{self._spec.names.plural}.{self._spec.group}"
+        self._names: Mapping[str, Any] = manifest["spec"]["names"]
+        self._versions = {
+            each.name: (each, entry)
+            for each, entry in zip(self._spec.versions, manifest["spec"]["versions"], strict=True)
+        }
 
     def served(self, version: str | None) -> Served:
         """That version, or the one that objects are stored in. Raises `DefinitionError` for another."""
-        stored = next((name for name, each in self._versions.items() if each.get("storage")), None)
+        stored = next((name for name, (each, _) in self._versions.items() if each.storage), None)
         name = version or stored or next(iter(self._versions))
         if name not in self._versions:
             raise DefinitionError(f"{self.name} has no version {name}: it has {', '.join(self._versions)}")
-        where = f"spec.versions[{name}].schema."
-        entry = self._versions[name]
-        schema = _at(_at(entry, "schema", dict, where[:-7]), "openAPIV3Schema", dict, where)
-        _shaped(schema, Schema, self.kind)
+        told, entry = self._versions[name]
+        _shaped(told.schema.schema, Schema, self.kind)
         return Served(
-            GroupVersionKind(self._group, name, self.kind),
-            self._plural,
-            self._spec.get("scope") != "Cluster",
-            schema,
+            GroupVersionKind(self._spec.group, name, self.kind),
+            self._spec.names.plural,
+            self._spec.scope != "Cluster",
+            told.schema.schema,
             entry,
             self._names,
-            unsaid=tuple(self._unsaid(name, entry)),
+            unsaid=tuple(self._unsaid(told)),
         )
 
-    def _unsaid(self, name: str, entry: Mapping[str, Any]) -> Iterable[str]:
-        others = [each for each in self._versions if each != name]
-        if others:
-            yield f"of the versions, this is {name}; there is also {', '.join(others)} (--version)"
-        if (self._spec.get("conversion") or {}).get("strategy", "None") != "None":
+    def _unsaid(self, version: _Version) -> Iterable[str]:
+        spec, names = self._spec, self._spec.names
+        if others := [each for each in self._versions if each != version.name]:
+            yield f"of the versions, this is {version.name}; there is also {', '.join(others)} (--version)"
+        if spec.conversion is not None and spec.conversion.strategy not in {None, "None"}:
             yield "spec.conversion is left out: methods of the operator convert (docs/webhooks.md)"
-        if self._names.get("singular", self.kind.lower()) != self.kind.lower():
+        if names.singular not in {None, self.kind.lower()}:
             yield f"spec.names.singular becomes {self.kind.lower()}"
-        if self._names.get("listKind", f"{self.kind}List") != f"{self.kind}List":
+        if names.list_kind not in {None, f"{self.kind}List"}:
             yield f"spec.names.listKind becomes {self.kind}List"
-        if self._spec.get("preserveUnknownFields"):
+        if spec.preserve_unknown_fields:
             yield "spec.preserveUnknownFields is left out: fields that the schema does not name are dropped"
-        if entry.get("selectableFields"):
+        if version.selectable_fields:
             yield "selectableFields are left out: a model has no word for them"
 
 
@@ -212,7 +227,7 @@ def served_by_openapi(
     document: Mapping[str, Any], gvk: GroupVersionKind, plural: str, *, namespaced: bool
 ) -> Served:
     """A kind in what the API server publishes of a group and version. Raises `DefinitionError`."""
-    schemas = _at(_at(document, "components", dict), "schemas", dict, "components.")
+    schemas = _shaped(document, _Published, "").components.schemas
     _class_name(gvk.kind)
     for name, schema in schemas.items():
         _shaped(schema, Schema, name)
@@ -221,12 +236,3 @@ def served_by_openapi(
         if named in (schema.get("x-kubernetes-group-version-kind") or ()):
             return Served(gvk, plural, namespaced, schema, schemas=schemas)
     raise DefinitionError(f"the API server publishes no schema of {gvk}")
-
-
-def _at(holder: Mapping[str, Any], name: str, shape: type, where: str = "") -> Any:
-    value = holder.get(name)
-    if not isinstance(value, shape) or value == "":
-        expected = {"dict": "a mapping", "list": "a list", "str": "some text"}[shape.__name__]
-        said = "nothing" if value is None else repr(value)[:40]
-        raise DefinitionError(f"{where}{name}: {expected} is expected, not {said}")
-    return value

@@ -29,7 +29,7 @@ def leads_somewhere(path: str, schema: JsonSchema) -> bool:
     at = schema
     for name in path[1:].split("."):
         plain, bracket, _ = name.partition("[")
-        if plain not in at.get("properties", {}):
+        if plain not in (at.get("properties") or {}):
             return any(word in at for word in _OPEN_ENDED)
         if bracket:
             return True

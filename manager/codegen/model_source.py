@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import keyword
 import re
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +29,7 @@ from manager.codegen.python_source import (
     docstring,
     field_source,
     imported,
+    is_name,
     laid,
     literal,
 )
@@ -548,7 +548,7 @@ def _condition() -> Any:
 def _wordless(node: Any) -> Any:
     if isinstance(node, Mapping):
         return {
-            word: sorted(value) if word in {"required", "enum"} else _wordless(value)
+            word: sorted(value or (), key=repr) if word in {"required", "enum"} else _wordless(value)
             for word, value in node.items()
             if word != "description" or isinstance(value, Mapping)
         }
@@ -585,7 +585,7 @@ def _field_name(wire: str, base: type[ApiModel], taken: Container[str]) -> str:
     name = re.sub(r"[^a-z0-9]+", "_", words).strip("_")
     if not name or name[0].isdigit():
         name = f"field_{name}".rstrip("_")
-    if keyword.iskeyword(name) or name in _TAKEN or hasattr(base, name) or name.startswith("model_"):
+    if not is_name(name) or name in _TAKEN or hasattr(base, name) or name.startswith("model_"):
         name = f"{name}_"
     free, number = name, 1
     while free in taken:
@@ -596,7 +596,7 @@ def _field_name(wire: str, base: type[ApiModel], taken: Container[str]) -> str:
 
 def _pascal(wire: str) -> str:
     name = "".join(word[0].upper() + word[1:] for word in re.split(r"[^A-Za-z0-9]+", wire) if word)
-    return name if name and not name[0].isdigit() else f"Field{name}"
+    return name if is_name(name) else f"Field{name}"
 
 
 def _singular(name: str) -> str:

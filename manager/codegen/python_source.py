@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import keyword
 import re
 import textwrap
 from collections.abc import Iterable
@@ -12,6 +13,11 @@ from typing import Any, TypeAlias
 _WIDTH = 110
 _STEP = 4
 _QUOTES = '"""'
+
+
+def is_name(text: str) -> bool:
+    """Whether a class, a module or a field can be called so."""
+    return text.isidentifier() and text.isascii() and not keyword.iskeyword(text)
 
 
 @dataclass(frozen=True, slots=True)

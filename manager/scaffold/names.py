@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import keyword
 import re
 from dataclasses import dataclass
 
+from manager.codegen.python_source import is_name
 from manager.program import Program
 
 _DOMAIN = re.compile(r"(?=.{1,200}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+")
@@ -56,7 +56,7 @@ class Names:
             if not pattern.fullmatch(value):
                 raise ScaffoldError(f"invalid value {value!r} for {what}: {expected} is expected")
         for what, value in (("--group", self.group), ("--kind", self.module), ("--kind", self.kind)):
-            if keyword.iskeyword(value):
+            if not is_name(value):
                 raise ScaffoldError(f"invalid value for {what}: {value!r} is a Python keyword")
 
     @property

@@ -21,7 +21,7 @@ import yaml
 
 from devcluster import DevCluster
 from devcluster.errors import StatusError
-from manager.api import GroupVersionKind, ObjectMeta, Resource
+from manager.api import Condition, GroupVersionKind, ObjectMeta, Resource
 from manager.codegen import (
     DefinitionError,
     Served,
@@ -32,6 +32,7 @@ from manager.codegen import (
     yaml_documents,
 )
 from manager.codegen.manifest import Manifest
+from manager.codegen.structural import object_schema
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from manager.testing import LocalWire
@@ -367,16 +368,16 @@ def crd(schema: Any, **spec: Any) -> str:
             "kind: CustomResourceDefinition\napiVersion: apiextensions.k8s.io/v1beta1",
             "its apiVersion has to be apiextensions.k8s.io/v1, not apiextensions.k8s.io/v1beta1",
         ),
-        (crd({}, group=""), "spec.group: some text is expected, not ''"),
-        (crd({}, names={}), "spec.names.kind: some text is expected, not nothing"),
+        (crd({}, group=""), "spec.group: Expected `str` matching regex '^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$'"),
+        (crd({}, names={}), "spec.names: Object missing required field `plural`"),
         (
             crd({}, names={"kind": "a b", "plural": "x"}),
             "spec.names.kind: 'a b' cannot be the name of a class",
         ),
-        (crd({}, versions={}), "spec.versions: a list is expected, not {}"),
-        (crd({}, versions=[]), "spec.versions: there is none"),
-        (crd({}, versions=[1]), "spec.versions: each has to be a mapping"),
-        (crd([]), "spec.versions[v1].schema.openAPIV3Schema: a mapping is expected, not []"),
+        (crd({}, versions={}), "spec.versions: Expected `array`, got `object`"),
+        (crd({}, versions=[]), "spec.versions: Expected `array` of length >= 1"),
+        (crd({}, versions=[1]), "spec.versions[0]: Expected `object`, got `int`"),
+        (crd([]), "spec.versions[0].schema.openAPIV3Schema: Expected `object`, got `array`"),
         (crd({"properties": {"spec": 1}}), "Kind.spec: Expected `object`, got `int`"),
         (crd({"properties": [1]}), "Kind.properties: Expected `object | null`, got `array`"),
         (
@@ -409,6 +410,30 @@ def crd(schema: Any, **spec: Any) -> str:
 def test_what_is_no_definition_is_told_in_one_line(text: str, said: str):
     with pytest.raises(DefinitionError, match=f"^{re.escape(said)}$"):
         [model_source(each.served(None), "a test") for each in definitions_in(text)]
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"None": {"type": "object", "properties": {"a": {"type": "string"}}}},
+        {"spec": {"type": "object", "properties": None}},
+        {
+            "conditions": {
+                "type": "array",
+                "items": {**object_schema(Condition), "required": None},
+            }
+        },
+        {"conditions": {"type": "array", "items": {**object_schema(Condition), "enum": [None, 1, "a", {}]}}},
+    ],
+    ids=["a name that is none in Python", "no properties", "nothing required", "values of any kind"],
+)
+def test_what_a_definition_may_say_oddly_is_written_as_python(properties: Any, tmp_path: Path):
+    column = {"name": "A", "type": "string", "jsonPath": ".spec.a"}
+    text = crd({"type": "object", "properties": properties})
+    document = yaml.safe_load(text)
+    document["spec"]["versions"][0]["additionalPrinterColumns"] = [column]
+    [found] = definitions_in(yaml.safe_dump(document))
+    assert imported(model_source(found.served(None), "a test").text, "Kind", tmp_path).gvk.kind == "Kind"
 
 
 def test_names_that_mean_something_else_are_changed_and_stay_on_the_wire(tmp_path: Path):
