@@ -39,6 +39,8 @@ _BYTES = 48
 
 _MOST_FOR_A_BYTE = 2 + 1 / _BYTES
 
+_NOTHING = memoryview(b"")
+
 _CHUNK = 128 * 1024
 """Bytes that are counted in one go: about a millisecond."""
 
@@ -64,11 +66,19 @@ async def check_number(body: bytes | bytearray) -> None:
         raise TooCostly(f"a review here has at most {_OBJECTS} objects")
 
 
-async def check_object(content: bytes | bytearray | memoryview, field: str) -> None:
-    """Raise `TooCostly` for an object that is too large, or has too many fields; `field` says which it is."""
+async def check_object(
+    content: bytes | bytearray | memoryview, field: str, *, passed_over: memoryview = _NOTHING
+) -> None:
+    """Raise `TooCostly` for an object that is too large, or has too many fields; `field` says which it is.
+
+    A part of it that is `passed_over` costs nothing.
+    """
     if len(content) > MAX_OBJECT:
         raise TooCostly(f"`{field}` has {len(content)} bytes, and an object has at most {MAX_OBJECT}")
-    await _check(content, OBJECT_WORK, f"`{field}`")
+    limit = OBJECT_WORK + len(passed_over) // _BYTES
+    if passed_over:
+        limit += await _structure(passed_over, len(passed_over) * 2, strings=False)
+    await _check(content, limit, f"`{field}`")
 
 
 async def _check(content: bytes | bytearray | memoryview, limit: int, what: str) -> None:

@@ -15,7 +15,7 @@ from prometheus_client import Counter
 from manager.api import Resource
 from manager.logs import get_logger
 from manager.rate_limit import Lines
-from manager.webhook.bounds import check_object, own_turn
+from manager.webhook.bounds import MAX_OBJECT, check_object, own_turn
 from manager.webhook.endpoint import LINES, answered, encoded, time_limit
 from manager.webhook.errors import BadReview, FunctionFailed, NotConverted, TooCostly, Unanswered
 from manager.webhook.refused import Refused
@@ -102,8 +102,51 @@ class _Names(msgspec.Struct):
     namespace: str = ""
 
 
+class _Bookkeeping(msgspec.Struct, rename="camel"):
+    managed_fields: msgspec.Raw
+
+
+class _Booked(msgspec.Struct):
+    metadata: _Bookkeeping
+
+
 _head = msgspec.json.Decoder(_Head)
+_booked = msgspec.json.Decoder(_Booked)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _names = msgspec.json.Decoder(_Names)
+
+
+async def _apart(raw: msgspec.Raw, field: str) -> tuple[msgspec.Raw, bytes]:
+    """The object and its managedFields, where they make it cost too much; else all of it.
+
+    No conversion may change them, and an object has more of them than admission has let in, once others have
+    written its status. Raises `TooCostly` for what costs too much without them.
+    """
+    try:
+        await check_object(memoryview(raw), field)
+    except TooCostly as error:
+        if len(memoryview(raw)) > MAX_OBJECT:
+            raise
+        try:
+            kept = memoryview(_booked.decode(raw).metadata.managed_fields)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raise error from None
+        await check_object(memoryview(raw), field, passed_over=kept)  # which lets others have their turn
+        members = _fields.decode(raw)
+        metadata = _fields.decode(members["metadata"])
+        del metadata["managedFields"]
+        members["metadata"] = msgspec.Raw(msgspec.json.encode(metadata))
+        return msgspec.Raw(msgspec.json.encode(members)), bytes(kept)
+    return raw, b""
+
+
+def _together(content: JsonObject, managed_fields: bytes) -> bytes:
+    """The JSON of an object, with its managedFields put back at the end, where they were taken apart."""
+    if not managed_fields:
+        return encoded(content)
+    metadata = content["metadata"] = content.pop("metadata")
+    comma = b"," if metadata else b""
+    return b'%b%b"managedFields":%b}}' % (encoded(content)[:-2], comma, managed_fields)
 
 
 class _Converter:
@@ -118,8 +161,9 @@ class _Converter:
                     key = (start.gvk.kind, start.gvk.api_version, end.gvk.api_version)
                     self._ways[key] = _way(conversion, start, end)
 
-    async def convert(self, raw: msgspec.Raw, api_version: str) -> bytes | memoryview:
-        """The object in `raw` in that version. Raises `NotConverted`."""
+    async def convert(self, whole: msgspec.Raw, api_version: str, field: str) -> bytes | memoryview:
+        """The object in `whole`, which `field` is, in that version. Raises `NotConverted` and `TooCostly`."""
+        raw, managed_fields = await _apart(whole, field)
         size = len(memoryview(raw))
         await own_turn(size)
         try:
@@ -129,7 +173,7 @@ class _Converter:
             # Its text can be of places in the object only, but may not say which object.
             raise NotConverted(f"one of the objects cannot be read: {error}") from None
         if head.api_version == api_version:
-            return memoryview(raw)
+            return memoryview(whole)
         key = f"{names.namespace}/{names.name}" if names.namespace else names.name
         which = f"{head.kind} {key} cannot be converted from {head.api_version} to {api_version}"
         told = {
@@ -146,7 +190,7 @@ class _Converter:
                 if left_out := await _go(step, content, head):
                     self._lines.tell(_log.warning, "not converted as a whole", error=left_out, **told)
             await own_turn(size)
-            return encoded(content)
+            return _together(content, managed_fields)
         except Refused as refused:
             raise NotConverted(f"{which}: {refused}", told=told) from None
         except RecursionError:
@@ -254,10 +298,10 @@ class ConversionEndpoint:
             if since_turn > _TURN:
                 since_turn = 0
                 await asyncio.sleep(0)
-            await check_object(memoryview(raw), f"$.request.objects[{number}]")
             if number:
                 answer += b","
-            answer += await self._converter.convert(raw, question.desired_api_version)
+            field = f"$.request.objects[{number}]"
+            answer += await self._converter.convert(raw, question.desired_api_version, field)
             if len(answer) > self.max_answer:
                 raise TooCostly(f"converted, the objects have more than {self.max_answer >> 20} MiB")
         return _ended(answer, {"status": "Success"})

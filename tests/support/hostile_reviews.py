@@ -97,6 +97,7 @@ def hostile_reviews(scale: float = 1.0) -> Mapping[str, tuple[str, bytes]]:
         "labels that are none": pet(metadata=b'{"labels":%b}' % members(b'"%x":1', just * 5)),
         "labels": pet(metadata=b'{"labels":%b}' % members(b'"%x":""', just * 5)),
         "finalizers that are none": pet(metadata=b'{"finalizers":%b}' % many(b"0", just)),
+        "managed fields": pet(metadata=b'{"managedFields":%b}' % members(b'"f:%x":{}', large)),
         "a name without end": pet(metadata=b'{"name":"%b"}' % (b"x" * large)),
     }
     found: dict[str, tuple[str, bytes]] = {}

@@ -342,6 +342,22 @@ async def test_managed_fields_that_are_nested_are_passed_over_and_nothing_else_i
             await versions.endpoint.answer(review)
 
 
+async def test_managed_fields_are_as_many_as_there_may_be_and_nothing_else_is(versions: Versions):
+    booked = [{"manager": "x", "fieldsV1": {f"f:{number:05}": {} for number in range(100_000)}}]
+    given = thing("many")
+    given["metadata"] = {**given["metadata"], "managedFields": booked, "labels": {"a": "b"}}
+    [shown, other] = await versions.convert("v2", given, thing("other"))
+    assert shown["metadata"] == given["metadata"]
+    assert other["metadata"]["name"] == "other"
+    bare = {**given, "metadata": {"managedFields": booked}}
+    [shown] = await versions.convert("v2", bare)
+    assert shown["metadata"] == bare["metadata"]
+    for place in ("spec", "metadata"):
+        costly = {**given, place: {**given[place], "more": booked}}
+        with pytest.raises(TooCostly, match="more lists, objects and members"):
+            await versions.convert("v2", costly)
+
+
 async def test_an_answer_that_grows_beyond_twice_the_longest_review_is_given_up():
     versions = Versions()
     # Four bytes of the review each, and twenty of the answer.
