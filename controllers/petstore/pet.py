@@ -55,9 +55,6 @@ if TYPE_CHECKING:
     from petstore.client import Handled, PetStoreClient
     from petstore.tls import Tls
 
-_MESSAGE_LENGTH = 1000
-"""Characters of what a store says that are passed on."""
-
 
 def lacks_finalizer(event: CacheEvent) -> bool:
     """Somebody took away what holds the Pet until its record is gone."""
@@ -260,7 +257,6 @@ class PetOperator(Operator[Pet]):
         told = reason == "StoreFailed" and ready is not None and ready.reason == reason
         if pet.metadata.deletion_timestamp is not None:
             message = f"is being deleted; waits for the pet store at {self.address}: {message}"
-        message = message[:_MESSAGE_LENGTH]
         ctx.condition("Ready", False, reason, message, event=None if told else "Warning")
         if isinstance(error, PetStoreError):
             self.answered(pet, ctx)

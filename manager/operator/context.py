@@ -21,7 +21,7 @@ from manager.api import (
 )
 from manager.client import Applied, ApplyConflict, Client, FieldConflict, ObjectList, Outcome, OwnedByOther
 from manager.kube.errors import Conflict, Invalid, NotFound
-from manager.logs import reconcile_log
+from manager.logs import reconcile_log, shortened
 from manager.operator.difference import changed_fields
 
 if TYPE_CHECKING:
@@ -155,8 +155,10 @@ class Context:
         """Set the condition of type `kind`, for the current generation of the object.
 
         Its transition time changes only with its status. With `event`, an Event with the same message, or
-        with `told`, is recorded when the status is written, if status, reason or message have changed.
+        with `told`, is recorded when the status is written, if status, reason or message have changed. The
+        message is cut after 1,024 characters: it may quote what somebody else says, at any length.
         """
+        message = shortened(message)
         conditions: list[Condition] = self.object.status.conditions  # type: ignore[attr-defined]
         if self._before is None:
             self._before = {each.type: each for each in conditions}

@@ -49,17 +49,20 @@ def _guarded_metadata(original: msgspec.Raw, converted: Any) -> tuple[JsonObject
         if field not in converted:
             metadata.pop(field, None)
         elif (value := converted[field]) != metadata.get(field):
-            if reason := _refusal(_texts(value, field) or {}, field):
+            if reason := _refusal(_texts(value, field) or {}, metadata.get(field), field):
                 refused = f"metadata.{field}{reason}"
             else:
                 metadata[field] = value
     return metadata, refused
 
 
-def _refusal(texts: Mapping[str, str], field: str) -> str:
-    """Why the API server would not take these; the empty text when it does."""
+def _refusal(texts: Mapping[str, str], before: object, field: str) -> str:
+    """Why the API server would not take these, which it had as `before`; the empty text when it does."""
     labels = field == "labels"
+    known = before if isinstance(before, dict) else {}
     for key, text in texts.items():
+        if known.get(key) == text:
+            continue
         if _KEY.fullmatch(key if labels else key.lower()) is None:
             return f": {key[:63]!r} is no valid key"
         if labels and _VALUE.fullmatch(text) is None:

@@ -201,6 +201,17 @@ async def test_an_event_of_a_condition_is_told_once_for_each_news():
         assert await world.events(found) == ["Greeted", "Greeted"]
 
 
+async def test_a_condition_tells_the_beginning_of_what_is_too_long_for_one():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        raise Blocked("Refused", "it is refused: " + "x" * 40_000)
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        found = await world.until(greeting(namespace="default"), said)
+        [message] = {each.message for each in found.status.conditions if each.message}
+        assert message.startswith("it is refused: xxx")
+        assert len(message) < 1_100
+
+
 async def test_what_waits_for_the_status_is_not_told_when_that_is_not_written():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         ctx.condition("Available", True, "Greeted", "it is greeted", event="Normal")

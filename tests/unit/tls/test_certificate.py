@@ -1,0 +1,29 @@
+"""Certificates and keys in texts that somebody else has written."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from manager.tls.certificate import certificates_in, keys_in
+from manager.tls.issue import new_authority
+
+CERTIFICATE, KEY = b"-----BEGIN CERTIFICATE-----\n", b"-----BEGIN PRIVATE KEY-----\n"
+
+
+@pytest.mark.parametrize("line", [CERTIFICATE, KEY, b"-----BEGIN " + b"A" * 40, b"- " * 10])
+def test_a_text_of_blocks_without_an_end_is_looked_through_once(line: bytes):
+    text = line * (1024 * 1024 // len(line))
+    began = time.process_time()
+    assert (certificates_in(text), keys_in(text)) == ((), ())
+    assert time.process_time() - began < 1
+
+
+def test_what_stands_around_a_block_hides_it_not():
+    authority = new_authority("test", datetime(2026, 11, 21, tzinfo=UTC), timedelta(days=9))
+    old = b"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nAA==\n-----END RSA PRIVATE KEY-----\n"
+    text = b"a - b\n".join((CERTIFICATE, authority.certificate, KEY, authority.key, old, CERTIFICATE))
+    assert [each.pem for each in certificates_in(text)] == [authority.certificate]
+    assert keys_in(text) == (authority.key, old)
