@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from apis.example.v1.wordpress import Wordpress
+from controllers.example.parts import DATABASE, PARTS
 from manager.quantity import parse_quantity
 from manager.simulation import NAMES, NAMESPACES, PLANTED, Outside
 
@@ -68,3 +70,18 @@ class WordpressOutside(Outside):
     def _goes(self, namespace: str) -> bool:
         found = self.world.cluster.client.peek("namespaces", "", namespace)
         return found is None or "deletionTimestamp" in found["metadata"]
+
+    def inherited(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The volumes and the Secret of a site that were those of an earlier one of its name."""
+        client, born = self.world.cluster.client, self.world.born
+        for obj in client.list("wordpresses.example.com"):
+            site = Wordpress.model_validate(obj)
+            named = [(_CLAIMS, part.claim(site)) for part in PARTS]
+            for resource, name in [*named, (_SECRETS, DATABASE.workload(site))]:
+                found = client.peek(resource, site.metadata.namespace, name)
+                if found is None or born[found["metadata"]["uid"]] > born[site.metadata.uid]:
+                    continue
+                stays = ("name", "namespace", "labels")
+                metadata = {each: found["metadata"][each] for each in stays if each in found["metadata"]}
+                found.get("spec", {}).pop("volumeName", None)
+                yield resource, {**found, "metadata": metadata, "status": {}}

@@ -10,7 +10,7 @@ import functools
 import hashlib
 import random
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -95,6 +95,10 @@ class Outside:
     async def state(self) -> Any:
         """What is compared with a fresh install."""
         return None
+
+    def inherited(self) -> Iterable[tuple[str, Object]]:
+        """What a fresh install finds there, with its resource: it is older than the object that uses it."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +185,8 @@ class World:
         self.ended_at = 0.0
         self.made: set[Key] = set()
         """What managers have created."""
+        self.born: dict[str, float] = {}
+        """When each object was created, by uid."""
         self.versions: list[tuple[float, int]] = []
         self.outsides: dict[AnyOperator, Outside] = {}
         self.token = _TOKEN
@@ -251,6 +257,8 @@ class World:
         if (change.key.group, change.key.plural) in _QUIET_KINDS:
             return
         self.last_change = self.now
+        if change.old is None:
+            self.born[kept.uid] = self.now
         for outside in self.outsides.values():
             outside.seen(change, sent)
         if sent is None:
@@ -467,7 +475,8 @@ class World:
         self.final |= state_of(self.cluster, self.operators, ignored)
         self.final |= made_state(self.cluster, self.operators, self.made, ignored, kept)
         given = frozenset[str]().union(*(each.given for each in self.outsides.values()))
-        self.asked = asked_for(self.cluster, self.operators, given, self.made)
+        self.asked = [each for outside in self.outsides.values() for each in outside.inherited()]
+        self.asked += asked_for(self.cluster, self.operators, given, self.made)
 
     def _check_caches(self, replica: Replica) -> None:
         """They have what the store has."""

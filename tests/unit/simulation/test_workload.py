@@ -12,8 +12,8 @@ import pytest
 
 from controllers.main import OPERATORS
 from manager.codegen import custom_resource_definitions
-from manager.simulation.seeds import plan_of, run, told
-from manager.simulation.workload import changed, edges
+from manager.simulation.seeds import Plan, plan_of, run, told
+from manager.simulation.workload import Step, changed, edges
 
 NAMES = {each.name: each for each in OPERATORS}
 
@@ -66,3 +66,21 @@ def test_others_write_what_is_the_operators_and_it_holds(act: str, took: str):
     assert not outcome.violations, told(outcome)
     done = [what for _, who, what in outcome.timeline if who == "person" and what.startswith(f"{act}:")]
     assert any(took in each for each in done)
+
+
+def test_what_has_outlived_an_object_is_there_in_a_fresh_install():
+    operators, missing = (NAMES["wordpress"],), {"name": "missing", "key": "password"}
+    specs = [
+        {"sqlrootpassword": "retained"},
+        {"sqlRootPasswordSecretRef": missing, "reclaimPolicy": "Delete"},
+    ]
+    steps = [Step(0.0, "create", 0, 1), Step(20.0, "orphan", 0, 1), Step(40.0, "create", 0, 2)]
+    outcome = run(Plan(1, 1, tuple(steps), ()), operators, samples={"Wordpress.example.com": specs})
+    done = [what for _, who, what in outcome.timeline if who == "person"]
+    assert [each[: each.index("/web-0")] for each in done] == [
+        "create: wordpresses.example.com default",
+        "orphan: wordpresses.example.com default",
+        "create: wordpresses.example.com default",
+    ]
+    assert '"name":"missing"' in done[-1]
+    assert not outcome.violations, told(outcome)
