@@ -67,15 +67,6 @@ async def test_what_others_call_goes_on_for_the_delay_while_the_process_is_not_r
     assert now() == pytest.approx(5)
 
 
-async def test_the_delay_runs_beside_the_grace():
-    house = House(delay=5.0)
-    _, source = house.controller("worker", seconds=8.0)
-    await house.start()
-    await begin(source)
-    await house.stopped()
-    assert now() == pytest.approx(8)
-
-
 async def test_a_lost_lease_leaves_no_time_for_the_delay():
     house = House(elect=True, delay=5.0)
     await house.start()
@@ -102,16 +93,6 @@ async def test_a_standby_runs_what_needs_no_leader_and_is_ready():
     assert now() == pytest.approx(3600)
 
 
-async def test_work_begins_with_the_election():
-    house = House(elect=True)
-    house.runnable("led", leader_only=True)
-    controller, _ = house.controller("worker")
-    await house.start(elected=True)
-    assert house.notes[-1] == "led began"
-    assert controller.state.value == "running"
-    await house.stopped()
-
-
 async def test_being_elected_while_stopping_starts_nothing():
     house = House(elect=True)
     house.runnable("led", leader_only=True)
@@ -128,17 +109,6 @@ async def test_being_elected_while_stopping_starts_nothing():
     assert waiting.state.value == "stopped"
 
 
-async def test_without_an_election_all_work_begins_at_once():
-    house = House()
-    house.runnable("led", leader_only=True)
-    controller, _ = house.controller("worker")
-    await house.start()
-    assert house.notes == ["led began"]
-    assert controller.state.value == "running"
-    await house.stopped()
-    assert controller.state.value == "stopped"
-
-
 async def test_a_stop_asked_for_before_the_start_is_over_is_a_clean_one():
     house = House(elect=True)
     house.keep("health")
@@ -151,46 +121,41 @@ async def test_a_stop_asked_for_before_the_start_is_over_is_a_clean_one():
     assert "released" in house.notes
 
 
-async def test_reconciles_longer_than_the_grace_are_cancelled():
-    house = House(elect=True, grace=10.0)
-    _, source = house.controller("worker", seconds=3600.0)
-    await house.start(elected=True)
-    await begin(source)
-    await house.stopped()
-    assert now() == pytest.approx(10)
-    assert house.notes.index("worker cancelled") < house.notes.index("released")
-
-
-async def test_controllers_share_one_grace():
-    house = House(grace=10.0)
-    sources = [house.controller(name, seconds=3600.0)[1] for name in ("one", "two")]
-    await house.start()
-    for source in sources:
+@pytest.mark.parametrize("elect", [False, True])
+@pytest.mark.parametrize(
+    ("grace", "delay", "works", "ends"),
+    [(10.0, 0.0, 3600.0, 10), (0.0, 0.0, 3600.0, 0), (10.0, 5.0, 8.0, 8), (10.0, 5.0, 2.0, 5)],
+    ids=["cancelled after the grace", "without grace", "the delay runs beside", "the delay is longer"],
+)
+async def test_reconciles_of_all_controllers_share_one_grace_and_are_cancelled_when_it_is_over(
+    grace: float, delay: float, works: float, ends: float, elect: bool
+):
+    house = House(elect=elect, grace=grace, delay=delay)
+    house.runnable("led", leader_only=True)
+    made = [house.controller(name, seconds=works) for name in ("one", "two")]
+    await house.start(elected=elect)
+    assert house.notes[-1] == "led began"
+    for controller, source in made:
+        assert controller.state.value == "running"
         await begin(source)
     await house.stopped()
-    assert now() == pytest.approx(10)
+    assert now() == pytest.approx(ends)
+    assert {controller.state.value for controller, _ in made} == {"stopped"}
+    last = "events flushed"
+    for name in ("one", "two"):
+        how = f"{name} cancelled" if works > grace else f"{name} reconciled a"
+        assert house.notes.index(how) < house.notes.index("released" if elect else last)
 
 
-async def test_without_grace_reconciles_are_cancelled_at_once():
-    house = House(grace=0.0)
-    _, source = house.controller("worker", seconds=3600.0)
-    await house.start()
-    await begin(source)
-    await house.stopped()
-    assert now() == pytest.approx(0)
-    assert house.notes == ["worker cancelled", "events flushed"]
-
-
-async def test_what_fails_stops_the_manager_in_order_and_is_raised(
-    log_lines: LogLines,
-):
+@pytest.mark.parametrize("leader_only", [False, True])
+async def test_what_fails_stops_the_manager_in_order_and_is_raised(leader_only: bool, log_lines: LogLines):
     house = House(elect=True)
 
     async def fail() -> None:
         await asyncio.sleep(7)
         raise OSError("the disk is full")
 
-    house.manager.add(Runnable("fragile", fail))
+    house.manager.add(Runnable("fragile", fail, leader_only=leader_only))
     _, source = house.controller("worker", seconds=10.0)
     await house.start(elected=True)
     source.add("a")
@@ -201,18 +166,6 @@ async def test_what_fails_stops_the_manager_in_order_and_is_raised(
     assert "released" in house.notes
     [line] = [line for line in log_lines if line["event"] == "stopping"]
     assert line["reason"] == "the disk is full"
-
-
-async def test_a_leader_only_runnable_that_fails_stops_the_manager():
-    house = House()
-
-    async def fail() -> None:
-        raise KeyError("oops")
-
-    house.manager.add(Runnable("fragile", fail, leader_only=True))
-    await house.start()
-    with pytest.raises(KeyError, match="oops"):
-        await house.ended()
 
 
 async def test_a_runnable_that_cannot_even_be_made_leaves_nothing_running():

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from typing import TYPE_CHECKING
-
-import pytest
 
 from tests.support.api_objects import object_path
 from tests.support.control_plane import Feature
 from tests.support.eventually import eventually
-from tests.support.fault_proxy import Match
-from tests.support.wordpresses import WordpressWalk, secret, wordpress, wordpress_path
+from tests.support.wordpresses import WordpressWalk, secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.conftest import RunManager
-    from tests.support.control_plane import ControlPlane
-    from tests.support.fault_proxy import FaultProxy
+    pass
 
 REFERENCE = {"name": "given", "key": "root"}
 
@@ -131,36 +122,3 @@ def test_no_password_is_seen_anywhere_but_in_secrets(walk: WordpressWalk) -> Non
         ("inline-mysql", "MYSQL_ROOT_PASSWORD", "root-password"),
         ("inline-mysql", "MYSQL_PASSWORD", "password"),
     ]
-
-
-@pytest.mark.parametrize("status", [403, 422, 500])
-def test_an_answer_that_quotes_the_password_is_not_passed_on(
-    crds: ControlPlane,
-    storage: None,
-    namespace: str,
-    run_manager: RunManager,
-    fault_proxy: Callable[[Path], FaultProxy],
-    status: int,
-) -> None:
-    proxy = fault_proxy(crds.kubeconfig)
-    flags = (f"--namespaces={namespace}", "--controllers=wordpress", "--log-level=debug")
-    walk = WordpressWalk(crds, namespace, run_manager(proxy.kubeconfig, *flags).wait_ready())
-    quoted = base64.b64encode(b"to-be-quoted").decode()
-    body = {"kind": "Status", "code": status, "reason": "Invalid", "message": f'Invalid value: "{quoted}"'}
-    match = Match(method="POST", path="/secrets$")
-    proxy.answer(status, body=json.dumps(body).encode(), match=match, times=None if status < 500 else 3)
-    crds.api.create(wordpress_path(namespace), wordpress("site", sqlrootpassword="to-be-quoted"))
-    if status < 500:
-        # It is refused for as long as that takes to see: each event of a child has the manager try again.
-        eventually(lambda: walk.is_degraded("site", "Refused"))
-        assert f"Secret site-mysql is refused: {status}" in walk.condition("site", "Degraded")["message"]
-        eventually(lambda: walk.events("site").get("Refused") == 1)
-        assert not walk.errors()
-        proxy.heal()
-        walk.kubectl("annotate", "wordpress", "site", "now=please")
-    eventually(lambda: walk.passwords("site")["root-password"] == "to-be-quoted")
-    log = walk.manager.process.output()
-    if status >= 500:
-        assert re.search(f"creating Secret site-mysql failed with {status}", log)
-    assert quoted not in log
-    assert "to-be-quoted" not in log

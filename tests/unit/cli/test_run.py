@@ -69,6 +69,13 @@ async def run_and_end(stop: asyncio.Event) -> None:
     await asyncio.sleep(0)
 
 
+def failing(error: Exception) -> Run:
+    async def fail(stop: asyncio.Event) -> None:
+        raise error
+
+    return fail
+
+
 def test_a_clean_end_is_success(command: Command, assemble: Callable[[Run], list[Any]]):
     asked = assemble(run_and_end)
     outcome = command("run", "--controllers=*,-foo", "--leader-elect", "--concurrency=pet=3")
@@ -117,10 +124,7 @@ def test_a_signal_before_the_cluster_answers_ends_the_start(
 def test_what_comes_from_outside_ends_in_one_line_and_failure(
     command: Command, assemble: Callable[[Run], list[Any]], error: Exception
 ):
-    async def fail(stop: asyncio.Event) -> None:
-        raise error
-
-    assemble(fail)
+    assemble(failing(error))
     outcome = command("run", "--log-format=json")
     assert outcome.code == 1
     [line] = outcome.err.splitlines()
@@ -131,25 +135,24 @@ def test_what_comes_from_outside_ends_in_one_line_and_failure(
     assert "stacktrace" not in told
 
 
-def test_a_kubeconfig_that_is_wrong_is_told_as_a_wrong_flag_is_whatever_the_format_of_the_log(
-    command: Command, assemble: Callable[[Run], list[Any]]
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(ConfigError("kubeconfig /nope: no such file"), 1), (SettingsError("MEMCACHED_IMAGE is empty"), 2)],
+)
+def test_what_is_wrong_in_a_file_or_setting_is_told_as_a_wrong_flag_is_whatever_the_format_of_the_log(
+    command: Command, assemble: Callable[[Run], list[Any]], error: Exception, code: int
 ):
-    async def fail(stop: asyncio.Event) -> None:
-        raise ConfigError("kubeconfig /nope: no such file")
-
-    assemble(fail)
+    assemble(failing(error))
     outcome = command("run", "--log-format=json")
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == "operator-manager: run: kubeconfig /nope: no such file\n"
+    assert (outcome.code, outcome.out, outcome.err) == (code, "", f"operator-manager: run: {error}\n")
 
 
 def test_what_is_told_in_one_line_is_told_in_full_to_whoever_debugs(
     command: Command, assemble: Callable[[Run], list[Any]]
 ):
-    async def fail(stop: asyncio.Event) -> None:
-        raise CannotStart("cannot start the connection to the store: KeyError: 'x'") from KeyError("x")
-
-    assemble(fail)
+    error = CannotStart("cannot start the connection to the store: KeyError: 'x'")
+    error.__cause__ = KeyError("x")
+    assemble(failing(error))
     outcome = command("run", "--log-format=json", "--log-level=debug")
     assert outcome.code == 1
     [line, detail] = map(json.loads, outcome.err.splitlines())
@@ -161,27 +164,13 @@ def test_what_is_told_in_one_line_is_told_in_full_to_whoever_debugs(
 def test_a_fault_in_the_program_comes_with_its_traceback(
     command: Command, assemble: Callable[[Run], list[Any]]
 ):
-    async def fail(stop: asyncio.Event) -> None:
-        raise KeyError("oops")
-
-    assemble(fail)
+    assemble(failing(KeyError("oops")))
     outcome = command("run")
     assert outcome.code == 1
     [line] = outcome.err.splitlines()
     told = json.loads(line)
     assert told["msg"] == "stopped by an unexpected error"
     assert "KeyError: 'oops'" in told["stacktrace"]
-
-
-def test_a_setting_that_an_operator_refuses_is_wrong_usage(
-    command: Command, assemble: Callable[[Run], list[Any]]
-):
-    async def fail(stop: asyncio.Event) -> None:
-        raise SettingsError("MEMCACHED_IMAGE is empty")
-
-    assemble(fail)
-    outcome = command("run")
-    assert (outcome.code, outcome.err) == (2, "operator-manager: run: MEMCACHED_IMAGE is empty\n")
 
 
 @pytest.mark.parametrize(

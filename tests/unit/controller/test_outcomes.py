@@ -8,6 +8,7 @@ import math
 import random
 import string
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -60,24 +61,54 @@ async def ran(reconciler: Reconciler, *, seconds: float = 1000) -> Running:
     return running
 
 
-async def test_nothing_more_happens_after_success():
-    running = await ran(answering())
-    assert running.reconciler.names == ["a"]
-    assert running.sample(TOTAL, result="success") == 1
-    assert running.sample(ERRORS) == 0
+class Odd(BaseException):
+    """Neither an error nor known to asyncio."""
 
 
-async def test_an_empty_result_is_a_success():
-    running = await ran(answering(Result()))
-    assert running.reconciler.names == ["a"]
-    assert running.sample(TOTAL, result="success") == 1
+def undecodable(kind: type[Resource], name: str) -> Undecodable:
+    with pytest.raises(ValidationError) as caught:
+        Pod.decode(b'{"metadata": {"name": 1}}')
+    return Undecodable(kind.gvk, ObjectKey("ns", name), caught.value)
 
 
-async def test_requeue_after_calls_again_after_that_time():
-    running = await ran(answering(Result(requeue_after=30)))
-    assert running.reconciler.times == [0, 30]
-    assert running.sample(TOTAL, result="requeue_after") == 1
-    assert running.sample(TOTAL, result="success") == 1
+FAULTS = [TypeError("x"), KeyError("x"), AttributeError("x"), AssertionError(), ZeroDivisionError()]
+NO, OTHER = TerminalError("no such flavour"), OSError("other")
+# The answers in turn, when it is called, and what is counted beside the success after the last of them.
+COMES_OF: dict[str, tuple[list[Any], list[float], dict[str, int]]] = {
+    "nothing more after success": ([None], [0], {}),
+    "an empty result": ([Result()], [0], {}),
+    "a time": ([Result(requeue_after=30)], [0, 30], {"requeue_after": 1}),
+    "a time that has passed: soon, and in no tight loop": (
+        [Result(requeue_after=-1.0)] * 3,
+        [0, 0.005, 0.015, 0.035],
+        {"requeue": 3},
+    ),
+    "again": ([Result(requeue=True)] * 4, [0, 0.005, 0.015, 0.035, 0.075], {"requeue": 4}),
+    "an error": ([ServiceUnavailable(503)] * 3, [0, 0.005, 0.015, 0.035], {"error": 3}),
+    "a terminal error": ([OTHER, NO], [0, 0.005], {"error": 2, "terminal": 1}),
+    "an object not of its models shape": ([undecodable(Pod, "a")], [0], {"error": 1, "terminal": 1}),
+    "another object not of its models shape": ([undecodable(Pod, "b")], [0, 0.005], {"error": 1}),
+    "an object of another kind": ([undecodable(Node, "a")], [0, 0.005], {"error": 1}),
+    "a group that is all terminal": ([ExceptionGroup("all", [NO, NO])], [0], {"error": 1, "terminal": 1}),
+    "a group that is not": ([ExceptionGroup("both", [NO, OTHER])], [0, 0.005], {"error": 1}),
+    "faults of the program": (FAULTS, [0, 0.005, 0.015, 0.035, 0.075, 0.155], {"error": 5, "panics": 5}),
+    "an answer of the wrong type": (["done"], [0, 0.005], {"error": 1, "panics": 1}),
+    "a group of base exceptions": ([BaseExceptionGroup("odd", [Odd(), OTHER])], [0, 0.005], {"error": 1}),
+}
+
+
+@pytest.mark.parametrize(("answers", "times", "counted"), COMES_OF.values(), ids=COMES_OF)
+async def test_what_comes_of_an_answer(answers: list[Any], times: list[float], counted: dict[str, int]):
+    running = await ran(answering(*answers), seconds=5000)
+    assert running.reconciler.times == pytest.approx(times, rel=0.3)
+    for result in ("requeue_after", "requeue", "error"):
+        assert running.sample(TOTAL, result=result) == counted.get(result, 0), result
+    assert running.sample(TOTAL, result="success") == (0 if "terminal" in counted else 1)
+    assert running.sample(ERRORS) == counted.get("error", 0)
+    assert running.sample(TERMINAL) == counted.get("terminal", 0)
+    assert running.sample(PANICS) == counted.get("panics", 0)
+    if "terminal" not in counted:
+        assert Numbers(running.controller._queue).backing_off == 0
 
 
 async def test_requeue_after_starts_the_back_off_afresh():
@@ -85,22 +116,6 @@ async def test_requeue_after_starts_the_back_off_afresh():
     running = await ran(answering(*answers))
     times = running.reconciler.times
     assert times[5] - times[4] == pytest.approx(0.0055, abs=0.001)
-
-
-async def test_requeue_calls_again_with_a_growing_back_off():
-    running = await ran(answering(*[Result(requeue=True)] * 4))
-    times = running.reconciler.times
-    gaps = [later - earlier for earlier, later in pairwise(times)]
-    assert gaps == pytest.approx([0.005, 0.01, 0.02, 0.04], rel=0.3)
-    assert running.sample(TOTAL, result="requeue") == 4
-
-
-async def test_a_moment_that_has_passed_means_soon_and_not_never_and_not_in_a_tight_loop():
-    running = await ran(answering(*[Result(requeue_after=-1.0)] * 3))
-    times = running.reconciler.times
-    assert len(times) == 4
-    assert times[-1] == pytest.approx(0.035, rel=0.3)
-    assert running.sample(TOTAL, result="requeue") == 3
 
 
 async def test_with_jitter_the_time_asked_for_is_the_least():
@@ -157,18 +172,6 @@ async def test_the_next_call_keeps_the_priority_unless_told_otherwise(answer: Re
         assert running.reconciler.names == order
 
 
-async def test_an_error_is_retried_with_back_off_until_it_is_gone():
-    async with Running(answering(*[ServiceUnavailable(503)] * 3)) as running:
-        running.add("a")
-        await asyncio.sleep(1000)
-        assert len(running.reconciler.calls) == 4
-        assert running.reconciler.times[-1] == pytest.approx(0.035, rel=0.3)
-        assert running.sample(TOTAL, result="error") == 3
-        assert running.sample(ERRORS) == 3
-        assert running.sample(PANICS) == 0
-        assert Numbers(running.controller._queue).backing_off == 0
-
-
 async def test_a_change_retries_at_once():
     async with Running(answering(*[OSError()] * 12)) as running:
         running.add("a")
@@ -195,14 +198,6 @@ async def test_changes_during_an_outage_do_not_put_off_what_comes_after_it():
         assert running.sample(TOTAL, result="success") == 1
 
 
-async def test_a_terminal_error_is_counted_and_not_retried():
-    running = await ran(answering(OSError(), TerminalError("no such flavour")), seconds=5000)
-    assert len(running.reconciler.calls) == 2
-    assert running.sample(TERMINAL) == 1
-    assert running.sample(ERRORS) == 2
-    assert running.sample(TOTAL, result="error") == 2
-
-
 async def test_a_terminal_error_leaves_the_back_off_as_it_was():
     failures = [OSError()] * 6
     async with Running(answering(*failures, TerminalError("no such flavour"), OSError())) as running:
@@ -216,35 +211,6 @@ async def test_a_terminal_error_leaves_the_back_off_as_it_was():
         assert Numbers(running.controller._queue).backing_off == 0
 
 
-def undecodable(kind: type[Resource], name: str) -> Undecodable:
-    with pytest.raises(ValidationError) as caught:
-        Pod.decode(b'{"metadata": {"name": 1}}')
-    return Undecodable(kind.gvk, ObjectKey("ns", name), caught.value)
-
-
-async def test_an_object_that_is_not_of_its_models_shape_is_not_tried_again():
-    running = await ran(answering(undecodable(Pod, "a")), seconds=5000)
-    assert len(running.reconciler.calls) == 1
-    assert running.sample(TERMINAL) == 1
-
-
-@pytest.mark.parametrize(("kind", "name"), [(Pod, "b"), (Node, "a")])
-async def test_another_object_that_is_not_of_its_models_shape_is_waited_for(kind: type[Resource], name: str):
-    running = await ran(answering(*[undecodable(kind, name)] * 3), seconds=5000)
-    assert len(running.reconciler.calls) == 4
-    assert running.sample(TERMINAL) == 0
-    assert running.sample(TOTAL, result="success") == 1
-
-
-async def test_a_group_is_terminal_only_if_all_in_it_is():
-    all_terminal = ExceptionGroup("both", [TerminalError("a"), TerminalError("b")])
-    one_terminal = ExceptionGroup("both", [TerminalError("a"), OSError("b")])
-    running = await ran(answering(all_terminal), seconds=5000)
-    assert len(running.reconciler.calls) == 1
-    running = await ran(answering(one_terminal), seconds=5000)
-    assert len(running.reconciler.calls) == 2
-
-
 def overflow(depth: int = 0) -> int:
     return overflow(depth + 1) + 1
 
@@ -254,14 +220,6 @@ async def recurse(request: Request) -> Result | None:
     return None
 
 
-async def test_faults_of_the_program_are_caught_counted_and_retried():
-    faults = [TypeError("x"), KeyError("x"), AttributeError("x"), AssertionError(), ZeroDivisionError()]
-    running = await ran(answering(*faults))
-    assert len(running.reconciler.calls) == len(faults) + 1
-    assert running.sample(PANICS) == len(faults)
-    assert running.sample(ERRORS) == len(faults)
-
-
 async def test_endless_recursion_is_survived():
     async with Running(Reconciler(recurse)) as running:
         running.add("a")
@@ -269,14 +227,6 @@ async def test_endless_recursion_is_survived():
         assert running.sample(PANICS) == len(running.reconciler.calls)
         assert len(running.reconciler.calls) > 2
         assert not running.task.done()
-
-
-async def test_an_answer_of_the_wrong_type_is_a_fault_of_the_program():
-    async with Running(answering("done")) as running:  # type: ignore[arg-type]
-        running.add("a")
-        await asyncio.sleep(1000)
-        assert running.sample(PANICS) == 1
-        assert running.sample(TOTAL, result="success") == 1
 
 
 async def test_a_reconciler_that_is_not_a_coroutine_is_a_fault_of_the_program():
@@ -289,16 +239,6 @@ async def test_a_reconciler_that_is_not_a_coroutine_is_a_fault_of_the_program():
         running.add("a")
         await turns()
         assert running.sample(PANICS) == 1
-
-
-class Odd(BaseException):
-    """Neither an error nor known to asyncio."""
-
-
-async def test_a_group_of_base_exceptions_is_a_failure_like_any_other():
-    running = await ran(answering(BaseExceptionGroup("odd", [Odd(), OSError()])))
-    assert running.sample(ERRORS) == 1
-    assert running.sample(TOTAL, result="success") == 1
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hypothesis import settings
@@ -38,6 +40,8 @@ class Wish:
     triggers: tuple[Trigger, ...] = ()
     passed_over: int = 0
     """How often others were taken while it was aged."""
+    joined: tuple[float, int] = (0.0, 0)
+    """Since when, or from when on, it stands in line with those of its priority; ties by who came first."""
 
 
 @dataclass
@@ -46,13 +50,22 @@ class Model:
 
     wishes: dict[str, Wish] = field(default_factory=dict)
     in_progress: set[str] = field(default_factory=set)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    def add(self, key: str, priority: Priority, due: float, trigger: Trigger | None) -> None:
+    def add(self, key: str, priority: Priority, due: float, trigger: Trigger | None, *, now: float) -> None:
+        known = self.wishes.get(key)
         wish = self.wishes.setdefault(key, Wish(priority, due))
+        if known is None or due < wish.due:
+            self.join(wish, due)
+        elif priority > wish.priority and wish.due <= now:
+            self.join(wish, now)
         wish.priority = max(wish.priority, priority)
         wish.due = min(wish.due, due)
         if trigger is not None:
             wish.triggers += (trigger,)
+
+    def join(self, wish: Wish, when: float) -> None:
+        wish.joined = when, next(self.numbers)
 
     def takeable(self, now: float) -> set[str]:
         return {key for key, wish in self.wishes.items() if wish.due <= now and key not in self.in_progress}
@@ -111,6 +124,7 @@ class QueueMachine(RuleBasedStateMachine):
         waited = self.now - wish.due
         for key in takeable - {item.key}:
             other = self.model.wishes[key]
+            assert other.priority != wish.priority or other.joined > wish.joined, "out of turn"
             if other.priority > wish.priority:
                 assert waited > AGEING - SLACK, "a fresh one went before one of a higher priority"
             if self.now - other.due > AGEING + SLACK:
@@ -121,7 +135,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(key=ANY_KEY, priority=ANY_PRIORITY, event=st.booleans())
     def add(self, key: str, priority: Priority, event: bool) -> None:
         trigger = Trigger("event", self.now) if event else None
-        self.model.add(key, priority, self.now, trigger)
+        self.model.add(key, priority, self.now, trigger, now=self.now)
 
         async def act() -> None:
             self.queue.add(key, priority=priority, trigger=trigger)
@@ -131,7 +145,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(key=ANY_KEY, priority=ANY_PRIORITY, after=ANY_DELAY)
     def add_delayed(self, key: str, priority: Priority, after: float) -> None:
-        self.model.add(key, priority, self.now + after, None)
+        self.model.add(key, priority, self.now + after, None, now=self.now)
 
         async def act() -> None:
             self.queue.add(key, priority=priority, after=after)
@@ -144,7 +158,7 @@ class QueueMachine(RuleBasedStateMachine):
             return self.queue.add_rate_limited(key, priority=priority)
 
         delay = self.loop.run_until_complete(act())
-        self.model.add(key, priority, self.now + delay, Trigger("back-off", self.now))
+        self.model.add(key, priority, self.now + delay, Trigger("back-off", self.now), now=self.now)
 
     @rule(key=ANY_KEY)
     def forget(self, key: str) -> None:
@@ -169,7 +183,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(key=ANY_KEY, priority=ANY_PRIORITY, data=st.data())
     def cancel_a_getter_as_a_key_comes(self, key: str, priority: Priority, data: st.DataObject) -> None:
         getter = self.getters.pop(data.draw(st.integers(0, len(self.getters) - 1)))
-        self.model.add(key, priority, self.now, None)
+        self.model.add(key, priority, self.now, None, now=self.now)
 
         async def act() -> None:
             self.queue.add(key, priority=priority)
@@ -184,6 +198,8 @@ class QueueMachine(RuleBasedStateMachine):
     def done(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(sorted(self.model.in_progress)))
         self.model.in_progress.remove(key)
+        if (again := self.model.wishes.get(key)) is not None and again.due <= self.now:
+            self.model.join(again, self.now)
 
         async def act() -> None:
             self.queue.done(key)

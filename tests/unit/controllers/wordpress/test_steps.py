@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import traceback
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -10,6 +11,7 @@ from apis.example.v1.wordpress import Wordpress
 from devcluster.errors import StatusError
 from manager import ObjectKey, Result
 from manager.api.core_v1 import Secret
+from manager.kube.errors import ServerError
 from tests.unit.controllers.fate import Fate
 from tests.unit.controllers.wordpress.in_process import in_process_cluster
 from tests.unit.controllers.wordpress.world import DEFINITION, SECRET, SITES, World
@@ -97,12 +99,26 @@ async def test_a_volume_does_not_grow_for_an_earlier_site_of_the_name(world: Wor
 
 
 CLAIMS = ("site-mysql-pv-claim", "site-wp-pv-claim")
+RETAINED = (("secrets", SECRET), *(("persistentvolumeclaims", name) for name in CLAIMS))
 WORKLOADS = (
     ("deployments.apps", "site-mysql"),
     ("services", "site-mysql"),
     ("deployments.apps", "site"),
     ("services", "site"),
 )
+
+
+async def test_another_policy_is_taken_up_by_all_that_outlives_a_site(world: World) -> None:
+    await world.create()
+    await world.settle()
+    process = world.process(Fate())
+    await process.reconcile(world.key)
+    for policy in ("Delete", "Retain"):
+        await world.change(reclaimPolicy=policy)
+        await process.reconcile(world.key)
+        found = [world.api.peek(kind, world.namespace, name) for kind, name in RETAINED]
+        owned = [bool(each["metadata"].get("ownerReferences")) for each in found if each]
+        assert owned == [policy == "Delete"] * len(RETAINED)
 
 
 async def take_owners_off(world: World) -> None:
@@ -115,13 +131,12 @@ async def test_a_child_that_lost_its_owner_or_a_label_gets_it_back(world: World)
     await world.settle()
     before = world.children()
     await take_owners_off(world)
-    retained = (("secrets", SECRET), *(("persistentvolumeclaims", name) for name in CLAIMS))
-    for kind, name in retained:
+    for kind, name in RETAINED:
         await world.api.patch(kind, world.namespace, name, {"metadata": {"labels": {"tier": "wrong"}}})
     await world.settle()
     assert world.children() == before
     assert world.conditions()["Degraded"] == ("False", "AsExpected")
-    assert world.events.reasons("site").count("Restored") == len(WORKLOADS) + len(retained)
+    assert world.events.reasons("site").count("Restored") == len(WORKLOADS) + len(RETAINED)
 
 
 async def test_what_was_orphaned_is_taken_up_by_a_site_of_the_name_and_not_before(world: World) -> None:
@@ -257,6 +272,16 @@ async def test_a_secret_that_is_refused_is_a_state_to_tell_of(world: World, stat
     assert await process.reconcile(world.key) is not None
     # Nobody can change the only place where the passwords are.
     assert world.api.peek("secrets", world.namespace, SECRET)["immutable"] is True
+
+
+async def test_a_server_that_fails_and_quotes_the_password_is_not_passed_on(world: World) -> None:
+    await world.create(sqlrootpassword="to-be-quoted")
+    quoted = base64.b64encode(b"to-be-quoted").decode()
+    process = world.process(Fate({2: StatusError(500, "InternalError", f"{quoted} is not liked")}))
+    with pytest.raises(ServerError) as failed:
+        await process.reconcile(world.key)
+    assert "creating Secret site-mysql failed with 500" in str(failed.value)
+    assert quoted not in "".join(traceback.format_exception(failed.value))
 
 
 class Reads:
