@@ -17,17 +17,19 @@ __all__ = ["matrix", "plans_of_faults"]
 _INTRODUCTION = """\
 # Faults
 
-What becomes of the operators when something goes wrong, in [simulated runs](simulation.md) in which people
-change objects for {minutes:g} minutes. In each run there is one kind of fault, one to nine times.
+How the operators come through faults, in [simulated runs](simulation.md). In each run people change objects for
+{minutes:g} minutes, and one kind of fault happens, one to nine times.
 
-This command repeats it, and writes this page:
+This command repeats the runs, and writes this page:
 
 ```text
 $ {command}
 ```
 
-A cell says how many of the runs converge, and the longest time that it takes after the last fault and change,
-in virtual seconds. A Deployment whose pods do not come up counts as well: it changes last after ten minutes.
+A cell says how many of the runs converge, and how long the slowest of these took after the last fault and change,
+in virtual seconds. That can be ten minutes: a Deployment whose pods do not become ready changes once more then. *Lost*
+and *there twice* count what is missing at the end of the row's runs, and what is there too much, compared with a fresh
+install.
 
 """
 
