@@ -17,8 +17,8 @@ __all__ = ["matrix", "plans_of_faults"]
 _INTRODUCTION = """\
 # Faults
 
-How the operators come through faults, in [simulated runs](simulation.md). In each run people change objects for
-{minutes:g} minutes, and one kind of fault happens, one to nine times.
+How the operators come through faults, in [simulated runs](simulation.md). In each run people change
+objects for {minutes:g} minutes, and one kind of fault happens, one to nine times.
 
 This command repeats the runs, and writes this page:
 
@@ -26,10 +26,10 @@ This command repeats the runs, and writes this page:
 $ {command}
 ```
 
-A cell says how many of the runs converge, and how long the slowest of these took after the last fault and change,
-in virtual seconds. That can be ten minutes: a Deployment whose pods do not become ready changes once more then. *Lost*
-and *there twice* count what is missing at the end of the row's runs, and what is there too much, compared with a fresh
-install.
+A cell says how many of the runs converge, and how long the slowest of these took after the last fault and
+change, in virtual seconds. That can be ten minutes: a Deployment whose pods do not become ready changes once
+more then. *Lost* and *there twice* count what is missing at the end of the row's runs, and what is there too
+much, compared with a fresh install.
 
 """
 
