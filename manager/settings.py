@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, Protocol, Required, Self, TypedDict, TypeVar, Unpack, cast, overload
 
-import yaml
-
 from manager import yaml_text
 from manager.address import in_pod, parse_address, parse_bind_address
 from manager.duration import parse_duration, parse_wait
@@ -323,12 +321,8 @@ def _read_file(path: str) -> dict[Any, Any]:
         content = yaml_text.load(read_small_file(path), unique_keys=True)
     except OSError as error:
         raise SettingsError(f"{path}: cannot read the settings file: {error.strerror}") from error
-    except yaml.MarkedYAMLError as error:
-        line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise SettingsError(f"{path}: not valid YAML{line}: {error.problem}") from error
-    except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # A number or a date may be impossible, which the parser leaves to Python to say.
-        raise SettingsError(f"{path}: not a YAML text: {str(error).splitlines()[0]}") from error
+    except yaml_text.NotYaml as error:
+        raise SettingsError(f"{path}: {error}") from None
     if content is None:
         return {}
     if not isinstance(content, dict):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import yaml
 
-__all__ = ["load", "load_all"]
+__all__ = ["NotYaml", "load", "load_all"]
 
 # In C it takes a tenth of the time, but is less exact in what is wrong, and where. Whoever built PyYAML may
 # have had no libyaml.
@@ -21,22 +23,43 @@ _DEPTH = 200
 # Characters of a number. Python refuses to read longer decimal ones, and to write any.
 _LONGEST_NUMBER = 1_000
 
+# What comes of numbers and dates that Python does not know, of tags on something else, and of odd characters.
+_IMPOSSIBLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+class NotYaml(ValueError):
+    """Where a text is not valid YAML, and why, without a quote of it: it may hold credentials."""
+
 
 def load(text: bytes, *, unique_keys: bool = False) -> Any:
     """What a YAML text holds, as `yaml.safe_load`; `unique_keys` refuses a mapping that has one twice.
 
     A few lines of aliases for aliases stand for more than any memory holds, once somebody prints them, and
-    merged mappings do so while they are read: `MarkedYAMLError` then, for what is part of itself or nested
-    more than 200 levels deep, and for numbers that nobody could print.
+    merged mappings do so while they are read. `NotYaml` is raised for these, for what is part of itself or
+    nested more than 200 levels deep, for numbers that nobody could print, and for all that is not YAML.
     """
-    _check(text, yaml.SafeLoader)
-    return yaml.load(text, Loader=_UniqueLoader if unique_keys else _Loader)  # noqa: S506 - they are safe
+    with _told():
+        _check(text, yaml.SafeLoader)
+        return yaml.load(text, Loader=_UniqueLoader if unique_keys else _Loader)  # noqa: S506 - they are safe
 
 
 def load_all(text: bytes | str) -> list[Any]:
     """The documents of a stream, which may be long; raises as `load`."""
-    _check(text, _FAST)
-    return list(yaml.load_all(text, Loader=_FastLoader))
+    with _told():
+        _check(text, _FAST)
+        return list(yaml.load_all(text, Loader=_FastLoader))
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise NotYaml(f"not valid YAML{place}: {error.problem}") from None
+    except (yaml.YAMLError, *_IMPOSSIBLE):
+        raise NotYaml("not valid YAML: it holds what no text does") from None
 
 
 def _check(text: bytes | str, loader: Any) -> None:
@@ -77,6 +100,12 @@ class _Bounded:
             raise _refusal("it is a number of very many digits", node)
         number: int = yaml.SafeLoader.construct_yaml_int(self, node)  # type: ignore[arg-type]
         return number
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)  # type: ignore[misc] # of the loader beside it
+        except _IMPOSSIBLE:
+            raise _refusal("there is no such value", node) from None
 
 
 class _Loader(_Bounded, yaml.SafeLoader):

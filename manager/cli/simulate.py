@@ -82,14 +82,14 @@ def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
 
 def _samples(folder: Path) -> Iterator[dict[str, Any]]:
     """The objects of `config/samples/`, where a project has them."""
-    import yaml  # noqa: PLC0415 - other commands do without
+    from manager.yaml_text import load_all  # noqa: PLC0415 - other commands do without
 
     for path in sorted(folder.glob("*.yaml")):
         try:
-            documents = list(yaml.safe_load_all(path.read_text()))
-        except (OSError, ValueError, yaml.YAMLError) as error:
-            problem = str(error).splitlines()[0]
-            raise UsageError(f"simulate: {path}: {problem}") from None
+            documents = load_all(path.read_bytes())
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise UsageError(f"simulate: {path}: {reason}") from None
         yield from (
             each for each in documents if isinstance(each, dict) and {"apiVersion", "kind"} <= set(each)
         )

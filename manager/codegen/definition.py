@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-import yaml
 
 from manager.api import GroupVersionKind
 from manager.codegen.python_source import is_name
 from manager.codegen.tree import yaml_documents
+from manager.yaml_text import NotYaml
 
 S = TypeVar("S")
 
@@ -206,11 +206,8 @@ def definitions_in(text: str) -> list[Definition]:
     """The definitions in a stream of YAML. Raises `DefinitionError` for anything else."""
     try:
         documents = yaml_documents(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = "" if mark is None else f" in line {mark.line + 1}"
-        said = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise DefinitionError(f"it is not YAML{where}: {said}") from None
+    except NotYaml as error:
+        raise DefinitionError(str(error)) from None
     manifests: list[Any] = []
     each: Any
     for each in documents:

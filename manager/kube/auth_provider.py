@@ -106,7 +106,7 @@ class AuthProvider(Credentials):
                 yaml.safe_dump(document, file, default_flow_style=False)
             Path(file.name).chmod(path.stat().st_mode)
             Path(file.name).replace(path.resolve())
-        except (OSError, KeyError, TypeError, yaml.YAMLError):
+        except (OSError, KeyError, TypeError, yaml.YAMLError, yaml_text.NotYaml):
             # The tokens at hand are good; a file that cannot be written is no reason to stop.
             return
 

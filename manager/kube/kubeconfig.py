@@ -154,13 +154,8 @@ def _load(path: Path) -> Mapping[str, Any]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     try:
         document = yaml_text.load(text)
-    except Exception as error:
-        # A number or a date may be impossible, which the parser leaves to Python to say.
-        # Not the parser's whole text: it quotes the file, which holds credentials.
-        mark = getattr(error, "problem_mark", None)
-        line = "" if mark is None else f" in line {mark.line + 1}"
-        problem = getattr(error, "problem", None) or "it holds what no text does"
-        raise ConfigError(f"{path}: not valid YAML{line}: {problem}") from error
+    except yaml_text.NotYaml as error:
+        raise ConfigError(f"{path}: {error}") from None
     if document is None:
         return {}
     if not isinstance(document, dict):

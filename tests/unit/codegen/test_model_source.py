@@ -361,7 +361,7 @@ def crd(schema: Any, **spec: Any) -> str:
     ("text", "said"),
     [
         ("", "it has no CustomResourceDefinition"),
-        ("a: {", "it is not YAML in line 2: did not find expected node content"),
+        ("a: {", "not valid YAML in line 2, column 1: did not find expected node content"),
         ("kind: Pod\n---\nkind: Secret", "it has no CustomResourceDefinition, but Pod, Secret"),
         ("- 1", "it has no CustomResourceDefinition"),
         (
@@ -394,9 +394,9 @@ def crd(schema: Any, **spec: Any) -> str:
         ),
         (
             "a: &a [" + "x" * 5000 + "]\nb: [" + "*a," * 300 + "]",
-            "it is not YAML in line 2: its aliases expand to too much",
+            "not valid YAML in line 2, column 605: its aliases expand to too much",
         ),
-        ("{a: " * 100_000, "it is not YAML in line 1: it is nested too deeply"),
+        ("{a: " * 100_000, "not valid YAML in line 1, column 801: it is nested too deeply"),
         (crd({"properties": {"a": {"type": "text"}}}), "Kind.a: type: 'text' is no type of a schema"),
         (crd({"properties": {"a": {}}}), "Kind.a: type: None is no type of a schema"),
         (crd({"properties": {"a": {"type": "array"}}}), "Kind.a: items is missing"),

@@ -49,7 +49,9 @@ async def test_a_broken_kubeconfig_is_told_in_one_line(
 ) -> None:
     broken = tmp_path / "broken"
     broken.write_text("clusters: {")
-    assert re.fullmatch(rf"error: {broken}: not valid YAML in line \d+: .+\n", await told(broken, capsys))
+    assert re.fullmatch(
+        rf"error: {broken}: not valid YAML in line \d+, column \d+: .+\n", await told(broken, capsys)
+    )
 
 
 async def test_a_server_that_is_not_there_is_told_in_one_line(

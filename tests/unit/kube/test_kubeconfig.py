@@ -87,7 +87,7 @@ def test_a_context_may_name_no_user(tmp_path: Path):
     ("content", "message"),
     [
         ("", "here: no current-context; name one with --context"),
-        ("{", "not valid YAML in line 1: "),
+        ("{", "not valid YAML in line 1, column 2: "),
         ("\x00", "not valid YAML: "),
         ("- a", "not a kubeconfig"),
         ("just text", "not a kubeconfig"),
@@ -113,7 +113,7 @@ def test_what_is_wrong_is_said_in_one_line_with_the_file(tmp_path: Path, content
 
 def test_what_is_not_yaml_is_not_quoted_as_it_may_hold_a_secret(tmp_path: Path):
     path = write(tmp_path / "config", "users:\n- name: a\n  user: {token: secret: x}")
-    with pytest.raises(ConfigError, match="not valid YAML in line 3") as caught:
+    with pytest.raises(ConfigError, match="not valid YAML in line 3, column 23: ") as caught:
         read(path)
     assert "secret" not in str(caught.value)
 

@@ -14,6 +14,7 @@ import pytest
 from controllers.main import OPERATORS
 from manager import Context
 from manager.cli import simulate as command
+from manager.cli.arguments import UsageError
 from manager.cli.simulate import simulate
 from manager.program import Program
 from manager.simulation.faults import KINDS_OF_FAULT, Fault
@@ -46,6 +47,18 @@ class ClockReadingOperator(GreetingOperator):
 
     async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
         greeting.status.text = str(time.time())
+
+
+def test_a_sample_that_is_not_yaml_is_told_by_its_file_and_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    samples = tmp_path / "config/samples"
+    samples.mkdir(parents=True)
+    (samples / "broken.yaml").write_text("a: {")
+    monkeypatch.chdir(tmp_path)
+    told = r"^simulate: config/samples/broken\.yaml: not valid YAML in line 2, column 1: "
+    with pytest.raises(UsageError, match=told):
+        simulate(["--seeds=1"], [GreetingOperator], Program("mine", "1"))
 
 
 def test_it_says_how_far_it_is_and_when_interrupted_what_it_has_done(
