@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
+from manager import clock
 from manager.api import ObjectKey, Resource
 from manager.cache import WHOLE, CacheEvent, Informer
 from manager.controller import (
@@ -33,6 +34,9 @@ from manager.operator.timers import Timers
 from manager.webhook.methods import has_webhooks
 
 T = TypeVar("T", bound=Resource)
+
+GONE_FOR = 5.0
+"""Seconds for which nothing is done for an object that the server has no more, and the cache still has."""
 
 
 def add_controller(operator: Operator[Any], options: ControllerOptions | None = None) -> Controller | None:
@@ -140,6 +144,7 @@ class ObjectReconciler(Generic[T]):
         client = operator.client
         self._reader = client if selection == WHOLE else client.selecting(**selection._asdict())
         self._pruned = [each for each in operator.sources if isinstance(each, Owns) and each.prune]
+        self._gone: dict[ObjectKey, tuple[str, str, float]] = {}
 
     async def reconcile(self, request: ObjectKey) -> Result | None:
         """Bring the object of that key up to date, if it is there."""
@@ -155,6 +160,13 @@ class ObjectReconciler(Generic[T]):
         operator = self._operator
         operator.waits_no_more(key)
         obj: Any = await self._reader.find(operator.kind, key)
+        cached = "", ""
+        if obj is not None:
+            cached = obj.metadata.uid, obj.metadata.resource_version
+        if (left := self._still_gone(key, cached)) > 0:
+            if due:
+                self._timers.give_back(key, due)
+            return Result(requeue_after=left)
         while obj is not None:
             if obj.metadata.deletion_timestamp is not None and operator.finalizers.isdisjoint(
                 obj.metadata.finalizers
@@ -165,10 +177,12 @@ class ObjectReconciler(Generic[T]):
             except Changed as changed:
                 obj = changed.object
             except Gone:
+                self._gone[key] = (*cached, clock.monotonic() + GONE_FOR)
                 break
             except NotFound as error:
                 if not is_missing(error, operator.kind, key):
                     raise
+                self._gone[key] = (*cached, clock.monotonic() + GONE_FOR)
                 break
             except ApiError as error:
                 if not error.is_namespace_terminating:
@@ -176,6 +190,19 @@ class ObjectReconciler(Generic[T]):
                 reconcile_log().debug("the namespace is being deleted: nothing is created there any more")
                 return None
         return await operator.gone(key)
+
+    def _still_gone(self, key: ObjectKey, cached: tuple[str, str]) -> float:
+        """For how many seconds nothing is done for what the cache has, since the server had it no more.
+
+        What is created for it is collected at once, and each time an event asks for the next reconcile.
+        """
+        if key not in self._gone:
+            return 0.0
+        *known, until = self._gone[key]
+        left = until - clock.monotonic() if tuple(known) == cached else 0.0
+        if left <= 0:
+            del self._gone[key]
+        return left
 
     async def _bring_up_to_date(self, obj: T, due: Sequence[str]) -> Result | None:
         operator, ctx = self._operator, Context(self._operator, obj)

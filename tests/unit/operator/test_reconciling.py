@@ -24,7 +24,7 @@ from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Namespace, Secret
 from manager.controller import Predicate, generation_changed
 from manager.kube.errors import ServerError
-from manager.operator.context import Changed
+from manager.operator.context import Changed, Gone
 from manager.operator.difference import changed_fields
 from manager.runs import SPARED, Run
 from manager.testing import World, operated
@@ -613,6 +613,24 @@ async def test_an_object_that_only_the_cache_has_is_gone():
         await settled(world)
         assert LAST[-1].seen == ["hello"]
         assert LAST[-1].forgotten
+
+
+async def test_what_the_server_no_longer_has_is_seldom_reconciled_while_the_cache_has_it():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        raise Gone
+
+    async with operated(doing(act)) as world:
+        obj = await world.create(greeting())
+        await settled(world)
+        for _ in range(80):
+            LAST[-1].enqueue(obj.key)  # as a child does that is collected each time
+            await asyncio.sleep(0.05)
+        assert len(LAST[-1].seen) == 1
+        await asyncio.sleep(4)
+        assert len(LAST[-1].seen) == 2
+        await world.update(obj, lambda it: it.metadata.annotations.update({"example.com/note": "new"}))
+        await settled(world)
+        assert len(LAST[-1].seen) == 3
 
 
 async def test_what_the_server_has_by_now_is_reconciled_at_once():
