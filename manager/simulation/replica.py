@@ -198,7 +198,8 @@ class Replica:
             self.stop.set()
             loop = asyncio.get_running_loop()
             late = GRACE + STOP_MARGIN
-            self._ends_by = self.context.copy().run(loop.call_later, late, self._late, late, self._freezes)
+            freezes = self._freezes if self.clock.paused is None else -1  # what is frozen is late anyway
+            self._ends_by = self.context.copy().run(loop.call_later, late, self._late, late, freezes)
 
     def _late(self, seconds: float, freezes: int) -> None:
         if self.alive and freezes == self._freezes:

@@ -115,3 +115,10 @@ def test_it_finds_what_nothing_else_does(what: str, monkeypatch: pytest.MonkeyPa
     PLANTED[what](monkeypatch)
     assert not found("cut")
     assert found(what)
+
+
+def test_a_frozen_process_that_is_told_to_end_may_be_late():
+    wrong = (Fault(10.0, "freeze", 0, 40.0), Fault(11.0, "stop", 0, 1.0))
+    outcome = run(Plan(1, 1, plan_of(1, MEMCACHED).steps[:1], wrong), MEMCACHED)
+    assert "manager-0 ended in order" in lines(outcome)
+    assert not outcome.violations, told(outcome)
