@@ -47,7 +47,7 @@ def find_condition(conditions: Iterable[Condition], type: str) -> Condition | No
 
 
 def is_true(conditions: Iterable[Condition], type: str) -> bool:  # noqa: A002 - the field's name
-    """True when there is a condition of that type and it holds."""
+    """True when there is a condition of that type, and its status is True."""
     condition = find_condition(conditions, type)
     return condition is not None and condition.status == "True"
 

@@ -61,7 +61,7 @@ class CrdOptions:
     """A warning to everyone who uses the version; None when it is not deprecated."""
 
     def __call__(self, kind: type[R]) -> type[R]:
-        """Say so of the kind, as a decorator: `@crd(short_names=("mc",))`."""
+        """Set this for a kind, as a decorator: `@crd(short_names=("mc",))`."""
         setattr(kind, _ATTRIBUTE, self)
         return kind
 
@@ -76,5 +76,5 @@ def crd_options(kind: type[Resource]) -> CrdOptions:
 
 
 def is_crd(kind: type[Resource]) -> bool:
-    """Whether the model defines its kind, and is not that of a kind which is there anyhow."""
+    """Whether the model defines its kind; false for kinds that the server has anyway."""
     return _ATTRIBUTE in kind.__dict__

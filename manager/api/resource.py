@@ -100,7 +100,7 @@ class Resource(ApiModel):
 
     @property
     def key(self) -> ObjectKey:
-        """What names the object among those of its kind."""
+        """The namespace and the name of the object."""
         return ObjectKey(self.metadata.namespace, self.metadata.name)
 
     def __eq__(self, other: object) -> bool:

@@ -43,14 +43,14 @@ def _with(**words: Any) -> SchemaMark:
 
 
 def list_map(*keys: str) -> SchemaMark:
-    """A list whose items are told apart by these fields (as they are named on the wire), at least one."""
+    """A list whose items are identified by these fields, at least one, as they are named in JSON."""
     if not keys:
         raise ValueError("a list-map needs at least one key")
     return _with(x_kubernetes_list_type="map", x_kubernetes_list_map_keys=list(keys))
 
 
 def list_set() -> SchemaMark:
-    """A list of scalars in which each value stands once."""
+    """A list of scalars without duplicates."""
     return _with(x_kubernetes_list_type="set")
 
 
@@ -65,7 +65,7 @@ def atomic_map() -> SchemaMark:
 
 
 def preserve_unknown() -> SchemaMark:
-    """Keep fields that no schema names, as in `dict[str, Any]`; without it the server drops them."""
+    """Keep fields that the schema does not name, as in `dict[str, Any]`; otherwise the server drops them."""
     return _with(x_kubernetes_preserve_unknown_fields=True)
 
 
@@ -90,12 +90,15 @@ def schema_format(name: str) -> SchemaMark:
 
 
 def schema_pattern(pattern: str) -> SchemaMark:
-    """A `pattern` that the server alone checks, so that code can read what was stored without."""
+    """A `pattern` that only the server checks, so that code can read objects that were stored before it.
+
+    The server answers a wrong value with the pattern itself. For a message in words, use `cel`.
+    """
     return _with(pattern=pattern)
 
 
 def schema_words(**words: Any) -> SchemaMark:
-    """Words of the server's that no other mark says: `schema_words(nullable=True, minProperties=1)`.
+    """Keywords of the schema that no other mark sets: `schema_words(nullable=True, minProperties=1)`.
 
     An underscore is a hyphen: `x_kubernetes_embedded_resource=True`.
     """
@@ -111,7 +114,7 @@ def cel(
     message_expression: str | None = None,
     optional_old_self: bool = False,
 ) -> SchemaMark:
-    """A rule in CEL that the value must keep; `self` is the value and `oldSelf` what it was before an update.
+    """A rule in CEL for the value; `self` is the value, and `oldSelf` the value before an update.
 
     `message` is what the user reads when the rule is broken. `field_path` names the field at fault, relative
     to the value (`.size`). `reason` is one of FieldValueInvalid (the default), FieldValueForbidden,
