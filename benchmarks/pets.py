@@ -80,6 +80,7 @@ def manager(concurrency: int, store: str) -> Program:
         "--kubeconfig={kubeconfig}",
         "--metrics-bind-address=0",
         "--health-probe-bind-address=0",
+        "--console-bind-address=0",
         "--webhook-bind-address=0",
         "--controllers=pet",
         f"--concurrency=pet={concurrency}",

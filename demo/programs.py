@@ -15,7 +15,7 @@ __all__ = ["ManagerProgram", "PetStoreProgram", "Program"]
 
 PROGRAMS = Path(sys.executable).parent
 STOP_WITHIN = 35.0
-METRICS_PORT, HEALTH_PORT, WEBHOOK_PORT, PETSTORE_PORT = 8080, 8081, 9443, 6742
+METRICS_PORT, HEALTH_PORT, CONSOLE_PORT, WEBHOOK_PORT, PETSTORE_PORT = 8080, 8081, 8082, 9443, 6742
 LOG_LINES = 5
 
 
@@ -85,6 +85,7 @@ class ManagerProgram(Program):
             f"--kubeconfig={kubeconfig}",
             f"--metrics-bind-address={self.metrics}",
             f"--health-probe-bind-address={self.health}",
+            f"--console-bind-address=127.0.0.1:{ports.claim(CONSOLE_PORT)}",
             f"--petstore-address={petstore}",
             f"--webhook-bind-address={webhooks}",
             f"--webhook-url=https://{webhooks}",

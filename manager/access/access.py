@@ -8,7 +8,7 @@ import random
 from dataclasses import dataclass
 
 from manager.access.answers import Answers, Turns
-from manager.access.reviews import Reviews, User, has_expired
+from manager.access.reviews import Place, Reviews, User, has_expired
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
 
@@ -67,13 +67,13 @@ class Access:
         self._users: Answers[bytes, User | None] = Answers(
             limit=REMEMBERED, keep_yes=ACCEPTED_TOKEN_KEPT, keep_no=REFUSED_TOKEN_KEPT
         )
-        self._rights: Answers[tuple[User, str, str], bool] = Answers(
+        self._rights: Answers[tuple[User, str, str | Place], bool] = Answers(
             limit=REMEMBERED, keep_yes=ALLOWED_KEPT, keep_no=DENIED_KEPT
         )
         self._turns = Turns()
 
-    async def verdict(self, token: str, verb: str, path: str, *, client: str = "") -> Verdict:
-        """Whether the bearer of `token` may do `verb` (an HTTP method in small letters) on `path`.
+    async def verdict(self, token: str, verb: str, what: str | Place, *, client: str = "") -> Verdict:
+        """Whether the bearer of `token` may do `verb` on `what`: on a path, an HTTP method in small letters.
 
         `client` says where they are: strangers of one client wait for each other, and others do not for them.
         Raises `ReviewFailed` when that cannot be found out in time, `TooManyStrangers` when it is not tried.
@@ -84,7 +84,7 @@ class Access:
         try:
             async with asyncio.timeout(DEADLINE):
                 user = await self._user_of(token, client)
-                return Verdict(user, user is not None and await self._may(user, verb, path))
+                return Verdict(user, user is not None and await self._may(user, verb, what))
         except TimeoutError:
             raise ReviewFailed(f"the API server did not answer within {DEADLINE:g} s", user) from None
         except KubeError as error:
@@ -102,9 +102,9 @@ class Access:
 
         return await self._users.get(digest, ask)
 
-    async def _may(self, user: User, verb: str, path: str) -> bool:
+    async def _may(self, user: User, verb: str, what: str | Place) -> bool:
         async def ask() -> bool:
             async with self._turns.of_known(), asyncio.timeout(DEADLINE):
-                return await self._reviews.may(user, verb, path)
+                return await self._reviews.may(user, verb, what)
 
-        return await self._rights.get((user, verb, path), ask)
+        return await self._rights.get((user, verb, what), ask)

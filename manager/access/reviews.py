@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from base64 import urlsafe_b64decode
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TypeVar
 
 import msgspec
@@ -29,6 +29,16 @@ class User:
     groups: tuple[str, ...] = ()
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Further attributes, such as the pod that a service account's token belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An object of the cluster, or all of a resource: what a right is about, if it is not a path."""
+
+    group: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
 
 
 SLACK = 300.0
@@ -129,11 +139,16 @@ class Reviews:
         extra = tuple((key, tuple(values)) for key, values in (found.extra or {}).items())
         return User(found.username, found.uid, groups, extra)
 
-    async def may(self, user: User, verb: str, path: str) -> bool:
-        """Whether a user may do `verb` on a path that is not of a resource, such as `/metrics`.
+    async def may(self, user: User, verb: str, what: str | Place) -> bool:
+        """Whether a user may do `verb` on an object, or on a path of no resource, such as `/metrics`.
 
         Raises KubeError as `user_of` does.
         """
+        about: dict[str, object]
+        if isinstance(what, str):
+            about = {"nonResourceAttributes": {"path": what, "verb": verb}}
+        else:
+            about = {"resourceAttributes": {"verb": verb, **asdict(what)}}
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
@@ -142,7 +157,7 @@ class Reviews:
                 "uid": user.uid,
                 "groups": list(user.groups),
                 "extra": {key: list(values) for key, values in user.extra},
-                "nonResourceAttributes": {"path": path, "verb": verb},
+                **about,
             },
         }
         status = (await self._created(_ACCESS_REVIEWS, review, _decode_access)).status

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from manager.access.access import Access
-from manager.address import BindAddress
+from manager.address import BindAddress, in_pod, is_loopback
 from manager.cli.failure import server_version
 from manager.cli.settings import Settings
 from manager.cli.webhooks import add_webhooks
+from manager.console import console_pages
 from manager.controller import ControllerOptions
 from manager.garbage import settle
 from manager.http.guard import guarded
@@ -111,6 +112,7 @@ async def assembled(
         )
         # Before what operators keep: a port in use ends all, and there are health checks while theirs starts.
         _keep_metrics(manager, settings, Access(transport, rng=rng))
+        _keep_console(manager, settings, Access(transport, rng=rng))
         _keep_pages(manager, "health", settings.health_probe_bind_address, health_pages(manager.health))
         made = {operator: operator(manager) for operator in dict.fromkeys((*operators, *known))}
         for operator in operators:
@@ -143,6 +145,15 @@ def _keep_metrics(manager: Manager, settings: Settings, access: Access) -> None:
         page = guarded(page, access)
         certificate = ServedCertificate(_metrics_certificate(settings))
     _keep_pages(manager, "metrics", settings.metrics_bind_address, {"/metrics": page}, certificate)
+
+
+def _keep_console(manager: Manager, settings: Settings, access: Access) -> None:
+    address = settings.console_bind_address
+    if address is None:
+        return
+    local = is_loopback(address.host) and not in_pod(os.environ)
+    certificate = None if local else ServedCertificate(_metrics_certificate(settings))
+    _keep_pages(manager, "console", address, console_pages(manager, None if local else access), certificate)
 
 
 def _metrics_certificate(settings: Settings) -> CertificateSource:

@@ -29,14 +29,17 @@ class ServerUnusable(Exception):
 @asynccontextmanager
 async def connected(
     program: Program, command: str, *, kubeconfig: str | None, context: str | None
-) -> AsyncIterator[Transport]:
-    """A way to the API server, for one command. Raises `ConfigError` and `ServerUnusable`."""
+) -> AsyncIterator[tuple[Transport, ClusterConfig]]:
+    """A way to the API server, for one command, and what leads there.
+
+    Raises `ConfigError` and `ServerUnusable`.
+    """
     config = await load_config(kubeconfig=kubeconfig, context=context, environ=os.environ)
     agent = f"{program.agent} {command}"
     transport = Transport(HttpWire(config), metrics=Metrics(), rng=random.Random(), user_agent=agent)
     try:
         await server_version(transport, config)
-        yield transport
+        yield transport, config
     finally:
         await transport.aclose()
 

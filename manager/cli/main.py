@@ -31,6 +31,7 @@ COMMANDS = {
     "create": "add a kind and its operator to a project",
     "model": "write the model of a kind that others have defined",
     "simulate": "try the operators in a simulated cluster where things go wrong",
+    "explain": "tell why an object is not ready",
     "migrate-storage": "have every object stored in the storage version of its definition",
     "completion": "print what bash, zsh or fish reads to complete all this",
     "version": "print the version",

@@ -177,9 +177,10 @@ async def _migrate_all(
 ) -> bool:
     """Whether all of it is done."""
     done = True
-    async with connected(
-        program, _COMMAND, kubeconfig=arguments.kubeconfig, context=arguments.context
-    ) as transport:
+    async with connected(program, _COMMAND, kubeconfig=arguments.kubeconfig, context=arguments.context) as (
+        transport,
+        _,
+    ):
         for name in names:
             done &= await _migrate_one(name, program, arguments, transport, screen)
     return done

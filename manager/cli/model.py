@@ -131,7 +131,10 @@ async def _on_server(program: Program, given: argparse.Namespace) -> Served:
     asked, _, group = str(getattr(given, "from")).partition(".")
     if given.kind is not None:
         raise DefinitionError("--kind is for a file; here the kind is named already")
-    async with connected(program, _COMMAND, kubeconfig=given.kubeconfig, context=given.context) as transport:
+    async with connected(program, _COMMAND, kubeconfig=given.kubeconfig, context=given.context) as (
+        transport,
+        _,
+    ):
         known = [each async for each in _kinds(transport, group, given.version)]
         found = [each for each in known if asked.lower() in each.names]
         if not found:

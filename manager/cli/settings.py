@@ -277,6 +277,17 @@ class Settings:
         group="Endpoints",
         description="where /healthz and /readyz are served; 0 is off; in a pod the default is :8081",
     )
+    console_bind_address = Setting(
+        "console-bind-address",
+        parse_bind_address,
+        default="127.0.0.1:8082",
+        in_pod="0",
+        group="Endpoints",
+        description="where the manager tells what reconciles have done, which `explain` asks for; 0 is off, "
+        "the default in a pod. On the loopback of a machine it is plain HTTP for everybody there; elsewhere, "
+        "and in a pod, HTTPS with the certificate of metrics, for clients that the API server allows to "
+        "'get' the object",
+    )
     enable_webhooks = Setting(
         "enable-webhooks",
         parse_truth,

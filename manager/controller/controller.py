@@ -9,14 +9,14 @@ from enum import Enum
 
 from manager.api import GroupVersionKind
 from manager.controller.options import ControllerOptions, KeyBackoff, RateLimiter
-from manager.controller.queue import WorkQueue
+from manager.controller.queue import QueueItem, WorkQueue
 from manager.controller.reconciler import Reconciler, Request
 from manager.controller.runner import ControllerMetrics, ReconcileRunner
 from manager.controller.source import Source
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.rate_limit import TokenBucket
-from manager.runs import History
+from manager.runs import History, Run
 
 # Seconds past its time limit after which a reconcile, which is cancelled by then, is taken for stuck.
 _STUCK = 60.0
@@ -123,6 +123,19 @@ class Controller:
         if len(stuck) < self.options.max_concurrent_reconciles:
             return None
         return f"no worker is left: {len(stuck)} reconciles do not end, that of {stuck[0]} among them"
+
+    @property
+    def primary(self) -> GroupVersionKind | None:
+        """The kind that its requests name."""
+        return self._primary
+
+    def running(self, key: Request) -> Run | None:
+        """The run of an object that is under way."""
+        return None if self._runner is None else self._runner.running(key)
+
+    def waiting(self, key: Request) -> QueueItem[Request] | None:
+        """The next run of an object, if one has been asked for."""
+        return None if self._queue is None else self._queue.waiting(key)
 
     async def run(self) -> None:
         """Work until stopped; a controller runs once.

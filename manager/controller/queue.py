@@ -329,6 +329,10 @@ class WorkQueue(Generic[K]):
         del self._items[key]
         return True
 
+    def waiting(self, key: K) -> QueueItem[K] | None:
+        """What is to be worked on next of `key`, now or when its delay ends; None when nothing is."""
+        return self._items.get(key)
+
     def forget(self, key: K) -> None:
         """Start the back-off of `key` afresh."""
         self._backoff.forget(key)

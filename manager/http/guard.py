@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from manager.access.access import Access, ReviewFailed
 from manager.access.answers import TooManyStrangers
+from manager.access.reviews import Place
 from manager.address import client_at
 from manager.http.server import Page
 from manager.logs import get_logger
@@ -19,8 +20,17 @@ _UNAUTHORIZED, _FORBIDDEN, _TOO_MANY, _FAILED = 401, 403, 429, 500
 _log = get_logger("access")
 
 
-def guarded(page: Page, access: Access) -> Page:
-    """The same page, for who comes with a bearer token and may do the request's method on its path.
+Asks = Callable[["web.Request"], tuple[str, str | Place]]
+"""The verb, and on what, that the right to a request is."""
+
+
+def path_itself(request: web.Request) -> tuple[str, str]:
+    """The request's method on its path."""
+    return request.method.lower(), request.path
+
+
+def guarded(page: Page, access: Access, asks: Asks = path_itself) -> Page:
+    """The same page, for who comes with a bearer token and may do what it `asks` for.
 
     Answers as controller-runtime does: 401 without a token, 403 for a user without the right to, 500 when
     the API server cannot be asked. (A token that the server refuses is 401 here, and 500 there; and 429 is
@@ -36,9 +46,7 @@ def guarded(page: Page, access: Access) -> Page:
         if token is None:
             return _refusal(_UNAUTHORIZED, "Unauthorized")
         try:
-            verdict = await access.verdict(
-                token, request.method.lower(), request.path, client=client_at(request.remote)
-            )
+            verdict = await access.verdict(token, *asks(request), client=client_at(request.remote))
         except TooManyStrangers as error:
             _log.debug("refused to ask about a token", path=request.path, reason=str(error))
             return _refusal(_TOO_MANY, "Too many unknown tokens")

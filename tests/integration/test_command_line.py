@@ -160,6 +160,7 @@ def test_on_a_terminal_the_log_is_for_people(control_plane: ControlPlane, tmp_pa
         f"--kubeconfig={control_plane.kubeconfig}",
         "--metrics-bind-address=0",
         "--health-probe-bind-address=0",
+        "--console-bind-address=0",
         "--webhook-bind-address=0",
     ]
     environ = {**os.environ, "HOME": str(tmp_path), "TERM": "xterm"}

@@ -43,7 +43,7 @@ CONFIGURATIONS = tuple(
 )
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 # Where they listen is for the pod; here every manager has ports of its own.
-ADDRESSES = ("--metrics-bind-address", "--health-probe-bind-address", "--webhook-bind-address")
+ADDRESSES = tuple(f"--{each}-bind-address" for each in ("metrics", "health-probe", "webhook", "console"))
 WEBHOOKS = "operator-manager-webhook-service"
 
 

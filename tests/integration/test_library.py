@@ -179,6 +179,7 @@ def test_each_target_for_a_cluster_of_a_project_that_was_begun_does_what_it_says
         flags = (
             "--metrics-bind-address=0",
             f"--health-probe-bind-address=127.0.0.1:{ports[0]}",
+            "--console-bind-address=0",
             f"--webhook-bind-address=127.0.0.1:{ports[1]}",
             f"--webhook-url=https://127.0.0.1:{ports[1]}",
         )

@@ -61,6 +61,7 @@ def test_a_pet_is_refused_by_the_manager_that_make_run_starts(plane: ControlPlan
             f"--kubeconfig={plane.kubeconfig}",
             "--metrics-bind-address=0",
             f"--health-probe-bind-address=127.0.0.1:{ports[0]}",
+            "--console-bind-address=0",
             f"--webhook-local-path={tmp_path / 'webhook'}",
         )
         make = [

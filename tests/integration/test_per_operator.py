@@ -30,7 +30,7 @@ OVERLAY = "per-operator"
 SAMPLES = Path(__file__).resolve().parents[2] / "config" / "samples"
 NAMES = [operator.name for operator in OPERATORS]
 # Where they listen is for the pod.
-ADDRESSES = ("--metrics-bind-address", "--health-probe-bind-address", "--webhook-bind-address")
+ADDRESSES = tuple(f"--{each}-bind-address" for each in ("metrics", "health-probe", "webhook", "console"))
 
 
 @pytest.fixture(scope="module")

@@ -35,6 +35,7 @@ class Feature(enum.Enum):
     POD_SECURITY = "pod security levels that namespaces ask for"
     ADMISSION_POLICIES = "admission policies that are held"
     PRIORITIES = "priority levels for requests"
+    QUOTAS = "quotas that are held"
     SERVER_FLAGS = "flags of its API server that a test may choose"
 
 

@@ -104,6 +104,7 @@ class DevclusterControlPlane(ControlPlane):
             Feature.POD_SECURITY: False,
             Feature.ADMISSION_POLICIES: False,
             Feature.PRIORITIES: False,
+            Feature.QUOTAS: False,
             Feature.SERVER_FLAGS: True,
         }[feature]
 

@@ -135,6 +135,7 @@ class EnvtestControlPlane(ControlPlane):
             Feature.POD_SECURITY: set(),
             Feature.ADMISSION_POLICIES: set(),
             Feature.PRIORITIES: set(),
+            Feature.QUOTAS: {"controllers"},
             Feature.SERVER_FLAGS: set(),
         }
         return needed[feature] <= set(self._parts)

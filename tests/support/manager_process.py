@@ -47,7 +47,7 @@ class ManagerProcess:
         environ: Mapping[str, str] | None = None,
         program: Sequence[str | Path] = (PROGRAM,),
     ) -> None:
-        self._ports = PortBlock(2)
+        self._ports = PortBlock(3)
         folder.mkdir(parents=True, exist_ok=True)
         command = [
             *program,
@@ -55,6 +55,7 @@ class ManagerProcess:
             f"--kubeconfig={kubeconfig}",
             f"--metrics-bind-address=127.0.0.1:{self._ports[0]}",
             f"--health-probe-bind-address=127.0.0.1:{self._ports[1]}",
+            f"--console-bind-address=127.0.0.1:{self._ports[2]}",
             # A test that wants webhooks says at which port; tests are many on one machine.
             "--webhook-bind-address=0",
             "--log-format=json",
@@ -137,6 +138,11 @@ class ManagerProcess:
     def metrics_address(self) -> str:
         """Host and port of /metrics."""
         return f"127.0.0.1:{self._ports[0]}"
+
+    @property
+    def console_address(self) -> str:
+        """Host and port of what it tells `explain`."""
+        return f"127.0.0.1:{self._ports[2]}"
 
     @property
     def health_address(self) -> str:

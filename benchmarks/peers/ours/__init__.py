@@ -19,7 +19,8 @@ def manager(name: str = NAME) -> Program:
     """`operator-manager run` with the Memcached operator; other workloads have a program of their own."""
     memcached = [
         *(str(PROGRAM), "run", "--kubeconfig={kubeconfig}", "--metrics-bind-address=0"),
-        *("--health-probe-bind-address={health}", "--webhook-bind-address=0", "--controllers=memcached"),
+        *("--health-probe-bind-address={health}", "--webhook-bind-address=0", "--console-bind-address=0"),
+        "--controllers=memcached",
         *("--concurrency=memcached={concurrency}", "--log-level=warn"),
     ]
     other = [sys.executable, "-m", "benchmarks.peers.ours", "--kubeconfig={kubeconfig}"]

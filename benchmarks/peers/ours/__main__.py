@@ -63,6 +63,7 @@ def main() -> int:
         f"--kubeconfig={options.kubeconfig}",
         f"--health-probe-bind-address={options.health_probe_bind_address}",
         "--metrics-bind-address=0",
+        "--console-bind-address=0",
         "--webhook-bind-address=0",
         *(f"--concurrency={operator.name}={options.concurrency}" for operator in operators),
         "--log-level=warn",

@@ -106,23 +106,28 @@ async def test_pages_that_are_off_are_not_served(wire: ScriptedWire, set_up: lis
     def pages(manager: Any) -> int:
         return len(manager._kept)
 
-    assert await assemble({}, pages) == 2
-    assert await assemble({"metrics_bind_address": "0"}, pages) == 1
-    assert await assemble({"metrics_bind_address": "0", "health_probe_bind_address": "0"}, pages) == 0
+    off: dict[str, str] = {}
+    for served, name in enumerate(("metrics", "health_probe", "console")):
+        assert await assemble(off, pages) == 3 - served
+        off[f"{name}_bind_address"] = "0"
+    assert await assemble(off, pages) == 0
 
 
-async def metrics_answer(flags: dict[str, str]) -> tuple[str, int]:
-    """With which scheme /metrics is served, and how it answers who has no token."""
+async def metrics_answer(
+    flags: dict[str, str], *, server: str = "metrics", path: str = "/metrics"
+) -> tuple[str, int]:
+    """With which scheme /metrics, or another page, is served, and how it answers who has no token."""
     insecure = ssl.create_default_context()
     insecure.check_hostname, insecure.verify_mode = False, ssl.CERT_NONE
-    flags = {"metrics_bind_address": "127.0.0.1:0", "health_probe_bind_address": "0", **flags}
+    off = {f"{each}_bind_address": "0" for each in ("metrics", "health_probe", "console")}
+    flags = {**off, f"{server}_bind_address": "127.0.0.1:0", **flags}
     started = assembled(PROGRAM, load_settings(flags), OPERATORS, SettingValues())
     async with started as manager, AsyncExitStack() as stack:
         address = await stack.enter_async_context(manager._kept[0].enter())
         session = await stack.enter_async_context(aiohttp.ClientSession())
         for scheme in ("https", "http"):
             with suppress(aiohttp.ClientError):
-                async with session.get(f"{scheme}://{address}/metrics", ssl=insecure) as answer:
+                async with session.get(f"{scheme}://{address}{path}", ssl=insecure) as answer:
                     return scheme, answer.status
     raise AssertionError("it is not served")
 
@@ -131,6 +136,18 @@ async def test_metrics_are_for_everybody_unless_they_are_to_be_secure(wire: Scri
     wire.on("GET", "/version", VERSION)
     assert await metrics_answer({}) == ("http", 200)
     assert await metrics_answer({"metrics_secure": "true"}) == ("https", 401)
+
+
+async def test_what_became_of_objects_is_for_everybody_on_a_persons_machine_and_for_whoever_may_in_a_pod(
+    wire: ScriptedWire, set_up: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    wire.on("GET", "/version", VERSION)
+    wire.on("GET", "/apis/cache.example.com/v1", Reply.status(404, "NotFound"))
+    path = "/api/objects/pets.petstore.example.com/default/rex"
+    assert await metrics_answer({}, server="console", path=path) == ("http", 404)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    assert await metrics_answer({}, server="console", path=path) == ("https", 401)
 
 
 async def test_a_certificate_in_a_folder_is_served(wire: ScriptedWire, set_up: list[str], tmp_path: Path):

@@ -13,7 +13,18 @@ from manager.version import KUBERNETES_VERSIONS, VERSION
 from tests.unit.cli.conftest import OPERATORS, Command, operator
 from tests.unit.cli.gadget import Gadget, GadgetOperator, OldGadget
 
-COMMANDS = ("run", "crds", "generate", "init", "create", "model", "simulate", "migrate-storage", "version")
+COMMANDS = (
+    "run",
+    "crds",
+    "generate",
+    "init",
+    "create",
+    "model",
+    "simulate",
+    "explain",
+    "migrate-storage",
+    "version",
+)
 
 
 @pytest.mark.parametrize("argv", [("--help",), ("-h",), ("help",)])

@@ -29,6 +29,7 @@ def test_only_its_own_machine_reaches_a_manager_outside_of_a_cluster_and_everybo
     assert settings.metrics_bind_address == BindAddress(host, 8080)
     assert settings.health_probe_bind_address == BindAddress(host, 8081)
     assert settings.webhook_bind_address == BindAddress(host, 9443)
+    assert settings.console_bind_address == (BindAddress(host, 8082) if host else None)
     given = load_settings({"metrics_bind_address": ":8080", "webhook_bind_address": "127.0.0.1:9443"})
     assert given.metrics_bind_address == BindAddress("", 8080)
     assert given.webhook_bind_address == BindAddress("127.0.0.1", 9443)
@@ -120,6 +121,7 @@ def test_every_setting_can_be_given_in_every_way(monkeypatch: pytest.MonkeyPatch
         "metrics_cert_name": "metrics.crt",
         "metrics_cert_key": "metrics.key",
         "health_probe_bind_address": "0",
+        "console_bind_address": "0",
         "enable_webhooks": "false",
         "webhook_bind_address": ":1",
         "webhook_certificates": "files",

@@ -1,0 +1,220 @@
+"""The command `explain`: why an object is not ready."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import ssl
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote, urlsplit
+
+import orjson
+
+from manager.address import is_loopback
+from manager.api import GroupVersionKind, ObjectKey, Resource, crd_options, is_crd
+from manager.cli.arguments import ArgumentParser, CannotRun, UsageError, argument
+from manager.cli.failure import connected, in_one_line, is_expected
+from manager.explain.looking import Looker
+from manager.explain.telling import COLOURED, PLAIN, explanation, text_of
+from manager.kube.errors import ConfigError, NotFound
+from manager.kube.rest_mapping import RestMapper
+from manager.logs import configured
+from manager.loop import loop_factory
+from manager.operator import AnyOperator, Owns
+from manager.program import Program
+from manager.settings import parse_text
+
+READY, NOT_READY = 0, 3
+
+_COMMAND = "explain"
+_LOCAL = "http://127.0.0.1:8082"
+_PATIENCE = 5.0
+"""Seconds for a manager to answer."""
+
+_LONGEST = 16 * 1024 * 1024
+
+_DESCRIPTION = """\
+Tell why an object of one of this program's kinds is not ready: what blocks it, its conditions, what it owns
+down to the pods, Events, and, if a manager answers, its last runs, what asked for each, and when and why
+it is tried again.
+
+A KIND is as for kubectl: Pet, pets, pets.petstore.example.com, or a short name. The exit code is 0 if the
+object is ready, and 3 if it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainArguments:
+    """What was asked for."""
+
+    kind: str
+    name: str
+    namespace: str | None = None
+    output: Literal["text", "json"] = "text"
+    kubeconfig: str | None = None
+    context: str | None = None
+    manager: str = _LOCAL
+    manager_ca_file: str | None = None
+    manager_token_file: str | None = None
+
+
+def explain(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
+    """Explain the object that `argv` names; returns the exit code.
+
+    Raises `UsageError` for a wrong argument, and `CannotRun` when the object cannot be read.
+    """
+    arguments = parse_explain_arguments(argv, program)
+    kind = named_kind(arguments.kind, operators)
+    with configured(level="error"), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        try:
+            told = runner.run(_explain(program, arguments, kind, operators))
+        except NotFound as error:
+            raise CannotRun(f"explain: {in_one_line(error)}") from error
+        except Exception as error:
+            if is_expected(error) or isinstance(error, ConfigError):
+                raise CannotRun(f"explain: {in_one_line(error)}") from error
+            raise
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(told, indent=2) + "\n")  # in ASCII, whatever names there are
+    else:
+        coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        sys.stdout.write(text_of(told, COLOURED if coloured else PLAIN))
+    return READY if told["ready"] else NOT_READY
+
+
+def parse_explain_arguments(argv: Sequence[str], program: Program) -> ExplainArguments:
+    """Read the arguments. Raises `UsageError` for any that is wrong."""
+    usage = f"{program.name} {_COMMAND} KIND/NAME [-n NAMESPACE] [FLAGS]"
+    parser = ArgumentParser(_COMMAND, usage, _DESCRIPTION)
+
+    def add(*flags: str, metavar: str, parse: Any = parse_text, text: str) -> None:
+        parser.add_argument(*flags, metavar=metavar, type=argument(parse), help=text)
+
+    add("-n", "--namespace", metavar="NAME", text="the object's namespace (default: that of the context)")
+    add("-o", "--output", metavar="FORMAT", parse=_output, text="text or json (default text)")
+    add(
+        "--kubeconfig",
+        metavar="FILE",
+        text="the cluster's kubeconfig (default: as for kubectl, or the pod's own)",
+    )
+    add("--context", metavar="NAME", text="context of the kubeconfig (default: its current one)")
+    where = "where a manager tells of its runs: its --console-bind-address; none asks no manager"
+    add("--manager", metavar="URL", parse=_manager, text=f"{where} (default {_LOCAL})")
+    add("--manager-ca-file", metavar="FILE", text="authority of the manager's certificate, in PEM")
+    add("--manager-token-file", metavar="FILE", text="bearer token for the manager, which may get the object")
+    given, operands = parser.read_with_operands(argv)
+    what = "/".join(operands) if len(operands) == 2 else "".join(operands[:1])  # noqa: PLR2004 - "pet rex"
+    kind, slash, name = what.partition("/")
+    if len(operands) > 2 or not slash or not kind or not name or "/" in name:  # noqa: PLR2004 - as above
+        raise UsageError(f"{_COMMAND}: KIND/NAME is expected, such as pet/rex")
+    arguments = ExplainArguments(kind, name, **vars(given))
+    if arguments.manager_token_file is not None and urlsplit(arguments.manager).scheme != "https":
+        raise UsageError(f"{_COMMAND}: --manager-token-file needs an https URL in --manager")
+    return arguments
+
+
+def _output(text: str) -> str:
+    if text not in ("text", "json"):
+        raise ValueError("'text' or 'json' is expected")
+    return text
+
+
+def _manager(text: str) -> str:
+    if text == "none":
+        return text
+    try:
+        url = urlsplit(text)
+        usable = url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname or ""))
+        whole = usable and url.hostname and url.port != 0 and url.path in ("", "/") and not url.query
+    except ValueError:
+        whole = False
+    if not whole:
+        raise ValueError("https://HOST:PORT, http://127.0.0.1:PORT or none is expected")
+    return text.rstrip("/")
+
+
+def named_kind(name: str, operators: Sequence[AnyOperator]) -> type[Resource]:
+    """The kind of an operator that goes by that name. Raises `UsageError` where none does, or several do."""
+    known: dict[str, dict[str, type[Resource]]] = {}
+    kinds = [operator.kind for operator in operators]
+    for kind in kinds:
+        full = f"{kind.plural}.{kind.gvk.group}"
+        short = crd_options(kind).short_names if is_crd(kind) else ()
+        for each in (full, kind.gvk.kind, kind.plural, *short):
+            known.setdefault(each.lower(), {})[full] = kind
+    found = known.get(name.lower(), {})
+    if len(found) > 1:
+        raise UsageError(f"{_COMMAND}: {name!r} may be each of {', '.join(found)}; which one?")
+    for kind in found.values():
+        return kind
+    ours = ", ".join(dict.fromkeys(kind.gvk.kind for kind in kinds))
+    raise UsageError(f"{_COMMAND}: unknown kind {name!r}; ours are {ours}")
+
+
+async def _explain(
+    program: Program, arguments: ExplainArguments, kind: type[Resource], operators: Sequence[AnyOperator]
+) -> dict[str, Any]:
+    async with connected(program, _COMMAND, kubeconfig=arguments.kubeconfig, context=arguments.context) as (
+        transport,
+        config,
+    ):
+        namespace = (arguments.namespace or config.namespace or "default") if kind.namespaced else ""
+        key = ObjectKey(namespace, arguments.name)
+        looker = Looker(transport, RestMapper(transport), owned_by(operators))
+        found = await looker.look(kind.gvk, key)
+    controllers, nothing = await asyncio.to_thread(_ask, arguments, kind, key, found.root.uid)
+    says = any(operator.has_conditions for operator in operators if operator.kind is kind)
+    return explanation(found, controllers, says=says, manager=nothing)
+
+
+def owned_by(operators: Sequence[AnyOperator]) -> dict[GroupVersionKind, list[GroupVersionKind]]:
+    """For each operator's kind those that it says its objects own."""
+    owned: dict[GroupVersionKind, list[GroupVersionKind]] = {}
+    for operator in operators:
+        kinds = owned.setdefault(operator.kind.gvk, [])
+        kinds += [each.kind.gvk for each in operator.sources if isinstance(each, Owns)]
+    return {kind: list(dict.fromkeys(each)) for kind, each in owned.items()}
+
+
+def _ask(
+    arguments: ExplainArguments, kind: type[Resource], key: ObjectKey, uid: str
+) -> tuple[list[dict[str, Any]], str]:
+    """What a manager tells of the object, and why it is nothing, if it is; blocks."""
+    if arguments.manager == "none":
+        return [], ""
+    where = "/".join(quote(each, safe="") for each in (f"{kind.plural}.{kind.gvk.group}", *key) if each)
+    request = urllib.request.Request(f"{arguments.manager}/api/objects/{where}")  # noqa: S310 - checked before
+    try:
+        if arguments.manager_token_file is not None:
+            request.add_header(
+                "Authorization", f"Bearer {Path(arguments.manager_token_file).read_text().strip()}"
+            )
+        context = ssl.create_default_context(cafile=arguments.manager_ca_file)
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context), _NoRedirect()
+        )
+        with opener.open(request, timeout=_PATIENCE) as answer:
+            controllers = orjson.loads(answer.read(_LONGEST))["controllers"]
+    except urllib.error.HTTPError as error:
+        return [], f"The manager at {arguments.manager} answers {error.code}: its runs are not known."
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = getattr(error, "reason", error)
+        return [], f"No manager answers at {arguments.manager} ({reason}): its runs are not known."
+    own = [each for each in controllers if each.get("uid") in (None, uid)]
+    other = (
+        "" if own else f"The manager at {arguments.manager} is one of another cluster, or has just started."
+    )
+    return own, other
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A manager never redirects, and a token is for it alone."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Not at all: the redirect is the answer."""

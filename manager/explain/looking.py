@@ -1,0 +1,297 @@
+"""Collecting what there is to say of an object: itself, the tree of what it owns, and Events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import orjson
+
+from manager.api import GroupVersionKind, ObjectKey
+from manager.explain.judging import Object, Verdict, judge
+from manager.kube.decoding import json_object
+from manager.kube.errors import ApiError, Forbidden, KubeError, NoMatch
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import LONGEST_LIST, Transport
+
+PATIENCE = 20.0
+"""Seconds for all of it. What is not found by then is missing, and said to be."""
+
+MOST_OBJECTS = 20_000
+"""Objects of one kind that are looked through."""
+
+MOST_SHOWN = 10
+"""Children of one kind that are not as they should be, and are kept. Others are counted."""
+
+MOST_READ = 50
+"""Children of one kind that are read one by one; pods come whole, in pages."""
+
+MOST_EVENTS = 20
+
+_PAGE = 500
+_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+POD = GroupVersionKind("", "v1", "Pod")
+CLAIM = GroupVersionKind("", "v1", "PersistentVolumeClaim")
+_REPLICA_SET = GroupVersionKind("apps", "v1", "ReplicaSet")
+_JOB = GroupVersionKind("batch", "v1", "Job")
+
+_MADE_OF = {
+    "Deployment": (_REPLICA_SET,),
+    "ReplicaSet": (POD,),
+    "StatefulSet": (POD,),
+    "DaemonSet": (POD,),
+    "Job": (POD,),
+    "CronJob": (_JOB,),
+}
+"""What the objects of built-in kinds own."""
+
+_JUDGED = {*_MADE_OF, "Pod", "PersistentVolumeClaim"}
+"""Kinds of which the whole object is read. Of others only the metadata is: no Secret's content comes here."""
+
+
+class _Meta(msgspec.Struct):
+    resume: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    items: list[msgspec.Raw] | None = None
+
+
+class _Reference(msgspec.Struct):
+    uid: str = ""
+
+
+class _OwnedMeta(msgspec.Struct):
+    name: str = ""
+    owners: list[_Reference] | None = msgspec.field(default=None, name="ownerReferences")
+
+
+class _Owned(msgspec.Struct):
+    metadata: _OwnedMeta
+
+
+_decode_list = msgspec.json.Decoder(_List).decode
+_decode_owned = msgspec.json.Decoder(_Owned).decode
+
+
+@dataclass
+class Node:
+    """An object in the tree."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    verdict: Verdict
+    children: list[Node] = field(default_factory=list)
+    fine: dict[str, int] = field(default_factory=dict)
+    """Of each kind, how many more children there are that are as they should be."""
+
+    bad: dict[str, int] = field(default_factory=dict)
+    """Of each kind, how many more children there are that are not."""
+
+
+@dataclass
+class Found:
+    """What the API server knows."""
+
+    object: Object
+    root: Node
+    events: list[Mapping[str, Any]]
+    missing: list[str]
+    """What could not be found out, in words."""
+
+
+class Looker:
+    """Reads an object and all that it owns, with the rights of who asks."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        mapper: RestMapper,
+        owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]],
+    ) -> None:
+        """`owned` says for kinds of operators which kinds their objects own."""
+        self._transport = transport
+        self._mapper = mapper
+        self._owned = owned
+        self._missing: dict[str, None] = {}
+        self._claims: dict[str, Node] = {}
+
+    async def look(self, gvk: GroupVersionKind, key: ObjectKey) -> Found:
+        """All of it. Raises ApiError when the object itself cannot be read."""
+        obj = await self._get(gvk, key)
+        root = _node(obj, gvk.kind)
+        events: list[Mapping[str, Any]] = []
+        try:
+            async with asyncio.timeout(PATIENCE):
+                events = await self._events(root)
+                await self._grow(root, obj, gvk)
+        except TimeoutError:
+            self._missing[f"what is not found within {PATIENCE:g} s"] = None
+        return Found(obj, root, events, list(self._missing))
+
+    async def _grow(self, node: Node, obj: Object, gvk: GroupVersionKind) -> None:
+        for kind in self._owned.get(gvk, _MADE_OF.get(gvk.kind, ())):
+            await self._add_children(node, obj, kind)
+        if gvk.kind == "Pod" and node.verdict.ready is False:
+            await self._add_claims(node, obj)
+        if node.verdict.ready is False and not node.children and node.verdict.reason in _VAGUE:
+            await self._ask_events(node)
+
+    async def _add_children(self, node: Node, obj: Object, gvk: GroupVersionKind) -> None:
+        selector = _selector(obj) if gvk in (POD, _REPLICA_SET) else ""
+        # In a namespace there may be very many of others, of which few are ours.
+        whole = gvk == POD or bool(selector)
+        found = 0
+        try:
+            async for raw in self._pages(gvk, node.namespace, selector, whole=whole):
+                owners = _decode_owned(raw).metadata.owners or ()
+                if not any(owner.uid == node.uid for owner in owners):
+                    continue
+                found += 1
+                if not whole and found > MOST_READ:
+                    self._missing[f"{gvk.kind}: only the first {MOST_READ} were looked at"] = None
+                    return
+                child: Object = orjson.loads(bytes(raw))
+                if not whole and gvk.kind in _JUDGED:
+                    child = await self._get(gvk, ObjectKey(node.namespace, child["metadata"]["name"]))
+                await self._add_child(node, child, gvk)
+        except (ApiError, NoMatch) as error:
+            why = "you may not list them" if isinstance(error, Forbidden) else str(error)
+            self._missing[f"{gvk.kind}: {why}"] = None
+
+    async def _add_child(self, node: Node, child: Object, gvk: GroupVersionKind) -> None:
+        if gvk.kind == "ReplicaSet" and not child.get("spec", {}).get("replicas", 1):
+            return  # of an earlier revision
+        made = _node(child, gvk.kind)
+        if made.verdict.ready is not False and gvk == POD:
+            node.fine[gvk.kind] = node.fine.get(gvk.kind, 0) + 1
+            return
+        shown = sum(each.kind == gvk.kind for each in node.children)
+        if shown >= MOST_SHOWN:
+            counts = node.bad if made.verdict.ready is False else node.fine
+            counts[gvk.kind] = counts.get(gvk.kind, 0) + 1
+            return
+        node.children.append(made)
+        await self._grow(made, child, gvk)
+
+    async def _add_claims(self, node: Node, pod: Object) -> None:
+        """What the pod's volumes are to be: nobody owns these, and a pod waits for them."""
+        for volume in pod.get("spec", {}).get("volumes") or ():
+            name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+            if not name:
+                continue
+            claim = self._claims.get(name)
+            if claim is None:
+                try:
+                    found = await self._get(CLAIM, ObjectKey(node.namespace, name))
+                except KubeError:
+                    continue
+                claim = self._claims[name] = _node(found, CLAIM.kind)
+                if claim.verdict.ready is False:
+                    await self._ask_events(claim)
+            if claim.verdict.ready is False:
+                node.children.append(claim)
+
+    async def _ask_events(self, node: Node) -> None:
+        """Where the object does not say what it waits for, its last warning may."""
+        for event in reversed(await self._events(node)):
+            if event.get("type") == "Warning" or node.kind == CLAIM.kind:
+                reason, message = str(event.get("reason", "")), str(event.get("message", ""))
+                ready, said, _ = node.verdict
+                node.verdict = Verdict(
+                    ready, said if node.kind == CLAIM.kind else reason, f"{reason}: {message}"
+                )
+                return
+
+    async def _events(self, node: Node) -> list[Mapping[str, Any]]:
+        """The last Events about an object, the oldest first."""
+        namespace = node.namespace or "default"
+        query = {"fieldSelector": f"involvedObject.uid={node.uid}", "limit": f"{_PAGE}"}
+        try:
+            answer = await self._transport.request(
+                "GET", f"/api/v1/namespaces/{namespace}/events", query=query, longest=LONGEST_LIST
+            )
+        except ApiError as error:
+            self._missing[f"Events: {error}"] = None
+            return []
+        items: list[Mapping[str, Any]] = json_object(answer, "a list").get("items") or []
+        return sorted(items, key=event_time)[-MOST_EVENTS:]
+
+    async def _get(self, gvk: GroupVersionKind, key: ObjectKey) -> Object:
+        mapping = await self._mapper.resolve(gvk)
+        raw = await self._transport.request("GET", mapping.path(key.namespace, key.name))
+        return json_object(raw, f"a {gvk.kind}")
+
+    async def _pages(
+        self, gvk: GroupVersionKind, namespace: str, selector: str, *, whole: bool
+    ) -> AsyncIterator[msgspec.Raw]:
+        mapping = await self._mapper.resolve(gvk)
+        query = {"limit": f"{_PAGE}", **({"labelSelector": selector} if selector else {})}
+        path, accept, seen = mapping.path(namespace), "application/json" if whole else _METADATA, 0
+        while True:
+            answer = await self._transport.request(
+                "GET", path, query=query, accept=accept, longest=LONGEST_LIST
+            )
+            page = _decode_list(answer)
+            for number, item in enumerate(page.items or ()):
+                if number % 50 == 0:
+                    await asyncio.sleep(0)  # the time limit is looked at
+                yield item
+            seen += len(page.items or ())
+            if not page.metadata.resume:
+                return
+            if seen >= MOST_OBJECTS:
+                self._missing[f"{gvk.kind}: only the first {seen} were looked at"] = None
+                return
+            query["continue"] = page.metadata.resume
+
+
+_VAGUE = {"NotEnoughReady", "Pending", "ContainersNotReady", ""}
+
+
+def event_time(event: Mapping[str, Any]) -> str:
+    """When it was last seen."""
+    series = event.get("series") or {}
+    times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    return next((each for each in times if each), event.get("metadata", {}).get("creationTimestamp") or "")
+
+
+def _selector(obj: Object) -> str:
+    """The labels of the pods that an object has, as a query says it; empty where it cannot be told."""
+    selector = obj.get("spec", {}).get("selector")
+    labels = selector.get("matchLabels") if isinstance(selector, dict) else None
+    if not isinstance(labels, dict) or selector.get("matchExpressions"):
+        return ""
+    return ",".join(f"{name}={value}" for name, value in labels.items())
+
+
+def _node(obj: Object, kind: str) -> Node:
+    metadata = obj.get("metadata", {})
+    verdict = judge({"kind": kind, **{name: value for name, value in obj.items() if name != "kind"}})
+    return Node(
+        kind, metadata.get("namespace", ""), metadata.get("name", ""), metadata.get("uid", ""), verdict
+    )
+
+
+def bad_leaves(node: Node) -> Sequence[Node]:
+    """What is not as it should be, and has nothing below it that is not; those first that say why."""
+    found: list[Node] = []
+
+    def walk(each: Node) -> bool:
+        below = [walk(child) for child in each.children]
+        if any(below):
+            return True
+        if each.verdict.ready is False and each is not node:
+            found.append(each)
+            return True
+        return False
+
+    walk(node)
+    return sorted(found, key=lambda each: each.verdict.reason in _VAGUE)

@@ -1,0 +1,218 @@
+"""An explanation, as JSON and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from manager import clock
+from manager.duration import format_duration
+from manager.explain.judging import bad_conditions, conditions_of, is_behind
+from manager.explain.looking import Found, Node, bad_leaves, event_time
+from manager.logs import on_one_line, shortened
+
+_MOST_BLOCKING = 6
+_LONGEST = 400
+_RUNS_SHOWN = 8
+
+Told = dict[str, Any]
+Style = Mapping[str, str]
+
+PLAIN: Style = {}
+COLOURED: Style = {"good": "\x1b[32m", "bad": "\x1b[31m", "dim": "\x1b[2m", "head": "\x1b[1m"}
+
+
+def explanation(found: Found, controllers: Sequence[Told], *, says: bool, manager: str) -> Told:
+    """All that is known, as JSON has it.
+
+    `controllers` is what a running manager tells, `says` whether objects of the kind say in conditions how
+    they are, and `manager` why there is nothing from a manager, or empty.
+    """
+    blocking = list(_blocking(found, controllers, says=says))
+    root = found.root
+    return {
+        "kind": root.kind,
+        "namespace": root.namespace,
+        "name": root.name,
+        "uid": root.uid,
+        "ready": not blocking,
+        "blocking": blocking[:_MOST_BLOCKING],
+        "conditions": [
+            {name: each.get(name) for name in ("type", "status", "reason", "message", "lastTransitionTime")}
+            for each in conditions_of(found.object)
+        ],
+        "tree": _tree(root),
+        "events": [
+            {
+                "at": event_time(each),
+                "type": each.get("type"),
+                "reason": each.get("reason"),
+                "message": each.get("message"),
+                "count": (each.get("series") or {}).get("count") or each.get("count") or 1,
+            }
+            for each in found.events
+        ],
+        "controllers": list(controllers),
+        "manager": manager,
+        "missing": found.missing,
+    }
+
+
+def _blocking(found: Found, controllers: Sequence[Told], *, says: bool) -> Iterator[Told]:
+    root, own = found.root, found.root.verdict
+    if own.reason == "Terminating":
+        yield _blocker(root, *own[1:])
+    last = [(each, each["runs"][-1]) for each in controllers if each.get("runs")]
+    for _, run in last:
+        if run["outcome"] == "error" and run["failure"] != "race":
+            yield _blocker(root, run["error_type"], f"the reconcile fails: {run['error']}")
+    if own.ready is not True:
+        for leaf in bad_leaves(root):
+            yield _blocker(leaf, *leaf.verdict[1:])
+    for each in bad_conditions(found.object):
+        reason = f"{each.get('reason')} ({each.get('type')} is {each.get('status')})"
+        yield _blocker(root, reason, str(each.get("message") or ""))
+    if own.reason != "Terminating" and is_behind(found.object):
+        yield _blocker(
+            root, "NotObserved", "its status is of an earlier spec: no manager has looked at it since"
+        )
+    elif own.ready is None and says:
+        yield _blocker(root, "NotObserved", "it has no conditions yet: no manager has looked at it")
+
+
+def _blocker(node: Node, reason: str, message: str) -> Told:
+    return {
+        "kind": node.kind,
+        "namespace": node.namespace,
+        "name": node.name,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def _tree(node: Node) -> Told:
+    ready, reason, message = node.verdict
+    return {
+        "kind": node.kind,
+        "namespace": node.namespace,
+        "name": node.name,
+        "ready": ready,
+        "reason": reason,
+        "message": message,
+        "children": [_tree(each) for each in node.children],
+        "more": {"ready": node.fine, "not_ready": node.bad},
+    }
+
+
+def text_of(told: Told, style: Style = PLAIN) -> str:
+    """An explanation for people. Nothing in it is obeyed by a terminal but our own colours."""
+    return "\n".join(_lines(told, style)) + "\n"
+
+
+def _lines(told: Told, style: Style) -> Iterator[str]:
+    def paint(text: str, how: str) -> str:
+        return f"{style[how]}{text}\x1b[0m" if how in style else text
+
+    name = f"{told['namespace']}/{told['name']}" if told["namespace"] else told["name"]
+    how = paint("ready", "good") if told["ready"] else paint("not ready", "bad")
+    yield f"{_safe(told['kind'])} {_safe(name)} is {how}"
+    for each in told["blocking"]:
+        yield "  " + paint(f"{_safe(each['kind'])} {_safe(each['name'])}: {_said(each)}", "bad")
+    if told["conditions"]:
+        yield from ("", paint("Conditions", "head"))
+        for each in told["conditions"]:
+            since = paint(_ago(each["lastTransitionTime"]), "dim")
+            yield f"  {_safe(each['type'])} {_safe(each['status'])} {since}"
+            yield f"    {_said(each)}"
+    yield from ("", paint("Objects", "head"))
+    yield from _tree_lines(told["tree"], "  ", paint)
+    if told["events"]:
+        yield from ("", paint("Events", "head"))
+        for each in told["events"]:
+            times = f" ({each['count']} times)" if each["count"] != 1 else ""
+            warning = paint("Warning ", "bad") if each["type"] == "Warning" else ""
+            yield f"  {paint(_ago(each['at']), 'dim')} {warning}{_said(each)}{times}"
+    for each in told["controllers"]:
+        yield from (
+            "",
+            paint(f"Runs of controller {_safe(each['controller'])} ({_safe(each['state'])})", "head"),
+        )
+        for run in each["runs"][-_RUNS_SHOWN:]:
+            yield from _run_lines(run, paint)
+        yield f"  Next: {_next(each)}"
+    for each in (told["manager"], *(f"not known: {each}" for each in told["missing"])):
+        if each:
+            yield from ("", _safe(each))
+
+
+def _run_lines(run: Told, paint: Any) -> Iterator[str]:
+    outcome = paint(run["outcome"], "bad") if run["outcome"] == "error" else run["outcome"]
+    sent = [
+        f"{each['verb']} {each['path'].rpartition('/')[2]}{' ' + each['name'] if each.get('name') else ''}"
+        f" {each['code'] or 'no answer'}"
+        for each in run["requests"]
+        if each["code"] >= 0
+    ]
+    spared = f", {run['spared']} not needed" if run["spared"] else ""
+    did = f"{_safe(', '.join(sent)) or 'nothing sent'}{spared}"
+    when, took = paint(_ago(run["started"]), "dim"), f"{run['seconds'] * 1000:.0f} ms"
+    yield f"  {when} {outcome} in {took}: {_safe(run['why'])}; {did}"
+    if run["error"]:
+        yield f"    {_safe(run['error_type'])}: {_safe(run['error'])}"
+
+
+def _next(controller: Told) -> str:
+    if controller["running"] is not None:
+        return "it is running now"
+    waiting = controller["next"]
+    if waiting is None:
+        return "when something changes"
+    why = ", ".join(dict.fromkeys(_safe(each["text"]) for each in waiting["why"]))
+    when = "as soon as a worker is free" if waiting["at"] is None else _in(waiting["at"])
+    return f"{when}: {why}" if why else when
+
+
+def _tree_lines(node: Told, indent: str, paint: Any) -> Iterator[str]:
+    state = {True: paint("ready", "good"), False: paint("not ready", "bad"), None: ""}[node["ready"]]
+    said = f": {_said(node)}" if node["ready"] is False else ""
+    yield f"{indent}{_safe(node['kind'])} {_safe(node['name'])} {state}{said}".rstrip()
+    for each in node["children"]:
+        yield from _tree_lines(each, indent + "  ", paint)
+    for kind, count in node["more"]["not_ready"].items():
+        yield f"{indent}  {kind}: {count} more not ready"
+    for kind, count in node["more"]["ready"].items():
+        yield f"{indent}  {kind}: {count} ready"
+
+
+def _said(each: Mapping[str, Any]) -> str:
+    reason, message = _safe(each.get("reason")), _safe(each.get("message"))
+    return f"{reason}: {message}" if reason and message else reason or message
+
+
+def _safe(text: Any) -> str:
+    return on_one_line(shortened(str(text or ""), _LONGEST))
+
+
+def _ago(moment: Any) -> str:
+    then = _parsed(moment)
+    if then is None:
+        return "at some time"
+    seconds = (clock.now() - then).total_seconds()
+    return f"{format_duration(round(max(seconds, 0.0)))} ago"
+
+
+def _in(moment: str) -> str:
+    then = _parsed(moment)
+    if then is None:
+        return "soon"
+    seconds = (then - clock.now()).total_seconds()
+    return f"in {format_duration(max(round(seconds), 1))}"
+
+
+def _parsed(moment: Any) -> datetime | None:
+    try:
+        parsed = datetime.fromisoformat(str(moment))
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo is not None else None

@@ -1,0 +1,241 @@
+"""`operator-manager explain`: what blocks an object is in its first three lines."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.api_objects import deployment_path, manifest
+from tests.support.control_plane import Feature
+from tests.support.eventually import eventually
+from tests.support.foos import foo, foo_path
+from tests.support.manager_process import ManagerProcess, run_once
+from tests.support.memcacheds import memcached, memcached_path
+from tests.support.namespaces import create_namespace
+from tests.support.pets import pet, pet_path
+from tests.support.ports import PortBlock
+from tests.support.roles import MANAGER, Roles
+from tests.support.wordpresses import wordpress, wordpress_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.control_plane import ControlPlane
+
+FINALIZER = "example.com/stuck"
+NO_STORE = "127.0.0.1:9"
+
+
+class Stage:
+    """A namespace in which things go wrong, and a manager that watches it."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, manager: ManagerProcess, folder: Path) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        self.manager = manager
+        self.folder = folder
+
+    def explain(self, what: str, *flags: str) -> tuple[int, str]:
+        """The exit code and what it prints."""
+        done = run_once(
+            "explain",
+            what,
+            f"--namespace={self.namespace}",
+            f"--kubeconfig={self.plane.kubeconfig}",
+            f"--manager=http://{self.manager.console_address}",
+            *flags,
+            folder=self.folder,
+        )
+        assert done.stderr == ""
+        return done.returncode, done.stdout
+
+    def blames(self, what: str, *words: str, flags: tuple[str, ...] = ()) -> str:
+        """Its first three lines have these words; returns all that it prints."""
+        printed = ""
+
+        def told() -> None:
+            nonlocal printed
+            code, printed = self.explain(what, *flags)
+            first = "\n".join(printed.splitlines()[:3])
+            assert code == 3, printed
+            assert all(word in first for word in words), printed
+
+        eventually(told, every=0.5)
+        return printed
+
+
+@pytest.fixture(scope="module")
+def stage(crds: ControlPlane, storage: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    folder, namespace = tmp_path_factory.mktemp("explain"), f"explain-{secrets.token_hex(4)}"
+    create_namespace(crds, namespace)
+    flags = (
+        f"--namespaces={namespace}",
+        f"--petstore-address={NO_STORE}",
+        "--petstore-check-interval=1s",
+        "--controllers=memcached,foo,pet,wordpress",
+    )
+    with ManagerProcess(crds.kubeconfig, *flags, folder=folder / "manager") as manager:
+        yield Stage(crds, namespace, manager.wait_ready(), folder)
+    crds.api.delete(f"/api/v1/namespaces/{namespace}")
+
+
+def test_an_image_that_cannot_be_pulled(stage: Stage) -> None:
+    stage.plane.require(Feature.READY_PODS)
+    image = "registry.example.com/no-such-image:1"
+    stage.plane.api.create(memcached_path(stage.namespace), memcached("no-image", 1, image=image))
+    printed = stage.blames("memcached/no-image", "not ready", "Pod no-image-", "ImagePull", image)
+    assert "ReplicaSet no-image-" in printed
+    assert "Runs of controller memcached (running)" in printed
+    assert "Memcached found" in printed or "Memcached added" in printed
+
+
+@pytest.mark.contract
+def test_a_name_that_is_taken(stage: Stage) -> None:
+    labels = {"app": "theirs"}
+    theirs = manifest(
+        "apps/v1",
+        "Deployment",
+        "taken",
+        selector={"matchLabels": labels},
+        replicas=0,
+        template={
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "main", "image": "nginx"}]},
+        },
+    )
+    stage.plane.api.create(deployment_path(stage.namespace), theirs)
+    stage.plane.api.create(memcached_path(stage.namespace), memcached("taken", 1))
+    stage.blames("memcacheds.cache.example.com/taken", "NameTaken", "Deployment taken")
+
+
+@pytest.mark.contract
+def test_a_store_that_is_down(stage: Stage) -> None:
+    stage.plane.api.create(pet_path(stage.namespace), pet("rex"))
+    printed = stage.blames("pets/rex", "StoreUnreachable", NO_STORE)
+    assert "Next: " in printed
+
+
+@pytest.mark.contract
+def test_a_friend_that_is_waited_for(stage: Stage) -> None:
+    stage.plane.api.create(foo_path(stage.namespace), foo("lonely", "jack"))
+    printed = stage.blames("Foo/lonely", "Foo lonely", "FriendMissing", "There is no pod named jack")
+    assert "Next: when something changes" in printed
+
+
+@pytest.mark.contract
+def test_an_invalid_spec(stage: Stage) -> None:
+    stage.plane.api.create(foo_path(stage.namespace), foo("odd", "Not A Name!"))
+    stage.blames("foo/odd", "Foo odd", "NameImpossible")
+
+
+@pytest.mark.contract
+def test_a_finalizer_that_nobody_removes(stage: Stage) -> None:
+    stuck = memcached("stuck", 0)
+    stuck["metadata"]["finalizers"] = [FINALIZER]
+    path = memcached_path(stage.namespace, "stuck")
+    stage.plane.api.create(memcached_path(stage.namespace), stuck)
+    stage.plane.api.delete(path)
+    try:
+        stage.blames("memcached/stuck", "Memcached stuck", "Terminating", FINALIZER)
+        # A manager is not needed for that.
+        printed = stage.blames("memcached/stuck", "Terminating", FINALIZER, flags=("--manager=none",))
+        assert "Runs of" not in printed
+    finally:
+        stage.plane.api.patch(path, {"metadata": {"finalizers": None}})
+
+
+@pytest.mark.contract
+def test_a_volume_that_is_pending(stage: Stage) -> None:
+    stage.plane.require(Feature.WORKLOADS)
+    spec = wordpress("site", storageClassName="no-such-class")
+    stage.plane.api.create(wordpress_path(stage.namespace), spec)
+    stage.blames("wordpress/site", "PersistentVolumeClaim site-", "Pending")
+
+
+@pytest.mark.contract
+def test_a_webhook_that_is_down(stage: Stage) -> None:
+    with PortBlock(1) as ports:
+        webhook = {
+            "name": "down.example.com",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",
+            "timeoutSeconds": 1,
+            "clientConfig": {"url": f"https://127.0.0.1:{ports[0]}/down"},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}},
+            "objectSelector": {"matchLabels": {"memcached_cr": "hooked"}},
+            "rules": [
+                {
+                    "apiGroups": ["apps"],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE"],
+                    "resources": ["deployments"],
+                }
+            ],
+        }
+        path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+        name = f"down-{stage.namespace}"
+        stage.plane.api.create(path, {"metadata": {"name": name}, "webhooks": [webhook]})
+        try:
+            stage.plane.api.create(memcached_path(stage.namespace), memcached("hooked", 1))
+            printed = stage.blames("memcached/hooked", "Memcached hooked", "down.example.com")
+            assert "again, after its back-off" in printed
+        finally:
+            stage.plane.api.delete(f"{path}/{name}")
+
+
+@pytest.mark.contract
+def test_a_quota_that_is_used_up(stage: Stage) -> None:
+    stage.plane.require(Feature.QUOTAS)
+    path = f"/api/v1/namespaces/{stage.namespace}/resourcequotas"
+    stage.plane.api.create(path, {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}})
+    try:
+        eventually(lambda: stage.plane.api.get(f"{path}/none")["status"]["hard"])
+        stage.plane.api.create(memcached_path(stage.namespace), memcached("too-much", 1))
+        stage.blames("memcached/too-much", "ReplicaSet too-much-", "FailedCreate", "exceeded quota")
+    finally:
+        stage.plane.api.delete(f"{path}/none")
+
+
+@pytest.mark.contract
+def test_a_right_that_is_missing(stage: Stage, namespace: str, tmp_path: Path) -> None:
+    plane, user = stage.plane, f"explained-{namespace}"
+    kubeconfig = plane.user_kubeconfig(user)
+    Roles(plane, user, namespace).grant(*MANAGER, keep=lambda it: it != ("apps", "deployments", "create"))
+    flags = (f"--namespaces={namespace}", "--controllers=memcached")
+    with ManagerProcess(kubeconfig, *flags, folder=tmp_path / "manager") as manager:
+        limited = Stage(plane, namespace, manager.wait_ready(), tmp_path)
+        plane.api.create(memcached_path(namespace), memcached("denied", 1))
+        printed = limited.blames("memcached/denied", "Memcached denied", "Forbidden", "deployments")
+        assert "post deployments denied 403" in printed
+
+
+@pytest.mark.contract
+def test_what_is_ready_and_what_is_not_there(stage: Stage) -> None:
+    stage.plane.api.create(memcached_path(stage.namespace), memcached("fine", 0))
+
+    def is_ready() -> dict[str, Any]:
+        code, printed = stage.explain("memcached/fine", "-o", "json")
+        told: dict[str, Any] = json.loads(printed)
+        assert (code, told["ready"], told["blocking"]) == (0, True, [])
+        return told
+
+    told = eventually(is_ready, every=0.5)
+    assert told["tree"]["children"][0]["kind"] == "Deployment"
+    [controller] = told["controllers"]
+    assert (controller["controller"], controller["uid"]) == ("memcached", told["uid"])
+    first = controller["runs"][0]
+    assert first["outcome"] == "success"
+    assert [(each["verb"], each["code"]) for each in first["requests"]][:1] == [("post", 201)]
+    _, printed = stage.explain("memcached/fine")
+    assert printed.splitlines()[0] == f"Memcached {stage.namespace}/fine is ready"
+
+    flags = (f"--namespace={stage.namespace}", f"--kubeconfig={stage.plane.kubeconfig}")
+    done = run_once("explain", "memcached/nobody", *flags, folder=stage.folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "not found" in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from apis.cache.v1.memcached import Memcached
+from apis.petstore.v1beta1.pet import Pet
+from controllers.main import OPERATORS, PROGRAM
+from manager.api.apps_v1 import Deployment
+from manager.cli.arguments import UsageError
+from manager.cli.explain import ExplainArguments, named_kind, owned_by, parse_explain_arguments
+
+
+def test_without_flags_everything_is_as_help_says():
+    for argv in (["pet/rex"], ["pet", "rex"]):
+        assert parse_explain_arguments(argv, PROGRAM) == ExplainArguments("pet", "rex")
+
+
+def test_every_flag_is_read_wherever_it_stands():
+    argv = "-n zoo pet/rex -o json --kubeconfig k --context=c --manager https://manager:8082/"
+    argv += " --manager-ca-file ca.crt --manager-token-file token"
+    assert parse_explain_arguments(argv.split(), PROGRAM) == ExplainArguments(
+        *("pet", "rex", "zoo", "json", "k", "c", "https://manager:8082", "ca.crt", "token")
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        ([], "KIND/NAME is expected, such as pet/rex"),
+        (["pet"], "KIND/NAME is expected"),
+        (["pet/"], "KIND/NAME is expected"),
+        (["/rex"], "KIND/NAME is expected"),
+        (["pet/rex/tom"], "KIND/NAME is expected"),
+        (["pet", "rex", "tom"], "KIND/NAME is expected"),
+        (["pet/rex", "-o", "yaml"], "-o/--output: 'text' or 'json' is expected, not 'yaml'"),
+        (["pet/rex", "--manager=http://elsewhere:80"], "--manager: https://HOST:PORT, http://127.0.0.1:PORT"),
+        (["pet/rex", "--manager=https://host/path"], "--manager: https://HOST:PORT"),
+        (["pet/rex", "--manager=file:///etc/passwd"], "--manager: https://HOST:PORT"),
+        (["pet/rex", "--manager-token-file=t"], "--manager-token-file needs an https URL in --manager"),
+        (["pet/rex", "--namespaces=a"], "unknown flag '--namespaces'; did you mean --namespace?"),
+    ],
+)
+def test_what_is_wrong_is_told_by_the_name_of_the_flag(argv: list[str], told: str):
+    with pytest.raises(UsageError) as error:
+        parse_explain_arguments(argv, PROGRAM)
+    assert str(error.value).startswith(f"explain: {told}")
+
+
+@pytest.mark.parametrize("name", ["Pet", "pet", "PETS", "pets.petstore.example.com"])
+def test_a_kind_goes_by_any_of_its_names(name: str):
+    assert named_kind(name, OPERATORS) is Pet
+
+
+def test_an_unknown_kind_is_told_with_those_that_there_are():
+    with pytest.raises(UsageError, match=r"unknown kind 'dog'; ours are .*Memcached.*Pet"):
+        named_kind("dog", OPERATORS)
+
+
+def test_what_objects_own_is_what_their_operators_declare():
+    assert owned_by(OPERATORS)[Memcached.gvk] == [Deployment.gvk]

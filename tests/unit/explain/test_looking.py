@@ -1,0 +1,130 @@
+"""What is collected of an object, and what it costs at most."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from manager.api import GroupVersionKind, ObjectKey
+from manager.explain.looking import MOST_SHOWN, PATIENCE, Found, Looker
+from manager.explain.telling import COLOURED, explanation, text_of
+from manager.kube.errors import NotFound
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Stall
+
+pytestmark = pytest.mark.virtual_time
+
+FOO, SECRET = GroupVersionKind("example.com", "v1", "Foo"), GroupVersionKind("", "v1", "Secret")
+DEPLOYMENT, POD = GroupVersionKind("apps", "v1", "Deployment"), GroupVersionKind("", "v1", "Pod")
+KEY = ObjectKey("ns", "foo")
+BASE, CORE = "/apis/example.com/v1/namespaces/ns", "/api/v1/namespaces/ns"
+HOSTILE = "\x1b[2J\x9b31m\u202e<b>\n"
+
+
+def resources(*named: tuple[str, str]) -> Reply:
+    found = [{"name": plural, "kind": kind, "namespaced": True, "verbs": ["get"]} for plural, kind in named]
+    return Reply.json({"kind": "APIResourceList", "resources": found})
+
+
+def owned(name: str, uid: str, owner: str, **more: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "ns", "uid": uid, "ownerReferences": [{"uid": owner}]}
+    return {"metadata": metadata, **more}
+
+
+def pod(number: int, *, ready: bool = True, reason: str = "CrashLoopBackOff") -> dict[str, Any]:
+    waiting = {"containerStatuses": [{"name": "main", "state": {"waiting": {"reason": reason}}}]}
+    fine = {"conditions": [{"type": "Ready", "status": "True"}]}
+    return owned(f"web-{number}", f"p{number}", "f", status=fine if ready else waiting)
+
+
+class Cluster:
+    """An API server with a Foo."""
+
+    def __init__(self) -> None:
+        self.wire = ScriptedWire()
+        self.wire.on("GET", "/apis/example.com/v1", resources(("foos", "Foo")))
+        self.wire.on("GET", "/apis/apps/v1", resources(("deployments", "Deployment")))
+        self.wire.on("GET", "/api/v1", resources(("pods", "Pod"), ("secrets", "Secret")))
+        self.wire.on("GET", f"{CORE}/events*", Reply.json({"items": []}))
+        self.foo: dict[str, Any] = {"metadata": {"name": "foo", "namespace": "ns", "uid": "f"}}
+        self.wire.on("GET", f"{BASE}/foos/foo", lambda _: Reply.json(self.foo))
+
+    async def look(self, *kinds: GroupVersionKind) -> Found:
+        transport = Transport(self.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+        return await Looker(transport, RestMapper(transport), {FOO: kinds}).look(FOO, KEY)
+
+
+def told(found: Found) -> dict[str, Any]:
+    return explanation(found, [], says=False, manager="")
+
+
+async def test_of_ten_thousand_pods_those_that_fail_are_shown_and_the_others_counted():
+    cluster = Cluster()
+    pods = [pod(number, ready=number % 100 > 0) for number in range(10_000)]
+
+    def page(sent: Sent) -> Reply:
+        start = int(sent.query.get("continue", "0"))
+        end = start + int(sent.query["limit"])
+        resume = {"continue": str(end)} if end < len(pods) else {}
+        return Reply.json({"metadata": resume, "items": pods[start:end]})
+
+    cluster.wire.on("GET", f"{CORE}/pods*", page)
+    found = await cluster.look(POD)
+    explained = told(found)
+    assert len(cluster.wire.sent("GET", f"{CORE}/pods*")) == 20
+    assert len(found.root.children) == MOST_SHOWN
+    assert explained["tree"]["more"] == {"ready": {"Pod": 9_900}, "not_ready": {"Pod": 100 - MOST_SHOWN}}
+    assert explained["blocking"][0]["reason"] == "CrashLoopBackOff"
+    assert len(text_of(explained)) < 3_000
+
+
+async def test_a_server_that_stalls_is_not_waited_for():
+    cluster = Cluster()
+    cluster.wire.on("GET", f"{CORE}/pods*", Stall())
+    found = await cluster.look(POD)
+    assert asyncio.get_running_loop().time() == pytest.approx(PATIENCE, abs=1)
+    assert found.missing == [f"what is not found within {PATIENCE:g} s"]
+
+
+async def test_what_may_not_be_listed_is_told():
+    cluster = Cluster()
+    refused = Reply.status(403, "Forbidden", "deployments is forbidden")
+    cluster.wire.on("GET", "/apis/apps/v1/namespaces/ns/deployments*", refused)
+    found = await cluster.look(DEPLOYMENT)
+    assert found.missing == ["Deployment: you may not list them"]
+    assert "not known: Deployment: you may not list them" in text_of(told(found))
+
+
+async def test_no_content_of_a_secret_is_asked_for():
+    cluster = Cluster()
+    cluster.wire.on("GET", f"{CORE}/secrets*", Reply.json({"items": [owned("password", "s", "f")]}))
+    found = await cluster.look(SECRET)
+    assert [child.name for child in found.root.children] == ["password"]
+    [asked] = [sent for sent in cluster.wire.sent("GET") if "/secrets" in sent.path]
+    assert asked.headers["Accept"].startswith("application/json;as=PartialObjectMetadataList")
+
+
+async def test_an_object_that_is_not_there_is_an_error():
+    cluster = Cluster()
+    cluster.wire.on("GET", f"{BASE}/foos/foo", Reply.status(404, "NotFound", "no such Foo"))
+    with pytest.raises(NotFound):
+        await cluster.look()
+
+
+async def test_a_terminal_obeys_nothing_that_an_object_says():
+    cluster = Cluster()
+    bad = {"type": f"Ready{HOSTILE}", "status": "False", "reason": HOSTILE, "message": HOSTILE * 1000}
+    cluster.foo["status"] = {"conditions": [bad]}
+    cluster.foo["metadata"]["name"] = HOSTILE
+    text = text_of(told(await cluster.look()))
+    assert all(line.isprintable() for line in text.splitlines())
+    assert len(text) < 5_000
+    coloured = text_of(told(await cluster.look()), COLOURED)
+    for code in ("\x1b[32m", "\x1b[31m", "\x1b[2m", "\x1b[1m", "\x1b[0m"):
+        coloured = coloured.replace(code, "")
+    assert coloured == text
