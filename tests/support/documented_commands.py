@@ -97,6 +97,9 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     "tests/unit/release/test_bundle.py::test_the_example_of_the_page_loads": (
         ".venv/bin/operator-manager run --config manager.yaml --log-level=debug",
     ),
+    "tests/integration/test_explain.py::test_an_image_that_cannot_be_pulled": (
+        ".venv/bin/operator-manager explain memcached/web -n default",
+    ),
     "tests/integration/test_migrate_storage.py::test_pets_of_the_old_version_are_migrated": (
         ".venv/bin/operator-manager migrate-storage --dry-run",
         ".venv/bin/operator-manager migrate-storage",
@@ -173,6 +176,12 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
     ),
     "the pods of our control planes run no containers, so that nothing can be reached, read or run in them": (
         f"{_SYSTEM} port-forward deployment/operator-manager-controller-manager 8443 &",
+        f"{_SYSTEM} port-forward deployment/operator-manager-controller-manager 8082",
+        "kubectl create token me > token",
+        (
+            ".venv/bin/operator-manager explain pet/rex --manager https://localhost:8082 "
+            "--manager-ca-file ca.crt --manager-token-file token"
+        ),
         f"{_SYSTEM} logs deployment/operator-manager-controller-manager --tail=20",
         f"{_SYSTEM} logs deployment/operator-manager-controller-manager --tail=200",
         (
