@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 from manager.logs import get_logger
@@ -94,12 +94,7 @@ class Watchdog:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self._thread is not None
         frames, ours = _frames(), {self._thread, *self._strangers}
         if any(_is_at_work(each, frames) for each in threading.enumerate() if each not in ours):

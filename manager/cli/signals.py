@@ -7,7 +7,7 @@ import signal
 from collections.abc import Coroutine
 from contextlib import ExitStack, suppress
 from functools import partial
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self, TypeVar
 
 from manager.logs import get_logger
@@ -44,12 +44,7 @@ class StopSignals:
         self._left.enter_context(self._watchdog.hearing_signals(self._received))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._left.close()
 
     async def unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
