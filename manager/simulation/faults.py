@@ -29,6 +29,7 @@ KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
     "silent": (2, "the connections of {manager} carry nothing for {seconds}"),
     "loss": (3, "{size} of what {manager} sends and gets is lost for {seconds}"),
     "refusals": (3, "{size} of the requests of {manager} are refused (429, 500, 503) for {seconds}"),
+    "slow": (2, "the server takes seconds for each request of {manager} for {seconds}"),
     "lag": (3, "watches of {manager} are {seconds} behind"),
     "torn": (2, "{size} of what watches of {manager} bring breaks off within a line for {seconds}"),
     "twice": (1, "{size} of the writes of {manager} arrive twice for {seconds}"),
@@ -55,6 +56,8 @@ KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
 
 _BACKUP = 120.0
 """Seconds that a backup is old at most."""
+_SLOW = (1.0, 5.0, 15.0, 60.0)
+"""Seconds for which a server takes its time at most: more than anybody waits, and less."""
 _STUCK = (0.0, 0.5, 3.0)
 """Seconds for which a disk takes nothing any more before the power fails."""
 _GOES_WITHIN = 600.0
@@ -130,11 +133,10 @@ async def _stop(_: World, __: Fault, here: Sequence[Replica]) -> None:
 
 
 async def _be_reborn(world: World, fault: Fault, here: Sequence[Replica]) -> None:
-    weather = world.weathers[fault.replica]
-    weather.stale = weather.lag = fault.seconds
+    undo = world.weathers[fault.replica].change(stale=fault.seconds, lag=fault.seconds)
     await _kill(world, fault, here)
     await asyncio.sleep(fault.seconds)
-    weather.stale = weather.lag = 0.0
+    undo()
 
 
 async def _compact(world: World, fault: Fault, here: Sequence[Replica]) -> None:
@@ -247,28 +249,28 @@ async def _jump(world: World, fault: Fault, here: Sequence[Replica]) -> None:
 
 async def _drift(world: World, fault: Fault, here: Sequence[Replica]) -> None:
     rng = random.Random(fault.draw)
-    before = [(each, each.clock.rate) for each in here]
-    for each, _ in before:
+    factors = [(each, rng.uniform(0.93, 1.07)) for each in here]
+    for each, factor in factors:
         world.told(each.name, "its clocks begin to drift")
-        each.clock.drift(rng.uniform(0.9, 1.1))
+        each.clock.drift(each.clock.rate * factor)
     await asyncio.sleep(fault.seconds)
-    for each, rate in before:
-        each.clock.drift(rate)
+    for each, factor in factors:
+        each.clock.drift(each.clock.rate / factor)
 
 
 async def _be_bad_weather(world: World, fault: Fault, here: Sequence[Replica]) -> None:
-    weather = world.weathers[fault.replica]
+    rng = random.Random(fault.draw)
     sizes: dict[str, float] = {
         **dict.fromkeys(("loss", "refusals", "torn", "twice"), fault.size),
         **dict.fromkeys(("lag", "stale"), fault.seconds),
-        "behind": random.Random(fault.draw).uniform(0.0, world.now),
+        "behind": rng.uniform(0.0, world.now),
+        "slow": rng.choice(_SLOW),
     }
-    before = getattr(weather, fault.what)
-    setattr(weather, fault.what, sizes.get(fault.what, True))
+    undo = world.weathers[fault.replica].change(**{fault.what: sizes.get(fault.what, True)})
     if fault.what == "behind":
         await _cut(world, fault, here)  # new connections are to either server
     await asyncio.sleep(fault.seconds)
-    setattr(weather, fault.what, before)
+    undo()
     if fault.what == "silent":
         await _cut(world, fault, [each for each in world.running if each.number == fault.replica])
 

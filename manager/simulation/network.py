@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -64,6 +64,25 @@ class Weather:
     """Nothing arrives, in either direction, and nobody says so."""
     no_bookmarks: bool = False
     """Watches send no bookmarks but the one that ends a list."""
+    slow: float = 0.0
+    """Seconds that the server takes at most to answer, after what it was asked for has had its effect."""
+    _changes: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
+
+    def change(self, **values: Any) -> Callable[[], None]:
+        """Have these values until what is returned is called; of several, the last one counts."""
+
+        def undo() -> None:
+            self._changes = [each for each in self._changes if each is not values]
+            self._sum_up(values)
+
+        self._changes.append(values)
+        self._sum_up(values)
+        return undo
+
+    def _sum_up(self, names: Iterable[str]) -> None:
+        for name in names:
+            wanted = [each[name] for each in self._changes if name in each]
+            setattr(self, name, wanted[-1] if wanted else getattr(Weather, name))
 
 
 @dataclass(eq=False)
@@ -218,14 +237,7 @@ class Network:
                 return
         exchange.arrived = True
         cluster = self._plane.cluster
-        if chance() < self.weather.refusals:
-            answer = self._refusal()
-        else:
-            if writes and chance() < self.weather.twice:
-                first = await self._ask(exchange, request, header, path, query)
-                again = f"{request.method} {request.path} -> {first.status}, and arrives again"
-                self._told(self._process, again)
-            answer = await self._ask(exchange, request, header, path, query)
+        answer = await self._served(exchange, request, header, path, query)
         if not self._plane.is_up or self._plane.cluster is not cluster:
             exchange.fail("connection lost: the cluster was killed (simulated)")
             return
@@ -240,6 +252,24 @@ class Network:
             return
         await asyncio.sleep(self._delay())
         exchange.answer(answer)
+
+    async def _served(
+        self, exchange: _Exchange, request: WireRequest, header: str | None, path: str, query: str
+    ) -> ApiResponse:
+        """The answer, after the time that the server takes for it."""
+        chance = self._rng.random
+        if chance() < self.weather.refusals:
+            answer = self._refusal()
+        else:
+            if request.method != "GET" and chance() < self.weather.twice:
+                first = await self._ask(exchange, request, header, path, query)
+                again = f"{request.method} {request.path} -> {first.status}, and arrives again"
+                self._told(self._process, again)
+            answer = await self._ask(exchange, request, header, path, query)
+        if self.weather.slow:
+            # What is asked for has happened. If it waited before, it could happen when somebody else leads.
+            await asyncio.sleep(self._rng.uniform(0.0, self.weather.slow))
+        return answer
 
     async def _ask(
         self, exchange: _Exchange, request: WireRequest, header: str | None, path: str, query: str

@@ -229,14 +229,12 @@ class Replica:
             self.world.meddle()
         if when == "after" and self.world.dies_at(sent, "stale"):
             self.world.told(self.name, f"who comes after it reads what was {STALE:g} s ago")
-            self.weather.stale = self.weather.lag = STALE
-            self.world.later(STALE, self._fair_again)
+            self.world.later(STALE, self.weather.change(stale=STALE, lag=STALE))
             self.kill()
             return True
         if when == "before" and self.world.dies_at(sent, "refuse"):
             self.world.told(self.name, f"is refused everything for {REFUSED:g} s")
-            self.weather.refusals = 1.0
-            self.world.later(REFUSED, self._fair_again)
+            self.world.later(REFUSED, self.weather.change(refusals=1.0))
         if when == "after" and self.world.dies_at(sent, "freeze"):
             self._freeze()
         return False
@@ -257,9 +255,6 @@ class Replica:
         """Have nothing of it run any more, as under SIGSTOP."""
         self._freezes += 1
         self.clock.paused = []
-
-    def _fair_again(self) -> None:
-        self.weather.stale = self.weather.lag = self.weather.refusals = 0.0
 
     def _thaw(self) -> None:
         if not self.dead:

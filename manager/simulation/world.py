@@ -416,8 +416,6 @@ class World:
                 await asyncio.wait(acts)
             await self.plane.there()
             self.ended_at = self.now
-            for weather in self.weathers:
-                vars(weather).update(vars(Weather()))
             if self.crash_at is not None:
                 await asyncio.sleep(_AFTER_A_CRASH)
             await self.people.give_back()

@@ -15,6 +15,7 @@ from devcluster.storage import Store
 from manager.cache.intake import Intake
 from manager.kube.credentials import Credentials, TokenFile
 from manager.simulation.faults import KINDS_OF_FAULT, Fault
+from manager.simulation.network import Weather
 from manager.simulation.seeds import Outcome, Plan, plan_of, run, told
 
 NAMES = {each.name: each for each in OPERATORS}
@@ -33,6 +34,7 @@ SEEN = {
     "torn": r"a watch breaks off within a line",
     "twice": r"and arrives again",
     "behind": r"is read as of version \d+, from a server behind",
+    "slow": r"no answer within [123]\d",
     "skips": r"a watch skips to the last of [2-9]\d* states",
 }
 """What the time line has if, and only if, a fault has happened."""
@@ -65,6 +67,17 @@ def test_it_happens_and_the_operators_hold(what: str):
     without = run(replace(plan, faults=()), MEMCACHED, compare=False)
     assert not any(re.search(SEEN[what], line) for line in lines(without))
     assert outcome.digest != without.digest
+
+
+def test_of_two_at_a_time_neither_ends_the_other():
+    weather = Weather()
+    first = weather.change(lag=5.0, stale=5.0)
+    second = weather.change(lag=20.0)
+    assert (weather.lag, weather.stale) == (20.0, 5.0)
+    first()
+    assert (weather.lag, weather.stale) == (20.0, 0.0)
+    second()
+    assert weather == Weather()
 
 
 @pytest.mark.parametrize("what", KINDS_OF_FAULT)
