@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
+
+import orjson
 
 from devcluster.crd.conversion import CallWebhook, webhook_conversion
 from devcluster.crd.strategy import CustomStrategy
@@ -65,15 +68,35 @@ def _parts(version: Object, metadata: Schema | None, closing: tuple[str, str] | 
     source = _source(version)
     subresources = version.get("subresources") or {}
     status, scale = subresources.get("status") is not None, _scale(subresources.get("scale"))
+    schema, strategy = _made_of(orjson.dumps(source), metadata, status, scale, closing)
     return {
-        "schema": parse(source, metadata=metadata),
-        "strategy": CustomStrategy(parse(source), status=status, scale=scale, closing=closing),
+        "schema": schema,
+        "strategy": strategy,
         "subresources": tuple(
             name for name, there in (("status", status), ("scale", scale is not None)) if there
         ),
         "scale": scale,
         "columns": tuple(_column(each) for each in version.get("additionalPrinterColumns") or ()),
     }
+
+
+@functools.lru_cache(maxsize=64)
+def _made_of(
+    source: bytes,
+    metadata: Schema | None,
+    status: bool,
+    scale: ScalePaths | None,
+    closing: tuple[str, str] | None,
+) -> tuple[Schema, CustomStrategy]:
+    """The same definition comes again, with each cluster of a process."""
+    bare = _parsed(source)
+    schema = bare if metadata is None else parse(bare.source, metadata=metadata)
+    return schema, CustomStrategy(bare, status=status, scale=scale, closing=closing)
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(source: bytes) -> Schema:
+    return parse(orjson.loads(source))
 
 
 def _scale(scale: Object | None) -> ScalePaths | None:
@@ -100,8 +123,11 @@ def _versions(definition: Object) -> CustomVersions:
     spec, metadata = definition["spec"], definition["metadata"]
     # Its objects were written by the present rules if there were no others, or if it was not touched since.
     changed = metadata.get("generation", 1) > 1
+    schemas = {
+        f"{spec['group']}/{each['name']}": _parsed(orjson.dumps(_source(each))) for each in spec["versions"]
+    }
     return CustomVersions(
-        {f"{spec['group']}/{each['name']}": _source(each) for each in spec["versions"]},
+        schemas,
         stale_until=int(metadata.get("resourceVersion") or 0) if changed else 0,
     )
 

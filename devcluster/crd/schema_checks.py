@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+import orjson
 
 from devcluster.crd.default_checks import check_defaults
 from devcluster.crd.go_objects import rule_object, show
@@ -69,6 +72,20 @@ class _Place:
 
 def check_schema(source: Source, path: str, *, status: bool) -> list[FieldError]:
     """What is wrong with the schema at `path`; `status` says that the status is written apart."""
+    try:
+        text = orjson.dumps(source)
+    except TypeError:  # nested too deep
+        return _errors(source, path, status=status)
+    return list(_remembered(text, path, status=status))
+
+
+@functools.lru_cache(maxsize=64)
+def _remembered(text: bytes, path: str, *, status: bool) -> list[FieldError]:
+    """The same definition comes again, with each cluster of a process and with each update."""
+    return _errors(orjson.loads(text), path, status=status)
+
+
+def _errors(source: Source, path: str, *, status: bool) -> list[FieldError]:
     errors: list[FieldError] = []
     if status:
         errors.extend(_status_root(source, path))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from devcluster.schema.defaulting import default, drop_nulls
+from devcluster.schema.node import Schema
 from devcluster.schema.pruning import prune
-from devcluster.schema.structural import parse
 
 __all__ = ["CustomVersions"]
 
@@ -17,17 +17,17 @@ Object = dict[str, Any]
 class CustomVersions:
     """The versions of one kind, as its definition has them at present."""
 
-    def __init__(self, sources: Mapping[str, Object], *, stale_until: int) -> None:
-        """Parse the schemas.
+    def __init__(self, schemas: Mapping[str, Schema], *, stale_until: int) -> None:
+        """Begin with what the definition says.
 
         Args:
-            sources: By `apiVersion`, as the definition has them.
+            schemas: By `apiVersion`, as the definition has them.
             stale_until: Objects last written at that version of the store may be of another definition.
         """
-        self._schemas = {name: parse(source) for name, source in sources.items()}
+        self._schemas = schemas
         self._like = {
-            name: next(other for other, source in sources.items() if source == own)
-            for name, own in sources.items()
+            name: next(other for other, schema in schemas.items() if schema.source == own.source)
+            for name, own in schemas.items()
         }
         self._stale_until = stale_until
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import multiprocessing
@@ -11,11 +12,12 @@ import signal
 from collections import Counter, deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from manager.garbage import tune_garbage_collector
 from manager.simulation.comparing import different_from_fresh, missing, resource_of
 from manager.simulation.faults import Fault, faults
 from manager.simulation.guards import guarded
@@ -156,17 +158,18 @@ def run(
         samples=samples or {},
     )
     before = _open_files()
-    with guarded():
+    with guarded(), _collected_at_the_end():
         simulate(world.run(), random.Random(f"{plan.seed}/order"))
+        left = _open_files() - before
     violations, lost, doubled = list(world.violations), 0, 0
-    if left := _open_files() - before:
+    if left:
         violations.append(Violation(world.timeline[-1][0], f"{len(left)} files are left open"))
     if compare and not violations:
         # That it stays calm has been seen already.
         fresh = replace(
             world, steps=(), faults=(), replicas=1, crash_at=None, objects=world.asked, stays_calm=0.0
         )
-        with guarded():
+        with guarded(), _collected_at_the_end():
             simulate(fresh.run(), random.Random(f"{plan.seed}/order"))
         at = world.timeline[-1][0]
         lost, doubled = missing(fresh.final, world.final), missing(world.final, fresh.final)
@@ -188,6 +191,20 @@ def run(
         doubled,
         max(0.0, world.last_change - world.ended_at),
     )
+
+
+@contextmanager
+def _collected_at_the_end() -> Iterator[None]:
+    """A world is one heap of cycles, which is there until its end: to look at it before finds nothing."""
+    usual = gc.get_threshold()
+    tune_garbage_collector()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.collect()
+        gc.unfreeze()
+        gc.set_threshold(*usual)
 
 
 def run_all(

@@ -9,13 +9,15 @@ import pytest
 from devcluster.crd.conversion import webhook_conversion
 from devcluster.crd.resources import resources_of
 from devcluster.errors import StatusError
+from devcluster.schema.node import Schema
+from devcluster.schema.structural import parse
 from devcluster.schema.versions import CustomVersions
 
 TEXT = {"type": "string"}
 
 
-def schema(**fields: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
+def schema(**fields: Any) -> Schema:
+    return parse({"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}})
 
 
 def definition(generation: int) -> dict[str, Any]:
