@@ -238,12 +238,13 @@ class Context:
     async def refuse_taken(self, kind: type[Resource], name: str) -> None:
         """Raise Blocked as `apply` would for a child of that name; writes nothing.
 
-        For children whose turn has not come yet: people are told at once what is wrong with them.
+        For children whose turn has not come yet: people are told at once what is wrong with them. The object
+        is reconciled again when something of that name comes or goes.
         """
+        key = ObjectKey(self.object.metadata.namespace, name)
         try:
-            await self.client.refuse_foreign(
-                kind, ObjectKey(self.object.metadata.namespace, name), self.object
-            )
+            await self.client.refuse_foreign(kind, key, self.object)
+            self._operator.waits_for(kind, key, self.object.key)
         except OwnedByOther as error:
             if not error.made_here:
                 raise await self._blocked(error, kind) from error

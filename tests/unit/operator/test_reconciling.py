@@ -633,6 +633,23 @@ async def test_what_the_server_no_longer_has_is_seldom_reconciled_while_the_cach
         assert len(LAST[-1].seen) == 3
 
 
+async def test_a_name_that_is_taken_or_freed_before_it_is_wanted_is_told():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        obj.status.text = "free"
+        try:
+            await ctx.refuse_taken(Secret, "child")
+        except Blocked:
+            obj.status.text = "taken"
+
+    async with operated(doing(act)) as world:
+        obj = await world.create(greeting())
+        await world.until(obj, lambda it: it.status.text == "free")
+        others = await world.create(secret("child"))
+        await world.until(obj, lambda it: it.status.text == "taken")
+        await world.delete(others)
+        await world.until(obj, lambda it: it.status.text == "free")
+
+
 async def test_what_the_server_has_by_now_is_reconciled_at_once():
     names: list[str] = []
 
