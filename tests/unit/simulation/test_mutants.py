@@ -131,13 +131,13 @@ def watches_bring_no_deletions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Intake, "event", without)
 
 
-@mutant("mysrv", NOT_FRESH, fault="refusals", took=4)
+@mutant("mysrv", NOT_FRESH, fault="refusals", took=6)
 def what_fails_is_not_tried_again(patch: pytest.MonkeyPatch) -> None:
     original = WorkQueue.add
 
-    def add(self: WorkQueue[Any], key: Any, *, why: str = "", **more: Any) -> None:
-        if not why.startswith(("again, ", "to try ")):
-            original(self, key, why=why, **more)
+    def add(self: WorkQueue[Any], key: Any, *, trigger: Any = None, **more: Any) -> None:
+        if trigger is None or trigger.why not in {"back-off", "probe"}:
+            original(self, key, trigger=trigger, **more)
 
     patch.setattr(WorkQueue, "add", add)
 
