@@ -214,7 +214,10 @@ async def _take_definition(world: World, fault: Fault, _: Sequence[Replica]) -> 
     await client.delete(_DEFINITIONS, "", name)
     world.told("cluster", f"the definition of {name} is deleted")
     deadline = world.now + _GOES_WITHIN
-    while (await world.plane.there()).peek(_DEFINITIONS, "", name) is not None:
+    while (going := (await world.plane.there()).peek(_DEFINITIONS, "", name)) is not None:
+        if "deletionTimestamp" not in going["metadata"]:
+            world.told("cluster", f"the definition of {name} stays: that it was deleted is lost")
+            return
         if world.now > deadline:
             world.violated(f"objects of {name} do not go within {_GOES_WITHIN:g} s")
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,8 @@ from controllers.main import OPERATORS
 from devcluster.storage import Store
 from manager.cache.intake import Intake
 from manager.kube.credentials import Credentials, TokenFile
-from manager.simulation.faults import KINDS_OF_FAULT, Fault
+from manager.simulation.comparing import resource_of
+from manager.simulation.faults import _STUCK, KINDS_OF_FAULT, Fault
 from manager.simulation.network import Weather
 from manager.simulation.seeds import Outcome, Plan, plan_of, run, told
 
@@ -134,4 +136,19 @@ def test_a_frozen_process_that_is_told_to_end_may_be_late():
     wrong = (Fault(10.0, "freeze", 0, 40.0), Fault(11.0, "stop", 0, 1.0))
     outcome = run(Plan(1, 1, plan_of(1, MEMCACHED).steps[:1], wrong), MEMCACHED)
     assert "manager-0 ended in order" in lines(outcome)
+    assert not outcome.violations, told(outcome)
+
+
+def test_a_definition_stays_of_which_the_deletion_is_lost():
+    pet = (NAMES["pet"],)
+    stuck = next(draw for draw in range(9) if random.Random(draw).choice(_STUCK) > 1.0)
+    wrong = (
+        Fault(50.0, "freeze", 0, 40.0),
+        Fault(60.0, "power", 0, 1.0, draw=stuck),
+        Fault(61.0, "definition", 0, 1.0),
+    )
+    steps = tuple(each for each in plan_of(1, pet).steps if each.act == "create" and each.at < 45.0)
+    outcome = run(Plan(1, 1, steps, wrong), pet)
+    name = resource_of(NAMES["pet"].kind)
+    assert f"cluster the definition of {name} stays: that it was deleted is lost" in lines(outcome)
     assert not outcome.violations, told(outcome)
