@@ -6,7 +6,7 @@ The runner makes a `Run` for each reconcile. Whoever sends a request or records 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextvars import ContextVar, Token
 
@@ -235,8 +235,9 @@ GONE_KEPT = 3600.0
 _SLACK = 64
 """So many dead entries are not worth a rebuild."""
 
-_OF_A_RUN, _OF_AN_OBJECT = 50, 330
-"""Bytes that a run and an object take besides the encoded runs; as measured."""
+_OF_A_RUN, _OF_AN_OBJECT, _OF_A_GONE_OBJECT = 50, 330, 190
+"""Bytes that a run and an object take besides the encoded runs and the name, and one that is gone besides
+that; as measured."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Run).decode
@@ -250,7 +251,12 @@ class _Ring(msgspec.Struct, gc=False, eq=False):
     dead: int = 0
     """How many of its entries in the order stand for a run that is gone; they are the first ones."""
 
-    gone_at: float = -1.0
+
+_NOTHING = ObjectKey("", "")
+
+
+def _size_of(key: ObjectKey) -> int:
+    return _OF_AN_OBJECT + len(key.namespace) + len(key.name)
 
 
 class Shelf:
@@ -261,7 +267,7 @@ class Shelf:
         self._history = history
         self._rings: dict[ObjectKey, _Ring] = {}
         self._order: deque[_Ring] = deque()
-        self._gone: deque[tuple[float, _Ring]] = deque()
+        self._gone: OrderedDict[ObjectKey, float] = OrderedDict()
         self._living = 0
         self.bytes = 0
         """What they take in memory."""
@@ -277,7 +283,7 @@ class Shelf:
         size = len(encoded) + _OF_A_RUN
         if ring is None:
             ring = self._rings[key] = _Ring(key)
-            size += _OF_AN_OBJECT
+            size += _size_of(key)
         if len(ring.runs) >= KEPT_OF_AN_OBJECT:
             self._drop_first(ring)
             ring.dead += 1
@@ -287,10 +293,10 @@ class Shelf:
         self._grow(size)
         now = run.started + run.seconds
         if not run.gone:
-            ring.gone_at = -1.0
-        elif ring.gone_at < 0:
-            ring.gone_at = now
-            self._gone.append((now, ring))
+            self._is_not_gone(key)
+        elif key not in self._gone:
+            self._gone[key] = now
+            self._grow(_OF_A_GONE_OBJECT)
         self._forget_gone(now)
         self._drop_dead()
         self._history.make_room()
@@ -328,13 +334,20 @@ class Shelf:
 
     def _remove(self, ring: _Ring) -> None:
         del self._rings[ring.key]
-        self._grow(-_OF_AN_OBJECT)
+        self._grow(-_size_of(ring.key))
+        self._is_not_gone(ring.key)
+        ring.key = _NOTHING  # the order may have it for long, and the name is long
+
+    def _is_not_gone(self, key: ObjectKey) -> None:
+        if self._gone.pop(key, None) is not None:
+            self._grow(-_OF_A_GONE_OBJECT)
 
     def _forget_gone(self, now: float) -> None:
-        while self._gone and (self._gone[0][0] <= now - GONE_KEPT or not self._gone[0][1].runs):
-            since, ring = self._gone.popleft()
-            if ring.gone_at != since or not ring.runs:
-                continue  # there is one of its name again, or they have gone already
+        while self._gone:
+            key, since = next(iter(self._gone.items()))
+            if since > now - GONE_KEPT:
+                return
+            ring = self._rings[key]
             ring.dead += len(ring.runs)
             while ring.runs:
                 self._drop_first(ring)

@@ -137,6 +137,35 @@ def test_runs_of_ten_thousand_objects_take_no_more_memory_than_the_budget_says()
     assert len(history.of("memcached")) > 1.5 * len(keys)
 
 
+def test_names_of_what_is_gone_take_no_memory_that_the_budget_does_not_know():
+    history, pinned = History(BUDGET // 8), ObjectKey("default", "a")
+    shelf = history.of("pet")
+    gc.collect()
+    tracemalloc.start()
+    shelf.add(run_of(pinned, gone=True))
+    for number in range(6_000):
+        shelf.add(run_of(ObjectKey("default", f"{number:0253}"), at=number / 10, gone=True))
+        if number % 100 == 0:  # it has been there again ever since, and keeps its runs
+            shelf.add(run_of(pinned, at=number / 10))
+    gc.collect()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert history.bytes > BUDGET * 0.12
+    assert taken <= history.bytes * 1.05
+
+
+def test_what_comes_and_goes_costs_no_more_than_its_last_runs():
+    history = History()
+    gc.collect()
+    tracemalloc.start()
+    for number in range(2_000):
+        history.of("pet").add(run_of(at=number / 10, gone=number % 2 == 0))
+    gc.collect()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 50_000
+
+
 def test_what_was_deleted_is_told_of_for_another_hour():
     shelf = History().of("foo")
     shelf.add(run_of(at=10.0, gone=True))
