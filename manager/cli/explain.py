@@ -5,28 +5,32 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import ssl
+import random
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
-import orjson
+from yarl import URL
 
 from manager.address import is_loopback
 from manager.api import GroupVersionKind, ObjectKey, Resource, crd_options, is_crd
 from manager.cli.arguments import ArgumentParser, CannotRun, UsageError, argument
 from manager.cli.failure import connected, in_one_line, is_expected
 from manager.explain.looking import Looker
-from manager.explain.telling import COLOURED, PLAIN, explanation, text_of
-from manager.kube.errors import ConfigError, NotFound
+from manager.explain.telling import COLOURED, PLAIN, controllers_told, explanation, text_of
+from manager.kube.config import ClusterConfig
+from manager.kube.credentials import FixedCredentials, TokenFile
+from manager.kube.errors import ApiError, ConfigError, NotFound, ProtocolError, TransportError
+from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
+from manager.kube.tls import Pem, Tls, TlsFiles
+from manager.kube.transport import Transport
 from manager.logs import configured
 from manager.loop import loop_factory
+from manager.metrics import Metrics
 from manager.operator import AnyOperator, Owns
 from manager.program import Program
 from manager.settings import parse_text
@@ -168,7 +172,7 @@ async def _explain(
         key = ObjectKey(namespace, arguments.name)
         looker = Looker(transport, RestMapper(transport), owned_by(operators))
         found = await looker.look(kind.gvk, key)
-    controllers, nothing = await asyncio.to_thread(_ask, arguments, kind, key, found.root.uid)
+    controllers, nothing = await _ask(program, arguments, kind, key, found.root.uid)
     says = any(operator.has_conditions for operator in operators if operator.kind is kind)
     return explanation(found, controllers, says=says, manager=nothing)
 
@@ -182,39 +186,53 @@ def owned_by(operators: Sequence[AnyOperator]) -> dict[GroupVersionKind, list[Gr
     return {kind: list(dict.fromkeys(each)) for kind, each in owned.items()}
 
 
-def _ask(
-    arguments: ExplainArguments, kind: type[Resource], key: ObjectKey, uid: str
+async def _ask(
+    program: Program, arguments: ExplainArguments, kind: type[Resource], key: ObjectKey, uid: str
 ) -> tuple[list[dict[str, Any]], str]:
-    """What a manager tells of the object, and why it is nothing, if it is; blocks."""
+    """What a manager tells of the object, and why it is nothing, if it is.
+
+    Raises `ConfigError` for a file of the arguments that cannot be used.
+    """
     if arguments.manager == "none":
         return [], ""
+    ca, token = arguments.manager_ca_file, arguments.manager_token_file
+    server = URL(arguments.manager)
+    authorities = None if ca is None else Pem("--manager-ca-file", path=Path(ca))
+    config = ClusterConfig(
+        server=server,
+        source="--manager",
+        credentials=FixedCredentials(None)
+        if token is None
+        else TokenFile(Path(token), label="--manager-token-file"),
+        tls=Tls(TlsFiles(authorities)) if server.scheme == "https" else None,
+    )
+    agent = f"{program.agent} {_COMMAND}"
+    transport = Transport(HttpWire(config), metrics=Metrics(), rng=random.Random(), user_agent=agent)
     where = "/".join(quote(each, safe="") for each in (f"{kind.plural}.{kind.gvk.group}", *key) if each)
-    request = urllib.request.Request(f"{arguments.manager}/api/objects/{where}")  # noqa: S310 - checked before
     try:
-        if arguments.manager_token_file is not None:
-            request.add_header(
-                "Authorization", f"Bearer {Path(arguments.manager_token_file).read_text().strip()}"
-            )
-        context = ssl.create_default_context(cafile=arguments.manager_ca_file)
-        opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context), _NoRedirect()
-        )
-        with opener.open(request, timeout=_PATIENCE) as answer:
-            controllers = orjson.loads(answer.read(_LONGEST))["controllers"]
-    except urllib.error.HTTPError as error:
-        return [], f"The manager at {arguments.manager} answers {error.code}: its runs are not known."
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        reason = getattr(error, "reason", error)
+        async with asyncio.timeout(_PATIENCE):
+            body = await _read(transport, f"/api/objects/{where}")
+        controllers = controllers_told(body)
+    except ApiError as error:
+        return [], f"The manager at {arguments.manager} answers {error.status}: its runs are not known."
+    except (TransportError, ProtocolError, TimeoutError, ValueError) as error:
+        reason = in_one_line(error) or f"not within {_PATIENCE:g} s"
         return [], f"No manager answers at {arguments.manager} ({reason}): its runs are not known."
-    own = [each for each in controllers if each.get("uid") in (None, uid)]
+    finally:
+        await transport.aclose()
+    own = [each for each in controllers if each["uid"] in (None, uid)]
     other = (
         "" if own else f"The manager at {arguments.manager} is one of another cluster, or has just started."
     )
     return own, other
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A manager never redirects, and a token is for it alone."""
-
-    def redirect_request(self, *_: object) -> None:
-        """Not at all: the redirect is the answer."""
+async def _read(transport: Transport, path: str) -> bytes:
+    """As a stream, of which nothing is tried again: most often there is no manager."""
+    body = bytearray()
+    async with transport.stream(path, idle_timeout=_PATIENCE) as pieces:
+        async for piece in pieces:
+            body += piece
+            if len(body) > _LONGEST:
+                raise ProtocolError(f"the answer is longer than {_LONGEST} bytes")
+    return bytes(body)

@@ -64,6 +64,7 @@ def main(
     0 after a clean end, 1 on failure, 2 for a wrong command, flag or setting.
     """
     program = Program(name, version)
+    _open_standard_files()
     if not argv:
         print(_help(program), file=sys.stderr)
         return WRONG_USAGE
@@ -89,6 +90,21 @@ def main(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     return code
+
+
+def _open_standard_files() -> None:
+    """Have those that the process was started without lead nowhere.
+
+    Else the first file or connection that is opened gets the number of one, and all that is printed.
+    """
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
+        return
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - that of stderr
+        pass
+    os.close(number)
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def _complain(text: str) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
+
+import msgspec
+import orjson
 
 from manager import clock
 from manager.duration import format_duration
@@ -21,6 +24,54 @@ Style = Mapping[str, str]
 
 PLAIN: Style = {}
 COLOURED: Style = {"good": "\x1b[32m", "bad": "\x1b[31m", "dim": "\x1b[2m", "head": "\x1b[1m"}
+
+
+class _Text(TypedDict):
+    text: str
+
+
+class _Waiting(TypedDict):
+    at: str | None
+    why: list[_Text]
+
+
+class _Request(TypedDict):
+    verb: str
+    path: str
+    code: int
+
+
+class _Run(TypedDict):
+    outcome: str
+    started: str
+    seconds: float
+    why: str
+    requests: list[_Request]
+    spared: int
+    error: str
+    error_type: str
+    failure: str
+
+
+class _Controller(TypedDict):
+    controller: str
+    state: str
+    uid: str | None
+    running: dict[str, Any] | None
+    next: _Waiting | None
+    runs: list[_Run]
+
+
+class _Answer(TypedDict):
+    controllers: list[_Controller]
+
+
+def controllers_told(answer: bytes) -> list[Told]:
+    """What a manager tells of an object. Raises `ValueError` for anything else: anybody may answer."""
+    told = orjson.loads(answer)
+    msgspec.convert(told, _Answer)
+    controllers: list[Told] = told["controllers"]
+    return controllers
 
 
 def explanation(found: Found, controllers: Sequence[Told], *, says: bool, manager: str) -> Told:

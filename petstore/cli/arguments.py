@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import os
 import shutil
 import sys
 import textwrap
@@ -38,6 +39,7 @@ class CommandLine:
 
     def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         """What is given, `command` among it. Help, the version, and what is wrong end with `SystemExit`."""
+        _open_standard_files()
         name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
         if name in {"-h", "--help", "help"}:
             sys.stdout.write(self._help())
@@ -87,6 +89,21 @@ class CommandLine:
             return version(self._distribution)
         except PackageNotFoundError:
             return "of sources that are not installed"
+
+
+def _open_standard_files() -> None:
+    """Have those that the process was started without lead nowhere.
+
+    Else the first file or connection that is opened gets the number of one, and all that is printed.
+    """
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
+        return
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - that of stderr
+        pass
+    os.close(number)
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 class Command(argparse.ArgumentParser):

@@ -88,6 +88,25 @@ def test_output_that_nobody_reads_is_no_error(argv: str):
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("program", ["controllers.main", "devcluster", "petstore"])
+@pytest.mark.parametrize(
+    ("argv", "closed", "code"),
+    [("--help", ">&-", 0), ("--version", "<&- >&- 2>&-", 0), ("no-such-command", "2>&-", 2)],
+)
+def test_a_program_that_is_started_without_its_files_prints_nowhere(
+    program: str, argv: str, closed: str, code: int
+):
+    ended = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", program, argv],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=GENEROUS,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", "")
+
+
 STUCK = """
 import asyncio, time
 from manager.logs import configured
