@@ -48,9 +48,14 @@ if TYPE_CHECKING:
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# How long an example takes says something about the machine only. On CI the same examples are tried each
-# time, so that what fails there fails because of the change.
-hypothesis.settings.register_profile("tests", deadline=None, derandomize=bool(os.environ.get("CI")))
+# How long an example takes, or is looked for, says something about the machine only. On CI the same examples
+# are tried each time, so that what fails there fails because of the change.
+hypothesis.settings.register_profile(
+    "tests",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("tests")
 
 
