@@ -244,7 +244,7 @@ class AdmissionEndpoint:
             "kind": str(question.kind.gvk),
             "namespace": question.namespace or "",
             "name": question.object_name,
-            "user": question.user_info.username,
+            "user": question.user_name,
             "dry_run": bool(question.dry_run),
         }
 

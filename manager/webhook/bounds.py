@@ -19,14 +19,22 @@ SMALL = 64 * 1024
 MAX_OBJECT = 3 * 1024 * 1024
 """Bytes of one object. The API server takes no larger request, and etcd stores half of that."""
 
-OBJECT_WORK = 150_000
-"""What one object may cost: 1.2 MB of a Pet with its bookkeeping, or 3 MB with few fields, are below that."""
+STORED_WORK = 150_000
+"""What one object may cost that is stored, without its managedFields: 1.2 MB of a Pet, or 3 MB with few
+fields, are below that. One that costs more cannot be converted, and hides all others of a list."""
 
-ADMISSION_WORK = 2 * OBJECT_WORK + 50_000
-"""What a review of admission may cost: two objects, and who asks."""
+ROOM = 5_000
+"""What an object gets that no review has asked about: in a deletion its time, the grace period and a
+finalizer (5), and a status (some tens; 1,000 with a hundred conditions)."""
 
-CONVERSION_WORK = 2_000_000
-"""What passing over the objects of a review for conversion may cost. They are then read one by one."""
+CHANGED_WORK = STORED_WORK - ROOM
+"""What a change may let an object cost, unless it cost as much before."""
+
+CREATED_WORK = CHANGED_WORK - ROOM
+"""What a new object may cost: there is room for finalizers and annotations of operators."""
+
+USER_WORK = 50_000
+"""What it may cost to say who asks, or with which options."""
 
 _OBJECTS = 100_000
 """Objects of a review for conversion."""
@@ -51,11 +59,6 @@ async def own_turn(size: int) -> None:
         await asyncio.sleep(0)
 
 
-async def check_review(body: bytes | bytearray, limit: int) -> None:
-    """Raise `TooCostly` when to open a review would cost more than `limit`."""
-    await _check(body, limit, "a review here")
-
-
 async def check_number(body: bytes | bytearray) -> None:
     """Raise `TooCostly` for more objects to convert than can be, if each of them says its version."""
     count = 0
@@ -67,7 +70,11 @@ async def check_number(body: bytes | bytearray) -> None:
 
 
 async def check_object(
-    content: bytes | bytearray | memoryview, field: str, *, passed_over: memoryview = _NOTHING
+    content: bytes | bytearray | memoryview,
+    field: str,
+    limit: int = STORED_WORK,
+    *,
+    passed_over: memoryview = _NOTHING,
 ) -> None:
     """Raise `TooCostly` for an object that is too large, or has too many fields; `field` says which it is.
 
@@ -75,21 +82,23 @@ async def check_object(
     """
     if len(content) > MAX_OBJECT:
         raise TooCostly(f"`{field}` has {len(content)} bytes, and an object has at most {MAX_OBJECT}")
-    limit = OBJECT_WORK + len(passed_over) // _BYTES
-    if passed_over:
-        limit += await _structure(passed_over, len(passed_over) * 2, strings=False)
-    await _check(content, limit, f"`{field}`")
-
-
-async def _check(content: bytes | bytearray | memoryview, limit: int, what: str) -> None:
     if len(content) * _MOST_FOR_A_BYTE <= limit:
         return
-    allowed = limit - len(content) // _BYTES
+    allowed = limit - (len(content) - len(passed_over)) // _BYTES
     # What stands in strings costs nothing, but to leave it out takes longer than to count it.
-    if await _structure(content, allowed, strings=True) > allowed and (
-        await _structure(content, allowed, strings=False) > allowed
-    ):
-        raise TooCostly(f"{what} has more lists, objects and members than can be read: some {allowed}")
+    if await _structure(content, allowed, strings=True) <= allowed:
+        return
+    if await work_of(content, passed_over, enough=limit) > limit:
+        raise TooCostly(f"`{field}` has more lists, objects and members than can be read: some {allowed}")
+
+
+async def work_of(
+    content: bytes | bytearray | memoryview, passed_over: memoryview = _NOTHING, *, enough: int
+) -> int:
+    """What an object costs without the part that is `passed_over`; it is exact up to `enough`."""
+    kept = await _structure(passed_over, len(passed_over) * 2, strings=False)
+    length = (len(content) - len(passed_over)) // _BYTES
+    return length + await _structure(content, enough - length + kept, strings=False) - kept
 
 
 async def _structure(content: bytes | bytearray | memoryview, enough: int, *, strings: bool) -> int:

@@ -15,13 +15,13 @@ from prometheus_client import Counter
 from manager.api import Resource
 from manager.logs import get_logger
 from manager.rate_limit import Lines
-from manager.webhook.bounds import MAX_OBJECT, check_object, own_turn
+from manager.webhook.bounds import STORED_WORK, own_turn
 from manager.webhook.endpoint import LINES, answered, encoded, time_limit
 from manager.webhook.errors import BadReview, FunctionFailed, NotConverted, TooCostly, Unanswered
 from manager.webhook.refused import Refused
 from manager.webhook.registration import CONVERSION_PATH, Conversion, Convert
 from manager.webhook.request import JsonObject
-from manager.webhook.review import ConversionQuestion, read_conversion
+from manager.webhook.review import ConversionQuestion, apart, read_conversion
 
 _FREE = ("labels", "annotations")
 """What a conversion may change of metadata. For the rest the API server would refuse the whole review."""
@@ -105,42 +105,8 @@ class _Names(msgspec.Struct):
     namespace: str = ""
 
 
-class _Bookkeeping(msgspec.Struct, rename="camel"):
-    managed_fields: msgspec.Raw
-
-
-class _Booked(msgspec.Struct):
-    metadata: _Bookkeeping
-
-
 _head = msgspec.json.Decoder(_Head)
-_booked = msgspec.json.Decoder(_Booked)
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _names = msgspec.json.Decoder(_Names)
-
-
-async def _apart(raw: msgspec.Raw, field: str) -> tuple[msgspec.Raw, bytes]:
-    """The object and its managedFields, where they make it cost too much; else all of it.
-
-    No conversion may change them, and an object has more of them than admission has let in, once others have
-    written its status. Raises `TooCostly` for what costs too much without them.
-    """
-    try:
-        await check_object(memoryview(raw), field)
-    except TooCostly as error:
-        if len(memoryview(raw)) > MAX_OBJECT:
-            raise
-        try:
-            kept = memoryview(_booked.decode(raw).metadata.managed_fields)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise error from None
-        await check_object(memoryview(raw), field, passed_over=kept)  # which lets others have their turn
-        members = _fields.decode(raw)
-        metadata = _fields.decode(members["metadata"])
-        del metadata["managedFields"]
-        members["metadata"] = msgspec.Raw(msgspec.json.encode(metadata))
-        return msgspec.Raw(msgspec.json.encode(members)), bytes(kept)
-    return raw, b""
 
 
 def _together(content: JsonObject, managed_fields: bytes) -> bytes:
@@ -166,7 +132,7 @@ class _Converter:
 
     async def convert(self, whole: msgspec.Raw, api_version: str, field: str) -> bytes | memoryview:
         """The object in `whole`, which `field` is, in that version. Raises `NotConverted` and `TooCostly`."""
-        raw, managed_fields = await _apart(whole, field)
+        raw, managed_fields = await apart(whole, field, STORED_WORK)
         size = len(memoryview(raw))
         await own_turn(size)
         try:

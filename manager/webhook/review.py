@@ -11,14 +11,17 @@ import orjson
 from manager.api import GroupVersionKind
 from manager.kube.decoding import shallow
 from manager.webhook.bounds import (
-    ADMISSION_WORK,
-    CONVERSION_WORK,
+    CHANGED_WORK,
+    CREATED_WORK,
+    MAX_OBJECT,
+    STORED_WORK,
+    USER_WORK,
     check_number,
     check_object,
-    check_review,
     own_turn,
+    work_of,
 )
-from manager.webhook.errors import BadReview
+from manager.webhook.errors import BadReview, TooCostly
 from manager.webhook.request import AdmissionRequest, JsonObject, Operation, UserInfo
 
 Q = TypeVar("Q", bound="AdmissionReview | ConversionReview | _VersionsReview")
@@ -54,8 +57,11 @@ class _Resource(_Camel):
     resource: str
 
 
-class _User(_Camel):
+class _UserName(_Camel):
     username: str = ""
+
+
+class _User(_UserName):
     uid: str = ""
     groups: list[str] | None = None
     extra: dict[str, list[str]] | None = None
@@ -72,11 +78,19 @@ class AdmissionQuestion(_Camel):
     request_kind: Kind | None = None
     name: str | None = None
     namespace: str | None = None
-    user_info: _User = msgspec.field(default_factory=_User)
+    user_info: msgspec.Raw = msgspec.Raw(b"{}")
     dry_run: bool | None = None
     object: msgspec.Raw = msgspec.Raw()
     old_object: msgspec.Raw = msgspec.Raw()
     options: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def user_name(self) -> str:
+        """Who asks, for the log."""
+        try:
+            return _user_name.decode(self.user_info).username
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return ""
 
     @property
     def object_name(self) -> str:
@@ -85,8 +99,14 @@ class AdmissionQuestion(_Camel):
 
     async def request(self) -> AdmissionRequest:
         """What a function gets to see, with the objects decoded. Raises `BadReview`."""
-        user, asked = self.user_info, self.request_kind
-        kind = self.kind.gvk
+        await check_object(memoryview(self.user_info), "$.request.userInfo", USER_WORK)
+        try:
+            user = _user.decode(self.user_info)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise BadReview(f"`$.request.userInfo` cannot be read: {_reason(error)}") from None
+        asked, kind = self.request_kind, self.kind.gvk
+        self.old_object, _ = await apart(self.old_object, "$.request.oldObject", STORED_WORK)
+        self.object = await self._affordable_object()
         return AdmissionRequest(
             uid=self.uid,
             operation=self.operation,
@@ -98,10 +118,23 @@ class AdmissionQuestion(_Camel):
             dry_run=bool(self.dry_run),
             subresource=self.sub_resource or "",
             requested_kind=None if asked is None or asked.gvk == kind else asked.gvk,
-            options=await _read_object(self.options, "options") or {},
+            options=await _read_object(self.options, "options", USER_WORK) or {},
             object=await _read_object(self.object, "object"),
             old_object=await _read_object(self.old_object, "oldObject"),
         )
+
+    async def _affordable_object(self) -> msgspec.Raw:
+        field, old = "$.request.object", memoryview(self.old_object)
+        if not old or old == _NULL:
+            return (await apart(self.object, field, CREATED_WORK))[0]
+        try:
+            return (await apart(self.object, field, CHANGED_WORK))[0]
+        except TooCostly:
+            # It may cost more by no fault of who changes it now, who may just remove a finalizer.
+            before = await work_of(old, managed_fields(self.old_object), enough=STORED_WORK)
+            if before <= CHANGED_WORK:
+                raise
+            return (await apart(self.object, field, min(before, STORED_WORK)))[0]
 
 
 class ConversionQuestion(_Camel):
@@ -143,6 +176,14 @@ class ConversionReview(_Camel):
     request: ConversionQuestion
 
 
+class _Bookkeeping(_Camel):
+    managed_fields: msgspec.Raw
+
+
+class _Booked(_Camel):
+    metadata: _Bookkeeping
+
+
 class _TooDeep(BadReview):
     """A review that is nested more deeply than it can be read."""
 
@@ -161,17 +202,19 @@ _LONGEST_UID = 128
 _admission = msgspec.json.Decoder(AdmissionReview)
 _conversion = msgspec.json.Decoder(ConversionReview)
 _versions = msgspec.json.Decoder(_VersionsReview)
+_booked = msgspec.json.Decoder(_Booked)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_user = msgspec.json.Decoder(_User)
+_user_name = msgspec.json.Decoder(_UserName)
 
 
 async def read_admission(body: bytes | bytearray) -> AdmissionQuestion:
     """The question in an AdmissionReview. Raises `BadReview`, which says what is wrong with it."""
-    await check_review(body, ADMISSION_WORK)
     return _opened(body, _admission, "admission.k8s.io/v1", "AdmissionReview").request
 
 
 async def read_conversion(body: bytes | bytearray) -> ConversionQuestion:
     """The question in a ConversionReview. Raises `BadReview`, which says what is wrong with it."""
-    await check_review(body, CONVERSION_WORK)
     try:
         return await _conversion_in(body)
     except _TooDeep:
@@ -187,6 +230,35 @@ async def _conversion_in(body: bytes | bytearray) -> ConversionQuestion:
         _opened(body, _versions, "apiextensions.k8s.io/v1", "ConversionReview")
         await asyncio.sleep(0)
     return _opened(body, _conversion, "apiextensions.k8s.io/v1", "ConversionReview").request
+
+
+def managed_fields(raw: msgspec.Raw) -> memoryview:
+    """Those of an object, as they stand in it; empty where there are none."""
+    try:
+        return memoryview(_booked.decode(raw).metadata.managed_fields)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return memoryview(b"")
+
+
+async def apart(raw: msgspec.Raw, field: str, limit: int) -> tuple[msgspec.Raw, bytes]:
+    """The object and its managedFields, where they make it cost more than `limit`; else all of it.
+
+    Nobody here may change them, and the API server adds to them with each writer. Raises `TooCostly` for what
+    costs too much without them.
+    """
+    content = memoryview(raw)
+    try:
+        await check_object(content, field, limit)
+    except TooCostly:
+        if len(content) > MAX_OBJECT or not (kept := managed_fields(raw)):
+            raise
+        await check_object(content, field, limit, passed_over=kept)  # which lets others have their turn
+        members = _fields.decode(raw)
+        metadata = _fields.decode(members["metadata"])
+        del metadata["managedFields"]
+        members["metadata"] = msgspec.Raw(msgspec.json.encode(metadata))
+        return msgspec.Raw(msgspec.json.encode(members)), bytes(kept)
+    return raw, b""
 
 
 def _named(raw: msgspec.Raw) -> str:
@@ -220,12 +292,12 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-async def _read_object(raw: msgspec.Raw, field: str) -> JsonObject | None:
+async def _read_object(raw: msgspec.Raw, field: str, limit: int = STORED_WORK) -> JsonObject | None:
     """The object in that field of a request; None where there is none. Raises `BadReview`."""
     content = memoryview(raw)
     if not content or content == _NULL:
         return None
-    await check_object(content, f"$.request.{field}")
+    await check_object(content, f"$.request.{field}", limit)
     await own_turn(len(content))
     try:
         value: Any = orjson.loads(content)

@@ -14,8 +14,8 @@ import pytest
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
 from manager.metrics import Metrics
-from manager.webhook.bounds import SMALL, Turns
-from manager.webhook.errors import Busy, TooCostly, Unanswered
+from manager.webhook.bounds import CHANGED_WORK, CREATED_WORK, SMALL, STORED_WORK, Turns, work_of
+from manager.webhook.errors import BadReview, Busy, TooCostly, Unanswered
 from manager.webhook.json_patch import json_patch
 from manager.webhook.registration import Webhooks
 from manager.webhook.server import endpoints_of
@@ -74,11 +74,10 @@ async def test_no_review_keeps_the_loop_from_others_for_long(name: str, reviews:
         (MUTATE, admission(b'{"a":[%b]}' % b",".join([b"[]"] * 60_000))),
         (MUTATE, admission(b'{"a":"%b"}' % (b"x" * 3 * 1024 * 1024))),
         (MUTATE, admission(b"{}", user=b'{"groups":[%b]}' % b",".join([b'"a"'] * 400_000))),
-        (CONVERT, conversion(b"[%b]" % b",".join([b"[0]"] * 800_000))),
         (CONVERT, conversion(b"[%b]" % b",".join([b'{"apiVersion":""}'] * 100_001))),
         (CONVERT, conversion(b'[{"a":[%b]}]' % b",".join([b"[]"] * 60_000))),
     ],
-    ids=["members", "length", "user", "members of objects", "objects", "members of an object"],
+    ids=["members", "length", "user", "objects", "members of an object"],
 )
 async def test_what_would_cost_too_much_is_refused_before_it_is_read(path: str, body: bytes):
     with pytest.raises(
@@ -86,6 +85,87 @@ async def test_what_would_cost_too_much_is_refused_before_it_is_read(path: str, 
         match=r"more lists, objects and members|at most 100000 objects|an object has at most 3145728",
     ):
         await _endpoint(path).answer(body)
+
+
+async def test_objects_to_convert_that_are_none_are_not_kept():
+    with pytest.raises(BadReview, match="Expected `object`"):
+        await _endpoint(CONVERT).answer(conversion(b"[%b]" % b",".join([b"[0]"] * 800_000)))
+
+
+PET: dict[str, Any] = {
+    "apiVersion": "petstore.example.com/v1beta1",
+    "kind": "Pet",
+    "metadata": {"name": "a", "namespace": "team", "finalizers": ["example.com/a"]},
+    "spec": {"name": "Thor", "species": "dog", "birthday": "2020-01-01"},
+}
+BOOKED = [{"manager": "m", "fieldsV1": {f"f:{number:05}": {} for number in range(60_000)}}]
+CONDITION = dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), "x")
+
+
+def changed(pet: dict[str, Any], **parts: Any) -> dict[str, Any]:
+    """Another Pet, with more metadata, and the parts that are named in the place of its own."""
+    return pet | {**parts, "metadata": pet["metadata"] | parts.pop("metadata", {})}
+
+
+def filled(place: str, count: int) -> dict[str, Any]:
+    names = [f"{number:05x}" for number in range(count)]
+    if place == "spec":
+        return changed(PET, spec={**PET["spec"], **{name: [] for name in names}})
+    return changed(
+        PET, metadata={place: [*names, "a"] if place == "finalizers" else dict.fromkeys(names, "")}
+    )
+
+
+async def admits(new: dict[str, Any], old: dict[str, Any] | None = None) -> bool:
+    try:
+        answer = await _endpoint(MUTATE).answer(admission(orjson.dumps(new), orjson.dumps(old)))
+    except TooCostly:
+        return False
+    return b'"allowed":true' in answer
+
+
+@pytest.mark.parametrize("place", ["labels", "finalizers", "spec"])
+async def test_what_admission_lets_in_can_be_converted_and_changed_and_deleted_whatever_comes_to_it(
+    place: str,
+):
+    async def most(limit: int) -> int:
+        few, many = [await work_of(orjson.dumps(filled(place, n)), enough=STORED_WORK) for n in (0, 40_000)]
+        return (limit - few) * 40_000 // (many - few) - 3
+
+    # The server's bookkeeping does not count, and what operators add finds room.
+    made = filled(place, await most(CREATED_WORK))
+    assert await admits(made)
+    added = {
+        "finalizers": [*made["metadata"]["finalizers"], "example.com/pet"],
+        "annotations": {**made["metadata"].get("annotations", {}), "example.com/note": "x"},
+    }
+    assert await admits(changed(made, metadata=added), changed(made, metadata={"managedFields": BOOKED}))
+
+    count = await most(CHANGED_WORK)
+    fullest = filled(place, count)
+    assert await admits(fullest, PET)
+    deletion = {
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "deletionGracePeriodSeconds": 0,
+        "finalizers": [*fullest["metadata"]["finalizers"], "foregroundDeletion"],
+        "managedFields": BOOKED,
+    }
+    deleted = changed(fullest, metadata=deletion, status={"id": "1", "conditions": [CONDITION] * 100})
+    review = conversion(orjson.dumps([PET, deleted])).replace(b"/v1beta1", b"/v1alpha1", 1)
+    answer = orjson.loads(await _endpoint(CONVERT).answer(review))["response"]
+    assert answer["result"] == {"status": "Success"}
+    assert answer["convertedObjects"][1]["metadata"]["managedFields"] == BOOKED
+
+    # Whoever has to remove a finalizer can, and nobody can add.
+    assert await admits(changed(deleted, metadata={"finalizers": deletion["finalizers"][:-1]}), deleted)
+    assert not await admits(filled(place, count + 200), fullest)
+    assert not await admits(filled(place, count + 200), changed(fullest, metadata={"managedFields": BOOKED}))
+
+
+async def test_pets_with_as_many_managed_fields_as_a_review_holds_are_converted():
+    pet = orjson.dumps(changed(PET, metadata={"managedFields": BOOKED})).replace(b"/v1beta1", b"/v1alpha1")
+    pets = b"[%b]" % b",".join([pet] * (11 * 1024 * 1024 // len(pet)))
+    assert b'"status":"Success"' in await _endpoint(CONVERT).answer(conversion(pets))
 
 
 async def test_what_stands_in_a_text_costs_nothing():
