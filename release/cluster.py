@@ -28,9 +28,7 @@ def check_fits(manifests: Sequence[Manifest], served: Collection[str], namespace
         asked = {each["metadata"]["namespace"] for each in manifests if "namespace" in each["metadata"]}
         missing = sorted(asked - made - {*namespaces})
         if missing:
-            raise DoesNotFit(
-                f"nothing was applied: there is no namespace {' '.join(missing)}; it has to be made first"
-            )
+            raise DoesNotFit(f"nothing was applied: first create namespace {', '.join(missing)}")
 
 
 def only_served(manifests: Sequence[Manifest], served: Collection[str]) -> list[Manifest]:

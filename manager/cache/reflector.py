@@ -70,6 +70,8 @@ NEW_FOR = 10.0
 # all answers for so many seconds have said the same.
 RESTORED_AFTER = 30.0
 
+_HINT = "; is its definition installed? The command crds prints those of this program"
+
 JSON = "application/json"
 PARTIAL = "application/json;as=PartialObjectMetadata{form};g=meta.k8s.io;v=v1"
 
@@ -222,7 +224,12 @@ class Reflector:
     async def _watch(self) -> State:
         async with self._events({"resourceVersion": str(self._intake.version)}) as events:
             self.problem = None
-            await self._follow(events)
+            # Nothing may happen for long; a watch that ends at once is none that anybody should be told of.
+            lasts = asyncio.get_running_loop().call_later(SPACING, self._follows_again)
+            try:
+                await self._follow(events)
+            finally:
+                lasts.cancel()
         raise WatchClosed("the server closed the watch")
 
     async def _follow(self, events: AsyncIterator[WatchEvent]) -> None:
@@ -234,9 +241,12 @@ class Reflector:
             else:
                 self._intake.event(event.type, event.object)
             self._attempt.fruitful = True
-            if self._told:
-                self._told.clear()
-                self._log.info("watching again")
+            self._follows_again()
+
+    def _follows_again(self) -> None:
+        if self._told:
+            self._told.clear()
+            self._log.info("watching again")
 
     # What the states have in common.
 
@@ -309,12 +319,12 @@ class Reflector:
         log = self._log.debug if times is None else self._log.warning
         log(
             "not following" if self.problem else "watch ended",
-            times=times,
             state=self.state.value,
             reason=rule.reason,
-            error=str(failure),
+            error=f"{failure}{_HINT}" if isinstance(failure, NoMatch) else str(failure),
             next=following.value,
             delay=round(self._delay, 3),
+            **({} if times is None else {"times": times}),
         )
         self._after_wait = following
         return State.WAIT if self._delay else following

@@ -113,7 +113,8 @@ async def assembled(
         # Before what operators keep: a port in use ends all, and there are health checks while theirs starts.
         _keep_metrics(manager, settings, Access(transport, rng=rng))
         _keep_console(manager, settings, Access(transport, rng=rng))
-        _keep_pages(manager, "health", settings.health_probe_bind_address, health_pages(manager.health))
+        address, flag = settings.health_probe_bind_address, "--health-probe-bind-address"
+        _keep_pages(manager, "health", flag, address, health_pages(manager.health))
         made = {operator: operator(manager) for operator in dict.fromkeys((*operators, *known))}
         for operator in operators:
             add_controller(made[operator], _options(settings, operator))
@@ -144,7 +145,8 @@ def _keep_metrics(manager: Manager, settings: Settings, access: Access) -> None:
     if settings.metrics_secure:
         page = guarded(page, access)
         certificate = ServedCertificate(_metrics_certificate(settings))
-    _keep_pages(manager, "metrics", settings.metrics_bind_address, {"/metrics": page}, certificate)
+    address, flag = settings.metrics_bind_address, "--metrics-bind-address"
+    _keep_pages(manager, "metrics", flag, address, {"/metrics": page}, certificate)
 
 
 def _keep_console(manager: Manager, settings: Settings, access: Access) -> None:
@@ -153,7 +155,8 @@ def _keep_console(manager: Manager, settings: Settings, access: Access) -> None:
         return
     local = is_loopback(address.host) and not in_pod(os.environ)
     certificate = None if local else ServedCertificate(_metrics_certificate(settings))
-    _keep_pages(manager, "console", address, console_pages(manager, None if local else access), certificate)
+    pages = console_pages(manager, None if local else access)
+    _keep_pages(manager, "console", "--console-bind-address", address, pages, certificate)
 
 
 def _metrics_certificate(settings: Settings) -> CertificateSource:
@@ -166,12 +169,13 @@ def _metrics_certificate(settings: Settings) -> CertificateSource:
 def _keep_pages(
     manager: Manager,
     name: str,
+    flag: str,
     address: BindAddress | None,
     pages: Mapping[str, Page],
     certificate: ServedCertificate | None = None,
 ) -> None:
     if address is not None:
-        manager.keep(lambda: serve(name, address, pages, certificate=certificate))
+        manager.keep(lambda: serve(name, address, pages, certificate=certificate, flag=flag))
 
 
 async def _settle_when_synced(manager: Manager) -> None:

@@ -203,12 +203,25 @@ class EventRecorder:
                     return
         except KubeError as error:
             # No right to write Events, a process that may no longer write; or there is nobody to read them.
-            if not _is_namespace_gone(error):
-                self._failed(series, error)
             self._count("refused")
+            if _is_namespace_gone(error):
+                self._drop_all_in(series.reference.namespace)
+            else:
+                self._failed(series, error)
         except asyncio.CancelledError:
             self._count("unsent")
             raise
+
+    def _drop_all_in(self, namespace: str) -> None:
+        """Send nothing that waits for a namespace that is gone: Events of others would wait meanwhile."""
+        kept = [each for each in self._backlog if each.reference.namespace != namespace]
+        dropped = len(self._backlog) - len(kept)
+        for each in self._backlog:
+            each.waiting = each.waiting and each.reference.namespace != namespace
+        self._backlog = deque(kept)
+        if not kept:
+            self._filled.clear()
+        self._count("refused", dropped)
 
     def _failed(self, series: Series, error: KubeError) -> None:
         # Once, not per Event. Never the message of the Event, nor an error that quotes it.

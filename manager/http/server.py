@@ -59,14 +59,15 @@ async def serve(
     method: Method = "GET",
     limits: Limits = _DEFAULTS,
     leaving: Callable[[], bool] = lambda: False,
+    flag: str = "",
 ) -> AsyncIterator[BindAddress]:
     """Serve `pages`, by path, at `address`, and yield the address with the port that was bound.
 
-    `name` says in messages what is served. A path may have a variable part (`/healthz/{name}`). With a
-    certificate it is HTTPS, and the certificate is kept current meanwhile; else it is plain HTTP. `method`
-    is the one that all pages answer to; with GET that is HEAD as well. While `leaving` says yes, each answer
-    is the last of its connection, so that clients who keep theirs go elsewhere before the end; so is that to
-    a client whose certificate would not let it in any more.
+    `name` says in messages what is served, and `flag` what sets the address. A path may have a variable part
+    (`/healthz/{name}`). With a certificate it is HTTPS, and the certificate is kept current meanwhile; else
+    it is plain HTTP. `method` is the one that all pages answer to; with GET that is HEAD as well. While
+    `leaving` says yes, each answer is the last of its connection, so that clients who keep theirs go
+    elsewhere before the end; so is that to a client whose certificate would not let it in any more.
 
     At the end no connection is taken any more, and what has been asked for, in part at least, is answered
     within the time that `limits` gives for that. Then all connections are closed.
@@ -78,7 +79,7 @@ async def serve(
                 await stack.enter_async_context(certificate.kept_current())
             except CertificateUnusable as error:
                 raise CannotServe(f"cannot serve {name} on {address}: {error}") from error
-        listening = await _listen(name, address)
+        listening = await _listen(name, address, flag)
         stack.callback(listening.close)
         await stack.enter_async_context(_answering(pages, listening, certificate, method, limits, leaving))
         bound = BindAddress(address.host, listening.getsockname()[1])
@@ -203,7 +204,7 @@ def _brief(error: object) -> str | None:
     return type(error).__name__  # what it says quotes the request, with the token that may be in it
 
 
-async def _listen(name: str, address: BindAddress) -> socket.socket:
+async def _listen(name: str, address: BindAddress, flag: str) -> socket.socket:
     try:
         if not address.host:
             return _listen_everywhere(address.port)
@@ -214,7 +215,8 @@ async def _listen(name: str, address: BindAddress) -> socket.socket:
         return _bound(family, (str(where[0]), int(where[1])))
     except OSError as error:
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        raise CannotListen(f"cannot serve {name} on {address}: {reason}") from error
+        told = f"{address} ({flag})" if flag else f"{address}"
+        raise CannotListen(f"cannot serve {name} on {told}: {reason}") from error
 
 
 def _listen_everywhere(port: int) -> socket.socket:

@@ -214,6 +214,7 @@ class WebhookServer:
                 method="POST",
                 limits=self._limits,
                 leaving=self._stopping,
+                flag="--webhook-bind-address",
             ) as self._bound:
                 await asyncio.Event().wait()
         finally:

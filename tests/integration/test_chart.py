@@ -147,7 +147,10 @@ def test_what_make_deploy_applied_becomes_a_release(plane: ControlPlane, chart: 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("NAMESPACES=default,team-a,team-b",), "there is no namespace team-a team-b"),
+        (
+            ("NAMESPACES=default,team-a,team-b",),
+            "first create namespace team-a, team-b",
+        ),
         (("OVERLAY=cert-manager",), "the cluster does not serve cert-manager.io/v1"),
     ],
     ids=["a namespace", "a kind"],

@@ -133,7 +133,8 @@ def test_a_port_in_use_is_named_with_what_it_is_for(
     flags = [f"--{name}-bind-address={address}" for name, address in addresses.items()]
     done = run_once("run", f"--kubeconfig={control_plane.kubeconfig}", *flags, folder=tmp_path)
     message = last_word(done)
-    assert message == f"cannot serve {what.removesuffix('-probe')} on {taken}: Address already in use"
+    where = f"{taken} (--{what}-bind-address)"
+    assert message == f"cannot serve {what.removesuffix('-probe')} on {where}: Address already in use"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -740,6 +740,19 @@ class TestAProblem:
         assert sum(line["times"] for line in warnings) > 15
         assert [line["event"] for line in log_lines if line["log_level"] == "info"] == ["synced"]
 
+    async def test_that_passes_is_told_when_the_watch_stays_though_nothing_happens(
+        self, following: Following, server: PodServer, log_lines: LogLines
+    ):
+        stream = Listed(10, ("a", 1))
+        server.on("stream", stream)
+        server.on("watch", *[FORBIDDEN] * 4, Stream())
+        async with following.running():
+            await asyncio.sleep(10)
+            stream.end()
+            await asyncio.sleep(60)
+        told = [line["event"] for line in log_lines if line["log_level"] != "debug"]
+        assert told == ["synced", "not following", "watching again"]
+
     async def test_that_passes_is_told_once_there_is_news(
         self, following: Following, server: PodServer, log_lines: LogLines
     ):
@@ -811,7 +824,7 @@ class TestAProblem:
         server.on("stream", *[Reply.status(code, retry_after=None if code == 404 else 1)] * 3, Listed(10))
         wire.on("GET", "/api/v1", Reply.json({"resources": []}), DISCOVERY)
         await following.sync()
-        told = [line["reason"] for line in log_lines if line["event"] == "not following" and line["times"]]
+        told = [line["reason"] for line in log_lines if line["event"] == "not following" and "times" in line]
         assert told == ["not-served"], "before it was there"
 
     async def test_is_told_when_a_new_kind_is_refused_for_longer(

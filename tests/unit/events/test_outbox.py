@@ -225,3 +225,18 @@ async def test_a_failing_write_of_others_does_not_block_events(bench: Bench):
         await bench.transport.request("POST", WRITES)
     bench.recorder.event(widget(), "Normal", "Created", "x")
     assert len(await bench.settled()) == 1
+
+
+async def test_what_waits_for_a_namespace_that_is_gone_does_not_hold_up_the_others(bench: Bench):
+    gone = Reply.status(404, "NotFound", details={"kind": "namespaces", "name": "ns"})
+    bench.wire.on("POST", EVENTS, gone)
+    for number in range(1000):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    bench.recorder.event(widget(namespace="other"), "Normal", "Created", "x")
+    await asyncio.sleep(1)
+    assert [each["metadata"]["namespace"] for each in bench.server.listed] == ["other"]
+    assert len(bench.wire.sent("POST", EVENTS)) == 1
+    assert bench.outcome("refused") == 1000
+    bench.recorder.event(widget("w1"), "Normal", "Created", "x")
+    await asyncio.sleep(1)
+    assert len(bench.wire.sent("POST", EVENTS)) == 2, "it may have been created anew"

@@ -582,7 +582,8 @@ async def test_a_port_in_use_is_told_in_a_sentence():
     async with site() as made:
         certificate = ServedCertificate(SelfSigned())
         second = WebhookServer(made.address, (), certificate, metrics=Metrics())
-        with pytest.raises(CannotListen, match=r"^cannot serve webhooks on 127.*: Address already in use$"):
+        told = r"^cannot serve webhooks on 127.* \(--webhook-bind-address\): Address already in use$"
+        with pytest.raises(CannotListen, match=told):
             await second.run()
         assert second.problem == f"nothing listens on {made.address} yet"
 
