@@ -7,8 +7,10 @@ import re
 
 __all__ = ["InvalidTime", "from_seconds", "normal_micro_time", "normal_time"]
 
-_SIMPLE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ")
-_SIMPLE_MICRO = re.compile(f"(?!0000){_SIMPLE.pattern[:-1]}[.][0-9]{{6}}Z", re.ASCII)
+_SIMPLE = re.compile(
+    r"(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ", re.ASCII
+)
+_SIMPLE_MICRO = re.compile(rf"{_SIMPLE.pattern[:-1]}[.]\d{{6}}Z", re.ASCII)
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
 _STEPS = (

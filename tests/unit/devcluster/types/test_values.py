@@ -102,6 +102,7 @@ def test_times_are_in_utc_and_whole_seconds(text: str, shown: str):
         ("2020-01-01T00:00:00Zx", ': extra text: "x"'),
         ("2020-13-01T00:00:00Z", ": month out of range"),
         ("2021-02-29T00:00:00Z", ": day out of range"),
+        ("0000-01-01T00:00:00Z", ": day out of range"),
         ("2020-01-01T24:00:00Z", ": hour out of range"),
         ("2020-01-01T00:00:00+25:00", ": time zone offset hour out of range"),
     ],
@@ -110,6 +111,12 @@ def test_what_is_no_time_is_refused_in_gos_words(text: str, why: str):
     with pytest.raises(InvalidTime) as caught:
         normal_time(text)
     assert str(caught.value) == f'parsing time "{text}"{" " if why[0] != ":" else ""}{why}'
+
+
+@pytest.mark.parametrize("text", ["\uff12020-01-01T00:00:00Z", "2020-01-1\u0661T00:00:00Z"])
+def test_digits_of_other_scripts_are_none(text: str):
+    with pytest.raises(InvalidTime, match="cannot parse"):
+        normal_time(text)
 
 
 def test_control_characters_are_escaped_in_the_text():
