@@ -8,7 +8,6 @@ and then itself.
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -142,17 +141,15 @@ class Establisher:
                 self._clean_up(name, obj)
             return
         others = [each.decode() for each in self._store.select(GROUP, PLURAL) if each.key.name != name]
-        before = copy.deepcopy(obj)
         if accept_names(obj, others, self._clock.timestamp()):
-            obj = self._write(name, obj, before)
+            obj = self._write(name, obj)
             self._reconsider(others, obj)
         if _is_accepted(obj) and not is_established(obj):
-            before = copy.deepcopy(obj)
             message = "the initial names have been accepted"
             set_condition(
                 obj, "Established", "True", "InitialNamesAccepted", message, self._clock.timestamp()
             )
-            self._write(name, obj, before)
+            self._write(name, obj)
 
     def _reconsider(self, others: list[Object], obj: Object) -> None:
         # A name given up by one may be what another waits for.
@@ -165,24 +162,22 @@ class Establisher:
         now = self._clock.timestamp()
         if is_established(obj):
             self._closing[names] = name
-            before = copy.deepcopy(obj)
             message = "CustomResource deletion is in progress"
             set_condition(obj, "Terminating", "True", "InstanceDeletionInProgress", message, now)
-            obj = self._write(name, obj, before)
+            obj = self._write(name, obj)
             self._remove_objects(names)
             if self._store.count(*names):
                 return
             reason, message = "InstanceDeletionCompleted", "removed all instances"
         else:
             reason, message = "NeverEstablished", "resource was never established"
-        before = copy.deepcopy(obj)
         set_condition(obj, "Terminating", "False", reason, message, now)
         finalizers = [each for each in obj["metadata"]["finalizers"] if each != CLEANUP_FINALIZER]
         if finalizers:
             obj["metadata"]["finalizers"] = finalizers
         else:
             del obj["metadata"]["finalizers"]
-        self._write(name, obj, before)
+        self._write(name, obj)
         if not finalizers:
             self._store.delete(_key(name))
 
@@ -198,12 +193,14 @@ class Establisher:
                 metadata["deletionGracePeriodSeconds"] = 0
                 self._store.update(stored.key, obj)
 
-    def _write(self, name: str, obj: Object, before: Object) -> Object:
+    def _write(self, name: str, obj: Object) -> Object:
+        before = self._store.get(_key(name))
+        assert before is not None
         resource: Resource | None = self._registry.find(GROUP, VERSION, PLURAL)
         if resource is not None:
             record_update(
                 obj,
-                before,
+                before.decode(),
                 schema=resource.schema,
                 manager=_MANAGER,
                 api_version=f"{GROUP}/{VERSION}",
