@@ -61,9 +61,10 @@ class ProcessClock:
         self.rate = rate
         self.offset += now * (before - rate)
         self.skew += now * (before - rate)
-        for timer in loop._scheduled:
+        for place, (when, number, timer) in enumerate(loop._scheduled):
             if timer._context.get(process_clock, TRUE_CLOCK) is self:
-                timer._when = now + (timer._when - now) * before / rate
+                timer._when = now + (when - now) * before / rate
+                loop._scheduled[place] = timer._when, number, timer
         heapq.heapify(loop._scheduled)
 
     def resume(self) -> None:
@@ -93,6 +94,29 @@ class _Handle(asyncio.Handle):
         self._source_traceback = None
 
 
+class _Timer(asyncio.TimerHandle):
+    """As any other, at less cost."""
+
+    __slots__ = ()
+
+    def __init__(self, when: float, callback: Any, args: Any, loop: VirtualLoop, context: Context) -> None:
+        self._context = context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self._when = when
+        self._scheduled = True
+
+    def cancel(self) -> None:
+        """As any other; what it would have called is not kept."""
+        self._cancelled = True
+        handle: Any = self
+        handle._callback = handle._args = None
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     """See the top of this file."""
 
@@ -101,15 +125,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     _closed: bool
     _debug: bool
     _stopping: bool
-    _timer_cancelled_count: int
     _default_executor: Any
     _scheduled: list[Any]
+    """Each timer behind its time and its number, so that none of them is asked which is earlier."""
 
     def __init__(self, rng: random.Random | None = None) -> None:
         """`rng` draws the order of tasks that are ready at the same time; None is the order in which
         they became so.
         """
         self._ticks = 0
+        self._timers = 0
         self._rng = rng
         super().__init__(_NoSelector())
         self._clock_resolution = 0.5 / TICKS
@@ -141,7 +166,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if clock is not TRUE_CLOCK:
             # Late by a trifle rather than early by a rounding error.
             when = (when - clock.offset) / clock.rate + 1 / TICKS
-        return super().call_at(when, callback, *args, context=context)
+        if self._closed:
+            raise RuntimeError("Event loop is closed")
+        timer = _Timer(when, callback, args, self, copy_context() if context is None else context)
+        self._timers += 1
+        heapq.heappush(self._scheduled, (when, self._timers, timer))
+        return timer
 
     def call_soon(
         self,
@@ -171,13 +201,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """The tasks of the process with that clock that are not done."""
         return [task for task in asyncio.all_tasks(self) if getattr(task, "process_clock", None) is clock]
 
+    @property
+    def timers(self) -> list[Any]:
+        """What is still to be called."""
+        return [timer for _, _, timer in self._scheduled if not timer.cancelled()]
+
     def timers_of(self, clock: ProcessClock) -> list[asyncio.TimerHandle]:
         """What is still to be called in the process with that clock."""
-        return [
-            timer
-            for timer in self._scheduled
-            if not timer.cancelled() and timer._context.get(process_clock, TRUE_CLOCK) is clock
-        ]
+        return [each for each in self.timers if each._context.get(process_clock, TRUE_CLOCK) is clock]
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
@@ -205,16 +236,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _run_once(self) -> None:
         """One turn, as the loops of the standard library have it, but for time, order and freezes."""
         scheduled, ready = self._scheduled, self._ready
-        while scheduled and scheduled[0]._cancelled:
-            self._timer_cancelled_count -= 1
-            heapq.heappop(scheduled)._scheduled = False
+        while scheduled and scheduled[0][2]._cancelled:
+            heapq.heappop(scheduled)
         if not ready and not self._stopping:
             self._jump()
         now = self._ticks / TICKS + self._clock_resolution
-        while scheduled and scheduled[0]._when < now:
-            timer = heapq.heappop(scheduled)
-            timer._scheduled = False
-            ready.append(timer)
+        while scheduled and scheduled[0][0] < now:
+            ready.append(heapq.heappop(scheduled)[2])
         turn = list(ready)
         ready.clear()
         if self._rng is not None and len(turn) > 1:
@@ -245,7 +273,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """To the next timer, but ahead in any case: by the clock of a process it may be a trifle later."""
         if not self._scheduled:
             raise RuntimeError("the simulation has come to a standstill: no timer, nothing to run")
-        due = math.ceil(self._scheduled[0]._when * TICKS - ROUNDING)
+        due = math.ceil(self._scheduled[0][0] * TICKS - ROUNDING)
         self._ticks = max(due, self._ticks + 1)
 
     def _shuffle(self, turn: list[Any]) -> None:
@@ -254,7 +282,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         places = [place for place, each in enumerate(turn) if _is_task(each)]
         if len(places) > 1:
             tasks = [turn[place] for place in places]
-            self._rng.shuffle(tasks)
+            chance = self._rng.random
+            tasks.sort(key=lambda _: chance())
             for place, task in zip(places, tasks, strict=True):
                 turn[place] = task
 

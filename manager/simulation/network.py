@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import orjson
@@ -22,6 +23,7 @@ from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
 from manager.kube.errors import ConnectionLost, ProtocolError, Unreachable
 from manager.kube.wire import LONGEST, WireRequest
+from manager.simulation.loop import VirtualLoop
 
 if TYPE_CHECKING:
     import random
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Network", "Sent", "Weather"]
 
-T = TypeVar("T")
+_Arrived = deque[tuple[float, bytes] | None]
+"""Pieces of a stream, with the time at which each is there; None after the last one."""
 
 
 @dataclass
@@ -250,8 +253,7 @@ class Network:
         if not request.stream and chance() < self.weather.loss:
             exchange.fail("connection lost on the way back (simulated)")
             return
-        await asyncio.sleep(self._delay())
-        exchange.answer(answer)
+        asyncio.get_running_loop().call_later(self._delay(), exchange.answer, answer)
 
     async def _served(
         self, exchange: _Exchange, request: WireRequest, header: str | None, path: str, query: str
@@ -358,78 +360,87 @@ class Network:
         """A stream as it arrives: each piece late by the lag of this moment, in order."""
         stream = answer.stream
         assert stream is not None
-        arrived: asyncio.Queue[tuple[float, bytes] | None] = asyncio.Queue()
-
-        async def pump() -> None:
-            try:
-                async for piece in stream:
-                    await arrived.put((self._true_time(), piece))
-            except ConnectionCut:
-                pass
-            finally:
-                await arrived.put(None)
-
-        pumping = asyncio.get_running_loop().create_task(pump(), context=self._context.copy())
+        arrived: _Arrived = deque()
+        pumping = asyncio.get_running_loop().create_task(
+            self._pump(stream, arrived, exchange), context=self._context.copy()
+        )
         try:
             if exchange.first:
                 yield exchange.first
-            while (came := await exchange.unless_cut(arrived.get())) is not None:
-                when, piece = came
-                when += self._delay()
-                while (late := when + self._lag(exchange) - self._true_time()) > 0:
-                    await exchange.unless_cut(asyncio.sleep(min(late, _LOOKS_EVERY)))
-                while self.weather.silent:
-                    await exchange.unless_cut(asyncio.sleep(1.0))
-                if self.weather.skips:
-                    piece = await self._skip(piece, arrived, exchange)
-                if self.weather.no_bookmarks and b'"BOOKMARK"' in piece:
-                    piece = _without_bookmarks(piece)
-                async for part in self._parts(piece, exchange):
-                    yield part
+            while (piece := await self._next(arrived, exchange)) is not None:
+                torn = self._rng.random() < self.weather.torn
+                if len(piece) > 1 and (torn or self._rng.random() < _SPLIT):
+                    middle = self._rng.randrange(1, len(piece))
+                    yield piece[:middle]
+                    if torn:
+                        self._told(self._process, "a watch breaks off within a line")
+                        exchange.fail("connection lost within a line (simulated)")
+                    await exchange.wait(0.0)
+                    piece = piece[middle:]
+                if piece:
+                    yield piece
         finally:
             pumping.cancel()
             await asyncio.wait([pumping])
             if hasattr(stream, "aclose"):
                 await stream.aclose()
 
+    async def _pump(self, stream: AsyncIterator[bytes], arrived: _Arrived, exchange: _Exchange) -> None:
+        """Take what the server sends, when it sends it."""
+        loop = asyncio.get_running_loop()
+        try:
+            async for piece in stream:
+                delay = self._delay()
+                arrived.append((self._true_time() + delay, piece))
+                loop.call_later(delay, exchange.wake)
+        except ConnectionCut:
+            pass
+        finally:
+            arrived.append(None)
+            exchange.wake()
+
+    async def _next(self, arrived: _Arrived, exchange: _Exchange) -> bytes | None:
+        """The next piece, once it is there for the process; None when no more come."""
+        while not arrived:
+            await exchange.wait()
+        exchange.check()
+        came = arrived.popleft()
+        if came is None:
+            return None
+        when, piece = came
+        while (late := when + self._lag(exchange) - self._true_time()) > _AT_ONCE:
+            await exchange.wait(min(late, _LOOKS_EVERY))
+        while self.weather.silent:
+            await exchange.wait(1.0)
+        if self.weather.skips:
+            piece = await self._skip(piece, arrived, exchange)
+        if self.weather.no_bookmarks and b'"BOOKMARK"' in piece:
+            piece = _without_bookmarks(piece)
+        return piece
+
     def _lag(self, exchange: _Exchange) -> float:
         return self.weather.lag + (self.weather.behind if exchange.behind else 0.0)
 
-    async def _skip(
-        self, piece: bytes, arrived: asyncio.Queue[tuple[float, bytes] | None], exchange: _Exchange
-    ) -> bytes:
+    async def _skip(self, piece: bytes, arrived: _Arrived, exchange: _Exchange) -> bytes:
         """What has come of the piece, and of all that has arrived since, once the stream goes on."""
         while self.weather.skips:
-            await exchange.unless_cut(asyncio.sleep(1.0))
+            await exchange.wait(1.0)
         pieces = [piece]
-        while not arrived.empty():
-            came = arrived.get_nowait()
-            if came is None:
-                arrived.put_nowait(None)
-                break
-            pieces.append(came[1])
+        while arrived and arrived[0] is not None:
+            pieces.append(arrived[0][1])
+            arrived.popleft()
         self._told(self._process, f"a watch skips to the last of {len(pieces)} states")
         return _latest(b"".join(pieces))
 
-    async def _parts(self, piece: bytes, exchange: _Exchange) -> AsyncGenerator[bytes, None]:
-        """A piece may come in two, and of the second one nothing may come."""
-        torn = self._rng.random() < self.weather.torn
-        if len(piece) > 1 and (torn or self._rng.random() < _SPLIT):
-            middle = self._rng.randrange(1, len(piece))
-            yield piece[:middle]
-            if torn:
-                self._told(self._process, "a watch breaks off within a line")
-                exchange.fail("connection lost within a line (simulated)")
-            await exchange.unless_cut(asyncio.sleep(0))
-            piece = piece[middle:]
-        if piece:
-            yield piece
-
     def _true_time(self) -> float:
-        return self._context.run(asyncio.get_running_loop().time)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        return loop.true_time
 
 
 _TO_THE_SECOND = 0.5
+_AT_ONCE = 1e-6
+"""Seconds that the rounding of a timer may make."""
 _LOOKS_EVERY = 5.0
 """Seconds after which a stream that is behind may have caught up."""
 _NEVER_SENT = 0.2
@@ -488,13 +499,15 @@ class _Exchange:
     def __init__(self, loop: asyncio.AbstractEventLoop, path: str) -> None:
         self.path = path
         self.answered: asyncio.Future[ApiResponse] = loop.create_future()
-        self.broken: asyncio.Future[None] = loop.create_future()
         self.carrying: asyncio.Task[None] | None = None
         self.arrived = False
         self.first = b""
         """What a stream begins with."""
         self.behind = False
         """It is answered by a server that is behind."""
+        self._loop = loop
+        self._lost = ""
+        self._waiter: asyncio.Future[None] | None = None
 
     def answer(self, answer: ApiResponse) -> None:
         if not self.answered.done():
@@ -503,30 +516,43 @@ class _Exchange:
     def fail(self, why: str) -> None:
         if not self.answered.done():
             self.answered.set_exception(ConnectionLost(why))
-        if not self.broken.done():
-            self.broken.set_exception(ConnectionLost(why))
+        self._lost = self._lost or why
+        self.wake()
 
     def leave(self, rng: random.Random) -> None:
         """What is on its way may arrive although nobody waits for the answer any more."""
-        for each in (self.answered, self.broken):
-            if each.done() and not each.cancelled():
-                each.exception()
-            else:
-                each.cancel()
+        if self.answered.done() and not self.answered.cancelled():
+            self.answered.exception()
+        else:
+            self.answered.cancel()
         if self.carrying is not None and not self.arrived and rng.random() < _NEVER_SENT:
             self.carrying.cancel()
 
-    async def unless_cut(self, waited: Awaitable[T]) -> T:
-        work = asyncio.ensure_future(waited)
+    def check(self) -> None:
+        """Raises ConnectionLost if it has failed."""
+        if self._lost:
+            raise ConnectionLost(self._lost)
+
+    def wake(self) -> None:
+        """Whoever reads the answer looks what there is."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self, seconds: float | None = None) -> None:
+        """Return when woken, or after so long; raises ConnectionLost once it has failed.
+
+        A stream takes no task for that, as there are some thousand pieces in each run.
+        """
+        self.check()
+        self._waiter = self._loop.create_future()
+        alarm = None if seconds is None else self._loop.call_later(seconds, self.wake)
         try:
-            await asyncio.wait((work, self.broken), return_when=asyncio.FIRST_COMPLETED)
-            if self.broken.done():
-                self.broken.result()
-            return work.result()
+            await self._waiter
         finally:
-            if not work.done():
-                work.cancel()
-                await asyncio.wait([work])
+            self._waiter = None
+            if alarm is not None:
+                alarm.cancel()
+        self.check()
 
 
 class _Answer:

@@ -434,7 +434,7 @@ async def test_nothing_of_it_is_left_when_it_has_stopped():
         await running.controller.stop(grace=30)
         await running.task
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert not [timer for timer in loop._scheduled if not timer.cancelled()]
+        assert not loop.timers
 
 
 async def test_a_resolved_object_leaves_no_entries():

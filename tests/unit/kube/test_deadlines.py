@@ -128,5 +128,4 @@ async def test_closed_they_leave_no_timer_behind(deadlines: Deadlines):
 
 
 def pending_timers() -> list[asyncio.TimerHandle]:
-    scheduled: list[asyncio.TimerHandle] = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
-    return [timer for timer in scheduled if not timer.cancelled()]
+    return asyncio.get_running_loop().timers  # type: ignore[attr-defined]

@@ -24,8 +24,7 @@ class Released:
 
 def pending_timers() -> int:
     """Timers of the loop that were not cancelled."""
-    scheduled = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
-    return sum(not timer.cancelled() for timer in scheduled)
+    return len(asyncio.get_running_loop().timers)  # type: ignore[attr-defined]
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue.shut_down()
         await asyncio.gather(*self.getters)
         assert len(asyncio.all_tasks()) == 1
-        assert not [timer for timer in self.loop._scheduled if not timer.cancelled()]
+        assert not self.loop.timers
 
     @property
     def now(self) -> float:

@@ -68,7 +68,7 @@ async def test_nothing_is_left_behind(make_queue: MakeQueue):
     waiting = asyncio.create_task(queue.get())
     await asyncio.sleep(0)
     queue.shut_down()
-    assert not [timer for timer in loop._scheduled if not timer.cancelled()]
+    assert not loop.timers
     waiting.cancel()
     await asyncio.wait([waiting])
     assert not queue._items
