@@ -108,7 +108,7 @@ class Context:
     server, with the operator's own field manager.
     """
 
-    __slots__ = ("_applied", "_before", "_confirmed", "_later", "_operator", "client", "object")
+    __slots__ = ("_applied", "_before", "_confirmed", "_later", "_operator", "client", "created", "object")
 
     def __init__(self, operator: Operator[Any], obj: Resource) -> None:
         self.object = obj
@@ -118,6 +118,7 @@ class Context:
         self._later: list[Callable[[], object]] = []
         self._applied: set[tuple[type[Resource], ObjectKey]] = set()
         self._confirmed = False
+        self.created: set[tuple[type[Resource], ObjectKey]] = set()
 
     @property
     def log(self) -> FilteringBoundLogger:
@@ -232,6 +233,8 @@ class Context:
             applied, conflicts = await self._apply(child)
         except OwnedByOther as error:
             raise await self._blocked(error, type(child)) from error
+        if applied.outcome is Outcome.CREATED:
+            self.created.add((type(child), child.key))
         self._announce(applied, child, created, changed, conflicts)
         return applied.object
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Sequence, Set
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from manager import clock
 from manager.api import ObjectKey, Resource
@@ -35,8 +35,17 @@ from manager.webhook.methods import has_webhooks
 
 T = TypeVar("T", bound=Resource)
 
-GONE_FOR = 5.0
-"""Seconds for which nothing is done for an object that the server has no more, and the cache still has."""
+_PAUSE = 5.0
+"""Seconds for which an object is left alone when a child of it had to be created again within that time."""
+
+
+class _Created(NamedTuple):
+    """The children that were created for a state of an object, and until when that counts."""
+
+    state: tuple[str, str]
+    children: frozenset[tuple[type[Resource], ObjectKey]]
+    again: bool
+    until: float
 
 
 def add_controller(operator: Operator[Any], options: ControllerOptions | None = None) -> Controller | None:
@@ -144,7 +153,7 @@ class ObjectReconciler(Generic[T]):
         client = operator.client
         self._reader = client if selection == WHOLE else client.selecting(**selection._asdict())
         self._pruned = [each for each in operator.sources if isinstance(each, Owns) and each.prune]
-        self._gone: dict[ObjectKey, tuple[str, str, float]] = {}
+        self._created: dict[ObjectKey, _Created] = {}
 
     async def reconcile(self, request: ObjectKey) -> Result | None:
         """Bring the object of that key up to date, if it is there."""
@@ -160,10 +169,8 @@ class ObjectReconciler(Generic[T]):
         operator = self._operator
         operator.waits_no_more(key)
         obj: Any = await self._reader.find(operator.kind, key)
-        cached = "", ""
-        if obj is not None:
-            cached = obj.metadata.uid, obj.metadata.resource_version
-        if (left := self._still_gone(key, cached)) > 0:
+        state = ("", "") if obj is None else (obj.metadata.uid, obj.metadata.resource_version)
+        if (left := self._pause(key, state)) > 0:
             if due:
                 self._timers.give_back(key, due)
             return Result(requeue_after=left)
@@ -172,40 +179,51 @@ class ObjectReconciler(Generic[T]):
                 obj.metadata.finalizers
             ):
                 break
+            ctx = Context(operator, obj)
             try:
-                return await self._bring_up_to_date(obj, due)
+                return await self._bring_up_to_date(obj, due, ctx)
             except Changed as changed:
                 obj = changed.object
             except Gone:
-                self._gone[key] = (*cached, clock.monotonic() + GONE_FOR)
                 break
             except NotFound as error:
                 if not is_missing(error, operator.kind, key):
                     raise
-                self._gone[key] = (*cached, clock.monotonic() + GONE_FOR)
                 break
             except ApiError as error:
                 if not error.is_namespace_terminating:
                     raise
                 reconcile_log().debug("the namespace is being deleted: nothing is created there any more")
                 return None
+            finally:
+                if ctx.created:
+                    self._has_created(key, state, ctx.created)
         return await operator.gone(key)
 
-    def _still_gone(self, key: ObjectKey, cached: tuple[str, str]) -> float:
-        """For how many seconds nothing is done for what the cache has, since the server had it no more.
+    def _pause(self, key: ObjectKey, state: tuple[str, str]) -> float:
+        """For how many seconds nothing is done for that state of an object.
 
-        What is created for it is collected at once, and each time an event asks for the next reconcile.
+        When the object has gone, and the cache has not heard of it, what is created for it is collected at
+        once, and each time an event asks for the next reconcile.
         """
-        if key not in self._gone:
+        created = self._created.get(key)
+        if created is None:
             return 0.0
-        *known, until = self._gone[key]
-        left = until - clock.monotonic() if tuple(known) == cached else 0.0
+        left = created.until - clock.monotonic() if created.state == state else 0.0
         if left <= 0:
-            del self._gone[key]
-        return left
+            del self._created[key]
+        return left if created.again else 0.0
 
-    async def _bring_up_to_date(self, obj: T, due: Sequence[str]) -> Result | None:
-        operator, ctx = self._operator, Context(self._operator, obj)
+    def _has_created(
+        self, key: ObjectKey, state: tuple[str, str], children: Set[tuple[type[Resource], ObjectKey]]
+    ) -> None:
+        before = self._created.get(key)
+        known = before.children if before is not None else frozenset()
+        again, until = not known.isdisjoint(children), clock.monotonic() + _PAUSE
+        self._created[key] = _Created(state, known | children, again, until)
+
+    async def _bring_up_to_date(self, obj: T, due: Sequence[str], ctx: Context) -> Result | None:
+        operator = self._operator
         deleting = obj.metadata.deletion_timestamp is not None
         try:
             if deleting:
