@@ -40,7 +40,7 @@ def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
     for flag, metavar, parse, told in (
         ("--seeds", "N", number, "how many; default 100"),
         ("--seed", "N", seed, "this one, or the first one"),
-        ("--minutes", "N", number, "virtual minutes of changes and faults; default 5"),
+        ("--minutes", "N", number, "virtual minutes of changes and faults; default 5, of each eighth seed 8"),
         ("--jobs", "N", number, "processes; default one for each processor"),
         ("--replay", "FILE", str, "run what an earlier failure has left in that file"),
         (
@@ -108,9 +108,8 @@ def _plans(
             reason = error.strerror if isinstance(error, OSError) else error
             raise UsageError(f"simulate: --replay {path}: {reason}") from None
     first = given.get("seed", 0)
-    plans = (
-        plan_of(each, operators, minutes=given.get("minutes", 5)) for each in range(first, first + count)
-    )
+    minutes = given.get("minutes")
+    plans = (plan_of(each, operators, minutes=minutes) for each in range(first, first + count))
     if given["crash_points"]:
         return chain.from_iterable(crash_points(plan, operators, samples=samples) for plan in plans)
     return plans
