@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from manager import clock
@@ -215,7 +215,7 @@ class ObjectReconciler(Generic[T]):
         return left if created.again else 0.0
 
     def _has_created(
-        self, key: ObjectKey, state: tuple[str, str], children: Set[tuple[type[Resource], ObjectKey]]
+        self, key: ObjectKey, state: tuple[str, str], children: set[tuple[type[Resource], ObjectKey]]
     ) -> None:
         before = self._created.get(key)
         known = before.children if before is not None else frozenset()

@@ -39,7 +39,7 @@ _MINUTES = 5.0
 _MOST_STEPS = 40
 _MOST_FAULTS = 10
 _DENSE = 8
-"""Of so many seeds, the last has three times as many steps and faults, which find much more for their time."""
+"""Of so many seeds, the last has three times as many steps and faults, which find more for their time."""
 _DENSE_MINUTES = 8.0
 _AHEAD = 4
 """Runs that wait for each process: few, so that one that fails, and who interrupts, soon ends them all."""

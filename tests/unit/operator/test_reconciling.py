@@ -639,7 +639,7 @@ async def test_what_is_collected_each_time_is_seldom_created_again(
 
     monkeypatch.setattr(Intake, "event", event)
     async with operated(doing(act)) as world:
-        obj = await world.create(greeting())
+        await world.create(greeting())
         await settled(world)
         deaf = True
         api = world.cluster.client  # the manager's own would tell the cache
