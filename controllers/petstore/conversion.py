@@ -54,7 +54,8 @@ def v1beta1_to_v1alpha1(pet: JsonObject) -> None:
 
 def size_of_annotations(pet: Pet) -> int:
     """Bytes of the annotations, with keys, in the version in which they are longer."""
-    shown = pet.to_wire()
+    # Not all of it: managedFields may be nested more deeply than can be written out.
+    shown = {**pet.to_wire(only={"spec"}), "metadata": {"annotations": dict(pet.metadata.annotations)}}
     v1beta1_to_v1alpha1(shown)
     both = pet.metadata.annotations, shown["metadata"].get("annotations") or {}
     return max(len("".join(chain(*each.items())).encode()) for each in both)

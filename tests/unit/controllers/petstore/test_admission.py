@@ -235,6 +235,15 @@ def annotated(size: int, **fields: Any) -> Pet:
     return found
 
 
+async def test_managed_fields_that_are_nested_deeply_are_no_reason_to_fail():
+    nested: dict[str, Any] = {}
+    for _ in range(900):
+        nested = {"f:a": nested}
+    taken = pet(managedFields=[{"manager": "m", "fieldsV1": nested}])
+    await PETS.check_new(taken, request(Pet))
+    await PETS.check_change(annotated(1), taken, UPDATE)
+
+
 async def test_annotations_leave_room_for_what_the_other_version_cannot_hold():
     await PETS.check_new(annotated(255_000), request(Pet))
     with pytest.raises(Refused, match=r"metadata\.annotations: .* 256 KiB"):
