@@ -125,11 +125,11 @@ def test_a_server_with_a_certificate_of_somebody_else_is_not_trusted(
     assert "certificate" in last_word(run_once("run", f"--kubeconfig={file}", folder=tmp_path))
 
 
-@pytest.mark.parametrize("what", ["metrics", "health-probe"])
+@pytest.mark.parametrize("what", ["metrics", "health-probe", "console"])
 def test_a_port_in_use_is_named_with_what_it_is_for(
     control_plane: ControlPlane, tmp_path: Path, taken: str, what: str
 ) -> None:
-    addresses = {"metrics": "0", "health-probe": "0", "webhook": "0", what: taken}
+    addresses = dict.fromkeys(("metrics", "health-probe", "console", "webhook"), "0") | {what: taken}
     flags = [f"--{name}-bind-address={address}" for name, address in addresses.items()]
     done = run_once("run", f"--kubeconfig={control_plane.kubeconfig}", *flags, folder=tmp_path)
     message = last_word(done)

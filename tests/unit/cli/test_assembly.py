@@ -87,7 +87,8 @@ async def test_the_lease_has_connections_of_its_own(
     leases.serve(lane)
     wires = [wire, lane]
     monkeypatch.setattr(assembly, "HttpWire", lambda *_, **__: wires.pop(0))
-    flags = {"leader_elect": "true", "metrics_bind_address": "0", "health_probe_bind_address": "0"}
+    off = {f"{each}_bind_address": "0" for each in ("metrics", "health_probe", "console")}
+    flags = {"leader_elect": "true", **off}
     async with assembled(PROGRAM, load_settings(flags), [], SettingValues()) as manager:
         running = asyncio.create_task(manager.run(stop))
         await asyncio.sleep(30)
