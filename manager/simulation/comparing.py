@@ -32,7 +32,7 @@ _CHANCE = frozenset(
 _GIVEN_UP = "a Deployment of it has given up"
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_POD = re.compile(r"\b([a-z0-9-]+)-[bcdf0-9]{8,10}-[bcdfghjklmnpqrstvwxz2456789]{5}\b")
+_POD = re.compile(r"\b([a-z0-9-]+)-[bcdf4-9]{1,10}-[bcdfghjklmnpqrstvwxz2456789]{5}\b")
 """The name of a ReplicaSet's pod."""
 
 

@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 
 from controllers.main import OPERATORS
+from devcluster import DevCluster
+from devcluster.controllers.template_hash import template_hash
+from devcluster.storage import Key
 from manager.codegen import custom_resource_definitions
+from manager.simulation.comparing import made_state
 from manager.simulation.seeds import Plan, plan_of, run, told
 from manager.simulation.workload import Step, changed, edges
 
@@ -84,3 +88,15 @@ def test_what_has_outlived_an_object_is_there_in_a_fresh_install():
     ]
     assert '"name":"missing"' in done[-1]
     assert not outcome.violations, told(outcome)
+
+
+async def test_the_names_of_pods_are_up_to_chance_however_short_their_hash():
+    hashes = {len(each): each for each in (template_hash({"image": n}) for n in range(12_000))}
+    assert {5, 6, 7, 8, 9, 10} <= hashes.keys()
+    async with DevCluster(port=None, controllers=False) as cluster:
+        for length, pod in hashes.items():
+            of = {"metadata": {"name": f"of-{length}"}, "data": {"pod": f"web-3-{pod}-x7k2m"}}
+            await cluster.client.create("configmaps", "default", of)
+        made = [Key("", "configmaps", "default", f"of-{length}") for length in hashes]
+        state = made_state(cluster, (), made, frozenset(), frozenset())
+    assert [each["data"]["pod"] for each in state.values()] == ["web-3-*"] * len(hashes)
