@@ -1,0 +1,49 @@
+"""What work costs, in a unit that no machine's speed changes."""
+
+from __future__ import annotations
+
+import gc
+import time
+from types import TracebackType
+from typing import Self
+
+__all__ = ["Effort"]
+
+
+class Effort:
+    """Processor time of this thread within the block, as a multiple of a fixed piece of work.
+
+    The piece is done before and after the block, and the slower one counts: what slows the machine
+    down slows both. The garbage collector does not look at what other tests have left meanwhile.
+    """
+
+    unit = 0.0
+    """Processor seconds that the fixed piece takes; about 0.01."""
+    units = 0.0
+    """What the block took."""
+
+    def __enter__(self) -> Self:
+        gc.freeze()
+        self._before = _unit()
+        self._began = time.thread_time()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        spent = time.thread_time() - self._began
+        self.unit = max(self._before, _unit())
+        self.units = spent / self.unit
+        gc.unfreeze()
+
+
+def _unit() -> float:
+    return min(_seconds_of_a_piece() for _ in range(3))
+
+
+def _seconds_of_a_piece() -> float:
+    """It allocates, hashes, compares and interprets, as what is measured does."""
+    began = time.thread_time()
+    made = {f"{number:05x}": [number, {"a": number}] for number in range(12_000)}
+    sorted((len(key) + len(value) for key, value in made.items()), reverse=True)
+    return time.thread_time() - began
