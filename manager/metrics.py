@@ -139,6 +139,17 @@ class Metrics:
             "workqueue_longest_running_processor_seconds", "Age of the oldest work in progress.", _QUEUE
         )
 
+        self.oldest_key = gauge(
+            "operator_manager_queue_oldest_key_seconds",
+            "Age of the key that has been ready in the queue for the longest time.",
+            _QUEUE,
+        )
+        self.next_retry = gauge(
+            "operator_manager_queue_next_retry_seconds",
+            "Time until the next delayed key is ready; 0 when none is delayed.",
+            _QUEUE,
+        )
+
         self.webhook_requests = counter(
             "controller_runtime_webhook_requests_total",
             "Reviews asked for by the API server, by path of the webhook and HTTP status of the answer.",

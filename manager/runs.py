@@ -7,7 +7,7 @@ The runner makes a `Run` for each reconcile. Whoever sends a request or records 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar, Token
 
 import msgspec
@@ -300,11 +300,18 @@ class Shelf:
         self._forget_gone(now)
         self._drop_dead()
         self._history.make_room()
+        for listener in tuple(self._history.listeners):
+            listener(run)
 
     def of(self, key: ObjectKey) -> list[Run]:
         """The runs of an object, the oldest first."""
         ring = self._rings.get(key)
         return [] if ring is None else [_decode(each) for each in ring.runs]
+
+    def last(self, key: ObjectKey) -> Run | None:
+        """The last run of an object."""
+        ring = self._rings.get(key)
+        return None if ring is None else _decode(ring.runs[-1])
 
     def latest(self) -> Iterator[Run]:
         """All runs, the latest first. Not to be used on after any more have ended."""
@@ -379,6 +386,8 @@ class History:
     def __init__(self, budget: int = BUDGET) -> None:
         self._budget = budget
         self._shelves: dict[str, Shelf] = {}
+        self.listeners: list[Callable[[Run], None]] = []
+        """Each is called with every run that has ended. They are quick, and do not raise."""
         self.bytes = 0
         """What they take in memory."""
 

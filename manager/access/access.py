@@ -84,7 +84,7 @@ class Access:
         try:
             async with asyncio.timeout(DEADLINE):
                 user = await self._user_of(token, client)
-                return Verdict(user, user is not None and await self._may(user, verb, what))
+                return Verdict(user, user is not None and await self.may(user, verb, what))
         except TimeoutError:
             raise ReviewFailed(f"the API server did not answer within {DEADLINE:g} s", user) from None
         except KubeError as error:
@@ -102,7 +102,9 @@ class Access:
 
         return await self._users.get(digest, ask)
 
-    async def _may(self, user: User, verb: str, what: str | Place) -> bool:
+    async def may(self, user: User, verb: str, what: str | Place) -> bool:
+        """Whether a user may do that. Raises KubeError when the server cannot be asked."""
+
         async def ask() -> bool:
             async with self._turns.of_known(), asyncio.timeout(DEADLINE):
                 return await self._reviews.may(user, verb, what)

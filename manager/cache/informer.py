@@ -79,6 +79,8 @@ class Informer:
             for intake in self._intakes
         ]
         self._log = get_logger("cache.informer", resource=spec.resource)
+        self.changed_at: float | None = None
+        """When its content has changed last, on the loop's clock."""
 
     def __len__(self) -> int:
         return len(self._store)
@@ -194,9 +196,9 @@ class Informer:
         return cancel
 
     def _publish(self, events: Sequence[CacheEvent]) -> None:
-        if not events or not self._handlers:
+        if not events:
             return
-        received = clock.monotonic()
+        received = self.changed_at = clock.monotonic()
         for event in events:
             event.received = received
             for handler in tuple(self._handlers):

@@ -13,9 +13,10 @@ from typing import Any
 from manager.access.access import Access
 from manager.address import BindAddress, in_pod, is_loopback
 from manager.cli.failure import server_version
+from manager.cli.operators import owned_by
 from manager.cli.settings import Settings
 from manager.cli.webhooks import add_webhooks
-from manager.console import console_pages
+from manager.console.pages import Console
 from manager.controller import ControllerOptions
 from manager.garbage import settle
 from manager.http.guard import guarded
@@ -112,7 +113,7 @@ async def assembled(
         )
         # Before what operators keep: a port in use ends all, and there are health checks while theirs starts.
         _keep_metrics(manager, settings, Access(transport, rng=rng))
-        _keep_console(manager, settings, Access(transport, rng=rng))
+        _keep_console(manager, settings, operators, transport, Access(transport, rng=rng))
         address, flag = settings.health_probe_bind_address, "--health-probe-bind-address"
         _keep_pages(manager, "health", flag, address, health_pages(manager.health))
         made = {operator: operator(manager) for operator in dict.fromkeys((*operators, *known))}
@@ -149,14 +150,27 @@ def _keep_metrics(manager: Manager, settings: Settings, access: Access) -> None:
     _keep_pages(manager, "metrics", flag, address, {"/metrics": page}, certificate)
 
 
-def _keep_console(manager: Manager, settings: Settings, access: Access) -> None:
+def _keep_console(
+    manager: Manager,
+    settings: Settings,
+    operators: Sequence[AnyOperator],
+    transport: Transport,
+    access: Access,
+) -> None:
     address = settings.console_bind_address
     if address is None:
         return
     local = is_loopback(address.host) and not in_pod(os.environ)
     certificate = None if local else ServedCertificate(_metrics_certificate(settings))
-    pages = console_pages(manager, None if local else access)
-    _keep_pages(manager, "console", "--console-bind-address", address, pages, certificate)
+    console = Console(
+        manager,
+        transport,
+        None if local else access,
+        owned=owned_by(operators),
+        with_conditions=(each.kind.gvk for each in operators if each.has_conditions),
+    )
+    manager.add(Runnable("console", console.changes.run))
+    _keep_pages(manager, "console", "--console-bind-address", address, console.pages(), certificate)
 
 
 def _metrics_certificate(settings: Settings) -> CertificateSource:

@@ -16,9 +16,10 @@ from urllib.parse import quote, urlsplit
 from yarl import URL
 
 from manager.address import is_loopback
-from manager.api import GroupVersionKind, ObjectKey, Resource, crd_options, is_crd
+from manager.api import ObjectKey, Resource, crd_options, is_crd
 from manager.cli.arguments import ArgumentParser, CannotRun, UsageError, argument
 from manager.cli.failure import connected, in_one_line, is_expected
+from manager.cli.operators import owned_by
 from manager.explain.looking import Looker
 from manager.explain.telling import COLOURED, PLAIN, controllers_told, explanation, text_of
 from manager.kube.config import ClusterConfig
@@ -31,7 +32,7 @@ from manager.kube.transport import Transport
 from manager.logs import configured
 from manager.loop import loop_factory
 from manager.metrics import Metrics
-from manager.operator import AnyOperator, Owns
+from manager.operator import AnyOperator
 from manager.program import Program
 from manager.settings import parse_text
 
@@ -175,15 +176,6 @@ async def _explain(
     controllers, nothing = await _ask(program, arguments, kind, key, found.root.uid)
     says = any(operator.has_conditions for operator in operators if operator.kind is kind)
     return explanation(found, controllers, says=says, manager=nothing)
-
-
-def owned_by(operators: Sequence[AnyOperator]) -> dict[GroupVersionKind, list[GroupVersionKind]]:
-    """For each operator's kind those that it says its objects own."""
-    owned: dict[GroupVersionKind, list[GroupVersionKind]] = {}
-    for operator in operators:
-        kinds = owned.setdefault(operator.kind.gvk, [])
-        kinds += [each.kind.gvk for each in operator.sources if isinstance(each, Owns)]
-    return {kind: list(dict.fromkeys(each)) for kind, each in owned.items()}
 
 
 async def _ask(

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from manager.api import GroupVersionKind
 from manager.cli.arguments import OperatorUnusable
 from manager.cli.settings import OWN
-from manager.operator import AnyOperator, Operator
+from manager.operator import AnyOperator, Operator, Owns
 from manager.program import Program
 from manager.settings import Setting, SettingsError
 from manager.webhook import RegistrationError
@@ -139,3 +140,12 @@ def declared_settings(operators: Sequence[AnyOperator], program: Program) -> tup
                     f"{owner} declares {setting.flag}, but {program.variables}* is the manager's own"
                 )
     return tuple(declared)
+
+
+def owned_by(operators: Sequence[AnyOperator]) -> dict[GroupVersionKind, list[GroupVersionKind]]:
+    """For each operator's kind those that it says its objects own."""
+    owned: dict[GroupVersionKind, list[GroupVersionKind]] = {}
+    for operator in operators:
+        kinds = owned.setdefault(operator.kind.gvk, [])
+        kinds += [each.kind.gvk for each in operator.sources if isinstance(each, Owns)]
+    return {kind: list(dict.fromkeys(each)) for kind, each in owned.items()}

@@ -129,6 +129,16 @@ class Controller:
         """The kind that its requests name."""
         return self._primary
 
+    @property
+    def queue(self) -> WorkQueue[Request] | None:
+        """What it works through, once it has started."""
+        return self._queue
+
+    @property
+    def failing(self) -> int:
+        """How many objects there are whose last reconcile failed."""
+        return 0 if self._runner is None else self._runner.failing
+
     def running(self, key: Request) -> Run | None:
         """The run of an object that is under way."""
         return None if self._runner is None else self._runner.running(key)

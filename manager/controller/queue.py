@@ -89,6 +89,13 @@ class DelayedItems(Generic[K]):
         if due < self._armed_for:
             self._arm()
 
+    @property
+    def first(self) -> float | None:
+        """When the first of them is due."""
+        while self._heap and self._heap[0][2].due != self._heap[0][0]:
+            heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
     def cancel(self, item: QueueItem[K]) -> None:
         """Let `item` go before its time; it is not released."""
         item.due = None
@@ -162,6 +169,10 @@ class ReadyItems(Generic[K]):
         """How many items of this priority wait."""
         return len(self._levels[priority])
 
+    def oldest(self, now: float) -> float:
+        """For how many seconds the one has waited that came first."""
+        return max((now - _waiting_since(level) for level in self._levels.values() if level), default=0.0)
+
     def push(self, item: QueueItem[K]) -> None:
         """Put `item` last among those of its priority."""
         self._levels[item.priority][item.key] = item
@@ -230,6 +241,8 @@ class QueueMetrics:
             gauge = metrics.queue_depth.labels(name, name, str(int(priority)))
             gauge.set_function(partial(queue.depth, priority))
         metrics.unfinished_work.labels(name, name).set_function(queue.unfinished)
+        metrics.oldest_key.labels(name, name).set_function(queue.oldest)
+        metrics.next_retry.labels(name, name).set_function(queue.next_retry)
         metrics.longest_running.labels(name, name).set_function(queue.longest_running)
 
 
@@ -381,6 +394,25 @@ class WorkQueue(Generic[K]):
     def depth(self, priority: Priority) -> int:
         """How many keys of a priority could be handed out now."""
         return self._ready.depth(priority)
+
+    @property
+    def delayed(self) -> int:
+        """How many keys wait for a time to come."""
+        return len(self._delayed)
+
+    @property
+    def running(self) -> int:
+        """How many keys are worked on."""
+        return len(self._in_progress)
+
+    def oldest(self) -> float:
+        """For how many seconds the first of those that could be handed out now has waited."""
+        return self._ready.oldest(self._loop.time())
+
+    def next_retry(self) -> float:
+        """In how many seconds the next delay ends; 0 where there is none."""
+        due = self._delayed.first
+        return 0.0 if due is None else max(due - self._loop.time(), 0.0)
 
     def unfinished(self) -> float:
         """Sum of the ages of the work in progress, in seconds."""

@@ -146,6 +146,11 @@ class ReconcileRunner:
         """How many reconciles are running."""
         return len(self._running)
 
+    @property
+    def failing(self) -> int:
+        """How many objects fail."""
+        return len(self._troubles)
+
     def overdue(self, seconds: float) -> list[Request]:
         """Those that still run so many seconds after their time was up."""
         if self._timeout is None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import orjson
 
+from manager.access.reviews import Place
 from manager.api import GroupVersionKind, ObjectKey
 from manager.explain.judging import Object, Verdict, judge
 from manager.kube.decoding import json_object
 from manager.kube.errors import ApiError, Forbidden, KubeError, NoMatch
-from manager.kube.rest_mapping import RestMapper
+from manager.kube.rest_mapping import RestMapper, RestMapping
 from manager.kube.transport import LONGEST_LIST, Transport
 
 PATIENCE = 20.0
@@ -107,6 +108,10 @@ class Found:
     """What could not be found out, in words."""
 
 
+class _Withheld(KubeError):
+    """We may read it, and whom we would tell may not."""
+
+
 class Looker:
     """Reads an object and all that it owns, with the rights of who asks."""
 
@@ -115,8 +120,14 @@ class Looker:
         transport: Transport,
         mapper: RestMapper,
         owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]],
+        *,
+        may_get: Callable[[Place], Awaitable[bool]] | None = None,
     ) -> None:
-        """`owned` says for kinds of operators which kinds their objects own."""
+        """`owned` says for kinds of operators which kinds their objects own.
+
+        `may_get` says what the one whom it is told may get, where that is less than what we may.
+        """
+        self._may_get = may_get
         self._transport = transport
         self._mapper = mapper
         self._owned = owned
@@ -162,7 +173,7 @@ class Looker:
                 if not whole and gvk.kind in _JUDGED:
                     child = await self._get(gvk, ObjectKey(node.namespace, child["metadata"]["name"]))
                 await self._add_child(node, child, gvk)
-        except (ApiError, NoMatch) as error:
+        except (ApiError, NoMatch, _Withheld) as error:
             why = "you may not list them" if isinstance(error, Forbidden) else str(error)
             self._missing[f"{gvk.kind}: {why}"] = None
 
@@ -215,24 +226,34 @@ class Looker:
         namespace = node.namespace or "default"
         query = {"fieldSelector": f"involvedObject.uid={node.uid}", "limit": f"{_PAGE}"}
         try:
+            await self._check(Place("", "events", namespace))
             answer = await self._transport.request(
                 "GET", f"/api/v1/namespaces/{namespace}/events", query=query, longest=LONGEST_LIST
             )
-        except ApiError as error:
+        except (ApiError, _Withheld) as error:
             self._missing[f"Events: {error}"] = None
             return []
         items: list[Mapping[str, Any]] = json_object(answer, "a list").get("items") or []
         return sorted(items, key=event_time)[-MOST_EVENTS:]
 
     async def _get(self, gvk: GroupVersionKind, key: ObjectKey) -> Object:
-        mapping = await self._mapper.resolve(gvk)
+        mapping = await self._resolve(gvk, key.namespace, key.name)
         raw = await self._transport.request("GET", mapping.path(key.namespace, key.name))
         return json_object(raw, f"a {gvk.kind}")
+
+    async def _resolve(self, gvk: GroupVersionKind, namespace: str, name: str = "") -> RestMapping:
+        mapping = await self._mapper.resolve(gvk)
+        await self._check(Place(gvk.group, mapping.plural, namespace, name))
+        return mapping
+
+    async def _check(self, place: Place) -> None:
+        if self._may_get is not None and not await self._may_get(place):
+            raise _Withheld("you may not get them")
 
     async def _pages(
         self, gvk: GroupVersionKind, namespace: str, selector: str, *, whole: bool
     ) -> AsyncIterator[msgspec.Raw]:
-        mapping = await self._mapper.resolve(gvk)
+        mapping = await self._resolve(gvk, namespace)
         query = {"limit": f"{_PAGE}", **({"labelSelector": selector} if selector else {})}
         path, accept, seen = mapping.path(namespace), "application/json" if whole else _METADATA, 0
         while True:

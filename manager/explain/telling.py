@@ -167,15 +167,15 @@ def _lines(told: Told, style: Style) -> Iterator[str]:
 
     name = f"{told['namespace']}/{told['name']}" if told["namespace"] else told["name"]
     how = paint("ready", "good") if told["ready"] else paint("not ready", "bad")
-    yield f"{_safe(told['kind'])} {_safe(name)} is {how}"
+    yield f"{visible(told['kind'])} {visible(name)} is {how}"
     for each in told["blocking"]:
-        yield "  " + paint(f"{_safe(each['kind'])} {_safe(each['name'])}: {_said(each)}", "bad")
+        yield "  " + paint(f"{visible(each['kind'])} {visible(each['name'])}: {said(each)}", "bad")
     if told["conditions"]:
         yield from ("", paint("Conditions", "head"))
         for each in told["conditions"]:
-            since = paint(_ago(each["lastTransitionTime"]), "dim")
-            yield f"  {_safe(each['type'])} {_safe(each['status'])} {since}"
-            yield f"    {_said(each)}"
+            since = paint(ago(each["lastTransitionTime"]), "dim")
+            yield f"  {visible(each['type'])} {visible(each['status'])} {since}"
+            yield f"    {said(each)}"
     yield from ("", paint("Objects", "head"))
     yield from _tree_lines(told["tree"], "  ", paint)
     if told["events"]:
@@ -183,18 +183,18 @@ def _lines(told: Told, style: Style) -> Iterator[str]:
         for each in told["events"]:
             times = f" ({each['count']} times)" if each["count"] != 1 else ""
             warning = paint("Warning ", "bad") if each["type"] == "Warning" else ""
-            yield f"  {paint(_ago(each['at']), 'dim')} {warning}{_said(each)}{times}"
+            yield f"  {paint(ago(each['at']), 'dim')} {warning}{said(each)}{times}"
     for each in told["controllers"]:
         yield from (
             "",
-            paint(f"Runs of controller {_safe(each['controller'])} ({_safe(each['state'])})", "head"),
+            paint(f"Runs of controller {visible(each['controller'])} ({visible(each['state'])})", "head"),
         )
         for run in each["runs"][-_RUNS_SHOWN:]:
             yield from _run_lines(run, paint)
-        yield f"  Next: {_next(each)}"
+        yield f"  Next: {next_run(each)}"
     for each in (told["manager"], *(f"not known: {each}" for each in told["missing"])):
         if each:
-            yield from ("", _safe(each))
+            yield from ("", visible(each))
 
 
 def _run_lines(run: Told, paint: Any) -> Iterator[str]:
@@ -206,28 +206,29 @@ def _run_lines(run: Told, paint: Any) -> Iterator[str]:
         if each["code"] >= 0
     ]
     spared = f", {run['spared']} not needed" if run["spared"] else ""
-    did = f"{_safe(', '.join(sent)) or 'nothing sent'}{spared}"
-    when, took = paint(_ago(run["started"]), "dim"), f"{run['seconds'] * 1000:.0f} ms"
-    yield f"  {when} {outcome} in {took}: {_safe(run['why'])}; {did}"
+    did = f"{visible(', '.join(sent)) or 'nothing sent'}{spared}"
+    when, took = paint(ago(run["started"]), "dim"), f"{run['seconds'] * 1000:.0f} ms"
+    yield f"  {when} {outcome} in {took}: {visible(run['why'])}; {did}"
     if run["error"]:
-        yield f"    {_safe(run['error_type'])}: {_safe(run['error'])}"
+        yield f"    {visible(run['error_type'])}: {visible(run['error'])}"
 
 
-def _next(controller: Told) -> str:
+def next_run(controller: Told) -> str:
+    """When a controller looks at the object again, and why."""
     if controller["running"] is not None:
         return "it is running now"
     waiting = controller["next"]
     if waiting is None:
         return "when something changes"
-    why = ", ".join(dict.fromkeys(_safe(each["text"]) for each in waiting["why"]))
-    when = "as soon as a worker is free" if waiting["at"] is None else _in(waiting["at"])
+    why = ", ".join(dict.fromkeys(visible(each["text"]) for each in waiting["why"]))
+    when = "as soon as a worker is free" if waiting["at"] is None else until(waiting["at"])
     return f"{when}: {why}" if why else when
 
 
 def _tree_lines(node: Told, indent: str, paint: Any) -> Iterator[str]:
     state = {True: paint("ready", "good"), False: paint("not ready", "bad"), None: ""}[node["ready"]]
-    said = f": {_said(node)}" if node["ready"] is False else ""
-    yield f"{indent}{_safe(node['kind'])} {_safe(node['name'])} {state}{said}".rstrip()
+    why = f": {said(node)}" if node["ready"] is False else ""
+    yield f"{indent}{visible(node['kind'])} {visible(node['name'])} {state}{why}".rstrip()
     for each in node["children"]:
         yield from _tree_lines(each, indent + "  ", paint)
     for kind, count in node["more"]["not_ready"].items():
@@ -236,16 +237,19 @@ def _tree_lines(node: Told, indent: str, paint: Any) -> Iterator[str]:
         yield f"{indent}  {kind}: {count} ready"
 
 
-def _said(each: Mapping[str, Any]) -> str:
-    reason, message = _safe(each.get("reason")), _safe(each.get("message"))
+def said(each: Mapping[str, Any]) -> str:
+    """The reason and the message of something, or what there is of them."""
+    reason, message = visible(each.get("reason")), visible(each.get("message"))
     return f"{reason}: {message}" if reason and message else reason or message
 
 
-def _safe(text: Any) -> str:
+def visible(text: Any) -> str:
+    """The text on one line, without any character that is obeyed, and not endless."""
     return on_one_line(shortened(str(text or ""), _LONGEST))
 
 
-def _ago(moment: Any) -> str:
+def ago(moment: Any) -> str:
+    """How long a moment, in words of RFC 3339, has passed."""
     then = _parsed(moment)
     if then is None:
         return "at some time"
@@ -253,7 +257,8 @@ def _ago(moment: Any) -> str:
     return f"{format_duration(round(max(seconds, 0.0)))} ago"
 
 
-def _in(moment: str) -> str:
+def until(moment: str) -> str:
+    """In how long a moment comes."""
     then = _parsed(moment)
     if then is None:
         return "soon"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from manager.access.access import Access, ReviewFailed
 from manager.access.answers import TooManyStrangers
-from manager.access.reviews import Place
+from manager.access.reviews import Place, User
 from manager.address import client_at
 from manager.http.server import Page
 from manager.logs import get_logger
@@ -19,6 +20,7 @@ _UNAUTHORIZED, _FORBIDDEN, _TOO_MANY, _FAILED = 401, 403, 429, 500
 
 _log = get_logger("access")
 
+_asking: ContextVar[User | None] = ContextVar("asking", default=None)
 
 Asks = Callable[["web.Request"], tuple[str, str | Place]]
 """The verb, and on what, that the right to a request is."""
@@ -27,6 +29,11 @@ Asks = Callable[["web.Request"], tuple[str, str | Place]]
 def path_itself(request: web.Request) -> tuple[str, str]:
     """The request's method on its path."""
     return request.method.lower(), request.path
+
+
+def who_asks() -> User | None:
+    """For whom a guarded page answers; None where nobody was asked for a name."""
+    return _asking.get()
 
 
 def guarded(page: Page, access: Access, asks: Asks = path_itself) -> Page:
@@ -61,6 +68,7 @@ def guarded(page: Page, access: Access, asks: Asks = path_itself) -> Page:
         if not verdict.allowed:
             _log.debug("refused a user", path=request.path, user=verdict.user.name)
             return _refusal(_FORBIDDEN, f"Authorization denied for user {verdict.user.name}")
+        _asking.set(verdict.user)  # of the task that answers this request
         return await page(request)
 
     return show

@@ -94,7 +94,9 @@ def _urls(
     """Those that a person can follow from here; what listens everywhere is there as localhost, too."""
     scheme, host = "https" if certificate is not None else "http", address.host or "localhost"
     where = f"[{host}]" if ":" in host else host
-    return [f"{scheme}://{where}:{address.port}{path}" for path in pages if path[-1] not in "/}"]
+    return [
+        f"{scheme}://{where}:{address.port}{path}" for path in pages if path == "/" or path[-1] not in "/}"
+    ]
 
 
 @asynccontextmanager

@@ -7,7 +7,8 @@ from apis.petstore.v1beta1.pet import Pet
 from controllers.main import OPERATORS, PROGRAM
 from manager.api.apps_v1 import Deployment
 from manager.cli.arguments import UsageError
-from manager.cli.explain import ExplainArguments, named_kind, owned_by, parse_explain_arguments
+from manager.cli.explain import ExplainArguments, named_kind, parse_explain_arguments
+from manager.cli.operators import owned_by
 
 
 def test_without_flags_everything_is_as_help_says():

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import random
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import aiohttp
 import orjson
 import pytest
 
+from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from apis.tutorial.v1.foo import Foo, FooSpec
+from controllers.cache.memcached import MemcachedOperator
+from controllers.main import OPERATORS
 from controllers.tutorial.foo import FooOperator
 from manager.access.access import Access
 from manager.api import ObjectMeta
-from manager.console import console_pages
+from manager.cli.operators import owned_by
+from manager.console.pages import Console
+from manager.http.server import Page
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from manager.testing import World, operated
+from manager.testing import LocalWire, World, operated
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.unit.http.conftest import ServePages, Site
 
+ROOT = Path(__file__).parents[3]
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 PAGE = "/api/objects/foos.tutorial.my.domain/default/lonely"
@@ -46,6 +57,24 @@ def api_server() -> ScriptedWire:
     return wire
 
 
+def access_by(wire: ScriptedWire) -> Access:
+    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    return Access(transport, rng=random.Random(1))
+
+
+def pages_of(world: World, access: Access | None = None) -> Mapping[str, Page]:
+    return console_of(world, access).pages()
+
+
+def console_of(world: World, access: Access | None = None) -> Console:
+    transport = Transport(
+        LocalWire(world.cluster), metrics=Metrics(), rng=random.Random(1), user_agent="console"
+    )
+    return Console(
+        world.manager, transport, access, owned=owned_by(OPERATORS), with_conditions=[Foo.gvk, Memcached.gvk]
+    )
+
+
 async def get(site: Site, path: str = PAGE, **headers: str) -> tuple[int, str]:
     async with (
         aiohttp.ClientSession() as session,
@@ -65,7 +94,7 @@ async def lonely() -> AsyncIterator[World]:
 
 async def test_what_was_done_with_an_object_is_told_on_this_machine(serve_pages: ServePages):
     async with lonely() as world:
-        site = await serve_pages(console_pages(world.manager, None))
+        site = await serve_pages(pages_of(world))
         status, text = await get(site)
         assert status == 200
         [controller] = orjson.loads(text)["controllers"]
@@ -81,7 +110,7 @@ async def test_whoever_comes_by_a_name_that_may_point_anywhere_is_told_nothing(
     serve_pages: ServePages, host: str
 ):
     async with lonely() as world:
-        site = await serve_pages(console_pages(world.manager, None))
+        site = await serve_pages(pages_of(world))
         status, text = await get(site, Host=host)
         assert (status, text) == (421, "not a name of this machine\n")
         for own in ("localhost", "127.0.0.1:1", "[::1]:8082"):
@@ -90,9 +119,9 @@ async def test_whoever_comes_by_a_name_that_may_point_anywhere_is_told_nothing(
 
 async def test_in_a_cluster_only_who_may_get_the_object_is_told(serve_pages: ServePages):
     wire = api_server()
-    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    access = access_by(wire)
     async with lonely() as world:
-        site = await serve_pages(console_pages(world.manager, Access(transport, rng=random.Random(1))))
+        site = await serve_pages(pages_of(world, access))
         for headers, expected in (
             ({}, 401),
             ({"Authorization": "Bearer eve"}, 401),
@@ -109,3 +138,165 @@ async def test_in_a_cluster_only_who_may_get_the_object_is_told(serve_pages: Ser
         "namespace": "default",
         "name": "lonely",
     }
+
+
+PATH = "/objects/foos.tutorial.my.domain/default/lonely"
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{7*7}}\n\u202e"
+
+
+async def test_an_objects_page_says_what_is_wrong_and_when_it_is_looked_at_again(serve_pages: ServePages):
+    async with lonely() as world:
+        site = await serve_pages(pages_of(world))
+        status, text = await get(site, PATH)
+        assert status == 200
+        assert "What is wrong" in text
+        assert "FriendMissing" in text
+        assert "There is no pod named jack" in text
+        assert "looks at it again when something changes" in text
+        assert "Foo found" in text
+        status, text = await get(site, "/objects/foos.tutorial.my.domain/default/nobody")
+        assert status == 404
+        assert "There is no such object." in text
+
+
+async def test_what_others_write_is_shown_and_never_obeyed(serve_pages: ServePages):
+    foo = Foo(metadata=ObjectMeta(name="odd", namespace="default"), spec=FooSpec(name=HOSTILE[:60]))
+    async with operated(FooOperator, objects=[foo]) as world:
+        await world.until(foo, lambda it: it.status.conditions)
+        live = await world.get(Foo, "odd")
+        world.manager.events.event(live, "Warning", "Odd", HOSTILE)
+        await world.manager.events.flush(1.0)
+        site = await serve_pages(pages_of(world))
+        for path in (
+            "/objects/foos.tutorial.my.domain/default/odd",
+            "/search?" + urlencode({"name": HOSTILE, "longer": HOSTILE, "namespace": HOSTILE}),
+            "/search?state=not-ready",
+        ):
+            status, text = await get(site, path)
+            assert status == 200
+            assert "alert(1)" in text or "Foo" in text
+            for dangerous in ("<script>a", "<img", "\u202e", "49"):
+                assert dangerous not in re.sub(r"sha|p?99|v=\w+", "", text), path
+
+
+async def test_a_stream_tells_of_a_run_as_soon_as_it_has_ended(serve_pages: ServePages):
+    async with lonely() as world:
+        site = await serve_pages(pages_of(world))
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://{site.address}{PATH}?live=1") as answer,
+        ):
+            assert answer.content_type == "text/event-stream"
+            first = await one_event(answer)
+            assert "FriendMissing" in first
+            assert "<html" not in first
+            foo = await world.get(Foo, "lonely")
+            await world.update(foo, lambda it: setattr(it.spec, "name", "jill"))
+            while "no pod named jill" not in first:
+                first = await one_event(answer)
+            assert "Foo modified" in first
+
+
+async def one_event(answer: aiohttp.ClientResponse) -> str:
+    lines: list[str] = []
+    async for line in answer.content:
+        if line == b"\n" and lines:
+            return "\n".join(lines)
+        if line.startswith(b"data: "):
+            lines.append(line[6:].decode().rstrip("\n"))
+    raise AssertionError("the stream has ended")
+
+
+async def test_the_last_change_of_an_object_and_of_its_children_is_shown(serve_pages: ServePages):
+    memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
+    async with operated(MemcachedOperator, objects=[memcached]) as world:
+        console = console_of(world)
+        listening = asyncio.create_task(console.changes.run())
+        await world.until(memcached, lambda it: it.status.ready_replicas == 1)
+        site = await serve_pages(console.pages())
+        live = await world.get(Memcached, "web")
+        await world.update(live, lambda it: setattr(it.spec, "size", 2))
+        await world.until(memcached, lambda it: it.status.ready_replicas == 2)
+        _, text = await get(site, "/objects/memcacheds.cache.example.com/default/web")
+        assert "Deployment web" in text
+        assert re.search(r"<code>status\.\w+</code> <del>1</del> <ins>2</ins>", text)
+        listening.cancel()
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", {"lonely", "fine"}),
+        ("name=LON", {"lonely"}),
+        ("namespace=elsewhere", set()),
+        ("kind=bars.example.com", set()),
+        ("state=not-ready", {"lonely"}),
+        ("state=failing", set()),
+        ("state=waiting", set()),
+        ("state=running", set()),
+        ("state=slow&longer=1h", set()),
+        ("state=stuck&longer=0s", set()),
+        ("state=nonsense", {"lonely", "fine"}),
+    ],
+)
+async def test_search_finds_objects_by_kind_namespace_name_and_state(
+    serve_pages: ServePages, query: str, found: set[str]
+):
+    async with lonely() as world:
+        pod = {"metadata": {"name": "joe"}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}}
+        await world.cluster.client.create("pods", "default", pod)
+        fine = await world.create(Foo(metadata=ObjectMeta(name="fine"), spec=FooSpec(name="joe")))
+        await world.until(fine, lambda it: it.status.conditions and it.status.conditions[0].status == "True")
+        site = await serve_pages(pages_of(world))
+        status, text = await get(site, f"/search?{query}")
+        assert status == 200
+        assert set(re.findall(r'href="/objects/foos.tutorial.my.domain/default/(\w+)"', text)) == found
+
+
+async def test_the_overview_has_numbers_and_no_name_of_an_object(serve_pages: ServePages):
+    async with lonely() as world:
+        site = await serve_pages(pages_of(world))
+        status, text = await get(site, "/")
+        assert status == 200
+        assert "lonely" not in text
+        for word in ("Controllers", "foos.tutorial.my.domain", "pods", "running", "Lag of the event loop"):
+            assert word in text
+
+
+@pytest.mark.parametrize("path", ["/", "/search", PATH, "/?live=1", f"{PATH}?live=1"])
+async def test_in_a_cluster_no_page_is_for_everybody(serve_pages: ServePages, path: str):
+    wire = api_server()
+    async with lonely() as world:
+        site = await serve_pages(pages_of(world, access_by(wire)))
+        for headers, expected in (({}, 401), ({"Authorization": "Bearer bob"}, 403)):
+            status, text = await get(site, path, **headers)
+            assert status == expected
+            assert "lonely" not in text
+    if path == "/":
+        assert asked(wire)[-1]["nonResourceAttributes"] == {"path": "/console", "verb": "get"}
+
+
+async def test_the_pages_of_a_browser_load_nothing_from_elsewhere_and_run_no_script_of_others(
+    serve_pages: ServePages,
+):
+    async with lonely() as world:
+        site = await serve_pages(pages_of(world))
+        async with aiohttp.ClientSession() as session:
+            for path in ("/", "/search", PATH):
+                async with session.get(f"http://{site.address}{path}") as answer:
+                    text = await answer.text()
+                    policy = answer.headers["Content-Security-Policy"]
+                    assert "default-src 'none'; script-src 'self'; style-src 'self';" in policy
+                    assert "unsafe" not in policy
+                    assert "Set-Cookie" not in answer.headers
+                assert not re.search(r"<script(?! src=\"/static/)|<style|\sstyle=|\son\w+=|https?://", text)
+            for file in set(re.findall(r'"(/static/[^"]+)"', text)):
+                async with session.get(f"http://{site.address}{file}") as answer:
+                    assert answer.status == 200
+
+
+def test_the_files_of_others_are_as_they_were_published():
+    folder = ROOT / "manager/console/static"
+    said = dict(re.findall(r"`([\w.-]+\.js)` \|.*`([0-9a-f]{64})`", (folder / "README.md").read_text()))
+    assert len(said) == 3
+    assert {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in said} == said

@@ -1,91 +1,16 @@
-"""What a running manager tells of its objects, over HTTP: for `explain`, and for whoever looks."""
+"""What a running manager tells of an object, as JSON has it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
-
-import orjson
+from typing import Any
 
 from manager import clock
-from manager.access.access import Access
-from manager.access.reviews import Place
-from manager.address import is_loopback, split_address
 from manager.api import GroupVersionKind, ObjectKey
 from manager.controller import Controller
-from manager.http.guard import guarded
-from manager.http.server import Page
-from manager.kube.errors import KubeError
 from manager.manager import Manager
 from manager.runs import Run, Trigger
-
-if TYPE_CHECKING:
-    from aiohttp import web
-
-_NOT_FOUND, _MISDIRECTED = 404, 421
-_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
-_OBJECT = "/api/objects/{resource}/{name}", "/api/objects/{resource}/{namespace}/{name}"
-
-
-def console_pages(manager: Manager, access: Access | None) -> Mapping[str, Page]:
-    """Pages by path. With `access`, for who may `get` the object; without, for everybody on this machine.
-
-    `/api/objects/RESOURCE/NAMESPACE/NAME`, or without a namespace for what is in none, has what the
-    controllers of that kind have done with the object. RESOURCE is as in `pets.petstore.example.com`.
-    """
-
-    async def show(request: web.Request) -> web.Response:
-        from aiohttp import web  # noqa: PLC0415 - see manager.http.server
-
-        found = request.match_info
-        key = ObjectKey(found.get("namespace", ""), found["name"])
-        controllers = [
-            each for each in manager.controllers if await _resource(manager, each) == found["resource"]
-        ]
-        if not controllers:
-            return web.Response(status=_NOT_FOUND, text="no controller of this kind\n", headers=_HEADERS)
-        body = orjson.dumps({"controllers": [told_of(manager, each, key) for each in controllers]})
-        return web.Response(body=body, content_type="application/json", headers=_HEADERS)
-
-    page = _for_this_machine(show) if access is None else guarded(show, access, _get_the_object)
-    return dict.fromkeys(_OBJECT, page)
-
-
-def _get_the_object(request: web.Request) -> tuple[str, Place]:
-    found = request.match_info
-    resource, _, group = found["resource"].partition(".")
-    return "get", Place(group, resource, found.get("namespace", ""), found["name"])
-
-
-def _for_this_machine(page: Page) -> Page:
-    """The same page, for who has called this machine by a name that is always its own.
-
-    Else any page in a browser on this machine could read it, by a name that it lets point here.
-    """
-
-    async def show(request: web.Request) -> web.StreamResponse:
-        from aiohttp import web  # noqa: PLC0415 - see manager.http.server
-
-        host = request.headers.get("Host", "")
-        named = split_address(host) or split_address(f"{host}:0")
-        if named is None or not is_loopback(named[0]):
-            return web.Response(status=_MISDIRECTED, text="not a name of this machine\n", headers=_HEADERS)
-        return await page(request)
-
-    return show
-
-
-async def _resource(manager: Manager, controller: Controller) -> str:
-    gvk = controller.primary
-    if gvk is None:
-        return ""
-    try:
-        mapping = await manager.mapper.resolve(gvk)
-    except KubeError:
-        return ""
-    return f"{mapping.plural}.{gvk.group}" if gvk.group else mapping.plural
 
 
 def told_of(manager: Manager, controller: Controller, key: ObjectKey) -> dict[str, Any]:
@@ -101,7 +26,7 @@ def told_of(manager: Manager, controller: Controller, key: ObjectKey) -> dict[st
         "next": nothing
         if waiting is None
         else {
-            "at": None if waiting.due is None else _moment(waiting.due, now),
+            "at": None if waiting.due is None else moment(waiting.due, now),
             "why": [trigger_told(each, now) for each in waiting.triggers],
         },
         "runs": [run_told(each, now) for each in controller.runs.of(key)],
@@ -120,7 +45,7 @@ def run_told(run: Run, now: float) -> dict[str, Any]:
     """A run, as JSON has it; `now` is the loop's time."""
     return {
         "id": f"{run.id:016x}",
-        "started": _moment(run.started, now),
+        "started": moment(run.started, now),
         "waited": round(run.waited, 6),
         "seconds": round(run.seconds if run.outcome else now - run.started, 6),
         "attempt": run.attempt,
@@ -159,7 +84,7 @@ def trigger_told(trigger: Trigger, now: float) -> dict[str, Any]:
     """What asked for a run, as JSON has it."""
     told: dict[str, Any] = {"why": trigger.why, "text": trigger.text}
     if trigger.at:
-        told["at"] = _moment(trigger.at, now)
+        told["at"] = moment(trigger.at, now)
     if trigger.kind:
         told |= {"source": trigger.source, "kind": trigger.kind}
     if trigger.change:
@@ -173,7 +98,7 @@ def trigger_told(trigger: Trigger, now: float) -> dict[str, Any]:
     return told
 
 
-def _moment(at: float, now: float) -> str:
+def moment(at: float, now: float) -> str:
     """A time of the loop's clock, as everybody knows it."""
     moment = clock.now() + timedelta(seconds=at - now)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

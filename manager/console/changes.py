@@ -1,0 +1,137 @@
+"""The last change of each object, as it was seen in the caches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import orjson
+
+from manager.api import ObjectKey
+from manager.cache import Cache, CacheEvent, Informer, WatchSpec
+
+BUDGET = 4 * 1024 * 1024
+"""Bytes of JSON of former states; the oldest change goes when these are used up."""
+
+LARGEST = 64 * 1024
+"""Bytes of a state that is kept."""
+
+MOST_FIELDS = 40
+"""Fields of one change that are told."""
+
+_LOOK = 5.0
+"""Seconds between two looks for caches that are new."""
+
+_SECRET = "Secret"  # noqa: S105 - a kind
+_NOISE = ("managedFields", "resourceVersion", "generation")
+
+
+class Field(NamedTuple):
+    """A field that has changed. Empty is what was not there, or is not there any more."""
+
+    path: str
+    before: str
+    after: str
+
+
+class Changed(NamedTuple):
+    """The last change of an object."""
+
+    spec: WatchSpec
+    key: ObjectKey
+    at: float
+    """When, on the loop's clock."""
+
+    fields: list[Field]
+
+
+class _Step(NamedTuple):
+    spec: WatchSpec
+    key: ObjectKey
+    at: float
+    before: bytes
+    after: bytes
+
+
+class Changes:
+    """Remembers what the last change of each object was: its JSON before and after. Not of Secrets.
+
+    The state after is that of the cache, until the next change comes: so only the one before takes memory.
+    What changed is found when somebody looks.
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._steps: OrderedDict[str, _Step] = OrderedDict()
+        self._bytes = 0
+
+    async def run(self) -> None:
+        """Listen to all caches, also those that come later, until cancelled."""
+        heard: set[Informer] = set()
+        while True:
+            known = {
+                each
+                for each in self._cache.informers
+                if not each.spec.metadata_only and each.spec.gvk.kind != _SECRET
+            }
+            for informer in known - heard:
+                informer.subscribe(partial(self._take, informer.spec), replay=False)
+            heard = known
+            await asyncio.sleep(_LOOK)
+
+    def _take(self, spec: WatchSpec, event: CacheEvent) -> None:
+        uid, old, new = event.record.uid, event.old, event.new
+        if (step := self._steps.pop(uid, None)) is not None:
+            self._bytes -= len(step.before)
+        if old is None or new is None or len(old.raw) > LARGEST or len(new.raw) > LARGEST:
+            return
+        self._steps[uid] = _Step(spec, event.key, event.received, old.raw, new.raw)
+        self._bytes += len(old.raw)
+        while self._bytes > BUDGET:
+            _, first = self._steps.popitem(last=False)
+            self._bytes -= len(first.before)
+
+    def of(self, uid: str) -> Iterator[Changed]:
+        """The last change of an object and of each that it owns; the latest first."""
+        uids = dict.fromkeys([uid])
+        for informer in self._cache.informers:
+            uids |= dict.fromkeys(record.uid for record in informer.list(owner_uid=uid))
+        found = [self._steps[each] for each in uids if each in self._steps]
+        for step in sorted(found, key=lambda each: -each.at):
+            fields = list(_differences("", _content(step.before), _content(step.after)))
+            if fields:
+                yield Changed(step.spec, step.key, step.at, fields[:MOST_FIELDS])
+
+
+def _content(raw: bytes) -> Any:
+    obj = orjson.loads(raw)
+    for name in _NOISE:
+        obj["metadata"].pop(name, None)
+    return obj
+
+
+def _differences(path: str, before: Any, after: Any) -> Iterator[Field]:
+    if before == after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in dict.fromkeys((*before, *after)):
+            yield from _differences(
+                f"{path}.{name}" if path else name, before.get(name, _ABSENT), after.get(name, _ABSENT)
+            )
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for number, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from _differences(f"{path}[{number}]", one, other)
+    else:
+        yield Field(path, _text(before), _text(after))
+
+
+_ABSENT = object()
+
+
+def _text(value: Any) -> str:
+    if value is _ABSENT:
+        return ""
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

@@ -1,0 +1,196 @@
+"""What a process is doing, in numbers; no name of an object is among them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from prometheus_client import Counter, Histogram
+
+from manager.controller import Controller
+from manager.manager import Manager
+from manager.runs import Run
+
+WINDOW = 600.0
+"""Seconds for which runs are looked at."""
+
+_MOST = 5000
+"""Runs of a controller that are looked at."""
+
+_MINUTE, _BARS = 60.0, 60
+_WIDTH, _HEIGHT = 120, 24
+_TOO_MANY = "429"
+
+
+class _Ended(NamedTuple):
+    at: float
+    seconds: float
+    failed: bool
+
+
+class Rates:
+    """How many runs each controller has had of late, and how long they took.
+
+    While somebody looks, each run is noted as it ends; before that, they are in the record.
+    """
+
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
+        self._ended: dict[str, deque[_Ended]] = {}
+        self._watched = 0
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """While the context lasts, `of` costs no look at the record."""
+        self._watched += 1
+        try:
+            if self._watched == 1:
+                for controller in self._manager.controllers:
+                    self._ended[controller.name] = self._recorded(controller)
+                self._manager.history.listeners.append(self._hear)
+            yield
+        finally:
+            self._watched -= 1
+            if not self._watched:
+                self._manager.history.listeners.remove(self._hear)
+                self._ended.clear()
+
+    def _hear(self, run: Run) -> None:
+        self._ended[run.controller].append(_of(run))
+
+    def _recorded(self, controller: Controller) -> deque[_Ended]:
+        since = asyncio.get_running_loop().time() - WINDOW
+        found: deque[_Ended] = deque(maxlen=_MOST)
+        for run in controller.runs.latest():
+            if run.started < since or len(found) == _MOST:
+                break
+            found.appendleft(_of(run))
+        return found
+
+    def of(self, controller: Controller) -> dict[str, Any]:
+        """Of one controller."""
+        now = asyncio.get_running_loop().time()
+        ended = self._ended.get(controller.name)
+        ended = self._recorded(controller) if ended is None else ended
+        runs = [each for each in ended if each.at > now - WINDOW]
+        taken = sorted(each.seconds for each in runs)
+        bars, failed = [0] * _BARS, [0] * _BARS
+        for each in runs:
+            bar = _BARS - 1 - min(int((now - each.at) * _BARS / WINDOW), _BARS - 1)
+            bars[bar] += 1
+            failed[bar] += each.failed
+        return {
+            "per_minute": sum(each.at > now - _MINUTE for each in runs),
+            "runs": len(runs),
+            "errors": sum(each.failed for each in runs),
+            "p50": taken[len(taken) // 2] if taken else None,
+            "p99": taken[int(len(taken) * 0.99)] if taken else None,
+            "curve": _points(bars, max(bars)),
+            "failed_curve": _points(failed, max(bars)) if any(failed) else "",
+        }
+
+
+def _of(run: Run) -> _Ended:
+    return _Ended(run.started + run.seconds, run.seconds, run.outcome == "error")
+
+
+def _points(bars: list[int], most: int) -> str:
+    """Where a curve goes, in a drawing of `_WIDTH` by `_HEIGHT`."""
+    step = _WIDTH / (_BARS - 1)
+    return " ".join(
+        f"{number * step:.1f},{_HEIGHT - 1 - bar * (_HEIGHT - 2) / (most or 1):.1f}"
+        for number, bar in enumerate(bars)
+    )
+
+
+def overview(manager: Manager, rates: Rates) -> dict[str, Any]:
+    """All of it."""
+    now = asyncio.get_running_loop().time()
+    metrics = manager.metrics
+    restarts: dict[str, dict[str, int]] = {}
+    for kind, reason, count in _counts(metrics.watch_restarts, "kind", "reason"):
+        restarts.setdefault(kind, {})[reason] = count
+    codes: dict[str, int] = {}
+    for code, _, count in _counts(metrics.rest_requests, "code", "method"):
+        codes[code] = codes.get(code, 0) + count
+    resources = {each.spec.gvk: each.spec.resource for each in manager.cache.informers}
+    readiness = manager.health.readiness
+    problems = [(name, said) for name in readiness.names if (said := readiness.problem(name)) is not None]
+    return {
+        "program": manager.program,
+        "problems": problems,
+        "leads": manager.leadership.deadline > now,
+        "controllers": [
+            {"controller": each, "resource": resources.get(each.primary), **_queue(each), **rates.of(each)}
+            for each in manager.controllers
+        ],
+        "caches": [
+            {
+                "spec": each.spec,
+                "objects": len(each),
+                "bytes": each.size,
+                "changed": None if each.changed_at is None else now - each.changed_at,
+                "problem": each.problem,
+                "restarts": restarts.get(each.spec.resource, {}),
+            }
+            for each in manager.cache.informers
+        ],
+        "requests": sum(codes.values()),
+        "throttled": codes.get(_TOO_MANY, 0),
+        "unanswered": sum(count for code, count in codes.items() if code.startswith(("5", "<"))),
+        "request_p50": _quantile(metrics.rest_latency, 0.5),
+        "request_p99": _quantile(metrics.rest_latency, 0.99),
+        "lag_p50": _quantile(metrics.loop_lag, 0.5),
+        "lag_p99": _quantile(metrics.loop_lag, 0.99),
+        "tasks": len(asyncio.all_tasks()),
+        "webhooks": _webhooks(manager),
+        "history": manager.history.bytes,
+    }
+
+
+def _queue(controller: Controller) -> dict[str, Any]:
+    queue = controller.queue
+    if queue is None:
+        return {"waiting": 0, "delayed": 0, "running": 0, "oldest": 0.0, "failing": 0}
+    return {
+        "waiting": len(queue),
+        "delayed": queue.delayed,
+        "running": queue.running,
+        "oldest": queue.oldest(),
+        "failing": controller.failing,
+    }
+
+
+def _webhooks(manager: Manager) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for path, code, count in _counts(manager.metrics.webhook_requests, "webhook", "code"):
+        row = found.setdefault(path, {"path": path, "reviews": 0, "failed": 0})
+        row["reviews"] += count
+        row["failed"] += 0 if code == "200" else count
+    for path, row in found.items():
+        row["p99"] = _quantile(manager.metrics.webhook_latency, 0.99, lambda it, path=path: it == path)
+    return [row for row in found.values() if row["reviews"]]
+
+
+def _counts(counter: Counter, *names: str) -> Iterator[tuple[str, str, int]]:
+    first, second = names
+    for family in counter.collect():
+        for sample in family.samples:
+            yield sample.labels[first], sample.labels[second], int(sample.value)
+
+
+def _quantile(
+    histogram: Histogram, part: float, counts: Callable[[str], bool] = lambda _: True
+) -> float | None:
+    """At most so many seconds, in that part of the cases; None where there were none, or it is not known."""
+    buckets: dict[float, float] = {}
+    for family in histogram.collect():
+        for sample in family.samples:
+            if sample.name.endswith("_bucket") and counts(sample.labels.get("webhook", "")):
+                bound = float(sample.labels["le"])
+                buckets[bound] = buckets.get(bound, 0.0) + sample.value
+    total = buckets.get(float("inf"), 0.0)
+    return next((bound for bound, count in sorted(buckets.items()) if total and count >= total * part), None)

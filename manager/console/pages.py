@@ -1,0 +1,420 @@
+"""The console's pages: who may see them, how they are kept current, and what is on them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+import orjson
+
+from manager.access.access import Access
+from manager.access.answers import Answers
+from manager.access.reviews import Place
+from manager.address import is_loopback, split_address
+from manager.api import GroupVersionKind, ObjectKey
+from manager.console.changes import Changes
+from manager.console.overview import Rates, overview
+from manager.console.search import STATES, Wanted, kinds, search
+from manager.console.told import moment, told_of
+from manager.controller import Controller
+from manager.duration import format_duration, parse_wait
+from manager.explain.looking import Looker
+from manager.explain.telling import ago, explanation, next_run, said
+from manager.http.guard import guarded, who_asks
+from manager.http.server import Page
+from manager.kube.errors import ApiError, KubeError, NotFound
+from manager.kube.transport import Transport
+from manager.logs import on_one_line, shortened
+from manager.manager import Manager
+from manager.runs import Run
+
+if TYPE_CHECKING:
+    from aiohttp import web
+    from jinja2 import Environment
+
+OVERVIEW = "/console"
+"""The path that the right to all but an object is asked for."""
+
+_HERE = Path(__file__).parent
+_NOT_FOUND, _MISDIRECTED, _BAD_REQUEST = 404, 421, 400
+_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+_POLICY = {
+    **_HEADERS,
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+_LIVE = "live"
+"""The query that asks for what a page has to tell as a stream, again and again."""
+
+_STREAM = 60.0
+"""Seconds of a stream. Then the browser asks again, and whether it may is found out again."""
+
+_PAUSE = 0.2
+"""Seconds between two renderings for one browser, at least."""
+
+_OVERVIEW_TICK, _OBJECT_TICK = 1.0, 3.0
+"""Seconds after which a page is rendered though nothing is known to have changed: ages grow, pods change."""
+
+_FRESH = 0.25
+"""Seconds for which something that was rendered or looked up is good for other browsers too."""
+
+_REMEMBERED = 64
+"""Of so many pages."""
+
+_LONGEST = 2000
+"""Characters of a text that are shown."""
+
+_LINE_BREAK = re.compile(r"\r\n|\r|\n")
+
+
+class _View(NamedTuple):
+    """A page that is kept current."""
+
+    template: str
+    tick: float
+    look: Callable[[web.Request], Awaitable[dict[str, Any]]]
+    """Answers what the template is to show."""
+
+
+class Console:
+    """What a manager has to tell, as pages."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        transport: Transport,
+        access: Access | None,
+        *,
+        owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]] | None = None,
+        with_conditions: Iterable[GroupVersionKind] = (),
+    ) -> None:
+        """Without `access` it is for everybody on this machine.
+
+        `transport` reads what is in no cache. `owned` says for kinds of operators which kinds their objects
+        own, and `with_conditions` which of them say in conditions how they are.
+        """
+        self._manager = manager
+        self._transport = transport
+        self._access = access
+        self._owned = owned or {}
+        self._with_conditions = set(with_conditions)
+        self.changes = Changes(manager.cache)
+        self._rates = Rates(manager)
+        self._woken: dict[ObjectKey | None, set[asyncio.Event]] = {}
+        self._environment: Environment | None = None
+        self._files: dict[str, bytes] = {}
+        self._version = ""
+        self._shared: Answers[object, Any] = Answers(limit=_REMEMBERED, keep_yes=_FRESH, keep_no=_FRESH)
+
+    def pages(self) -> Mapping[str, Page]:
+        """By path. An object's is for who may `get` it, the others for who may `get` `OVERVIEW`.
+
+        `/api/objects/RESOURCE/NAMESPACE/NAME`, or without a namespace for what is in none, has what the
+        controllers of that kind have done with the object, as JSON; and `/objects/...` is the page about it.
+        RESOURCE is as in `pets.petstore.example.com`.
+        """
+        by_object = self._for(_get_the_object)
+        in_general = self._for(_get_the_overview)
+        page = self._page
+        seen = by_object(page(_View("object.html", _OBJECT_TICK, self._look_at_object)))
+        found = {
+            "/": in_general(page(_View("overview.html", _OVERVIEW_TICK, self._look_around))),
+            "/search": in_general(page(_View("search.html", _OBJECT_TICK, self._search))),
+            "/static/{name}": self._for(None)(self._file),
+        }
+        for path in "/{resource}/{name}", "/{resource}/{namespace}/{name}":
+            found[f"/objects{path}"] = seen
+            found[f"/api/objects{path}"] = by_object(self._told)
+        return found
+
+    def _for(self, asks: Callable[[web.Request], tuple[str, str | Place]] | None) -> Callable[[Page], Page]:
+        """Let a page be seen by those only who may do what it asks for; None is nothing that is secret."""
+
+        def keep(page: Page) -> Page:
+            if self._access is None:
+                return _for_this_machine(page)
+            return page if asks is None else guarded(page, self._access, asks)
+
+        return keep
+
+    # What is on the pages.
+
+    async def _told(self, request: web.Request) -> web.StreamResponse:
+        from aiohttp import web  # noqa: PLC0415 - see manager.http.server
+
+        key, controllers = await self._of(request)
+        if not controllers:
+            return web.Response(status=_NOT_FOUND, text="no controller of this kind\n", headers=_HEADERS)
+        body = orjson.dumps({"controllers": [told_of(self._manager, each, key) for each in controllers]})
+        return web.Response(body=body, content_type="application/json", headers=_HEADERS)
+
+    async def _of(self, request: web.Request) -> tuple[ObjectKey, list[Controller]]:
+        found = request.match_info
+        key = ObjectKey(found.get("namespace", ""), found["name"])
+        manager = self._manager
+        return key, [
+            each for each in manager.controllers if await _resource(manager, each) == found["resource"]
+        ]
+
+    async def _look_around(self, _: web.Request) -> dict[str, Any]:
+        async def look() -> dict[str, Any]:
+            return overview(self._manager, self._rates)
+
+        return await self._shared.get(OVERVIEW, look)
+
+    async def _search(self, request: web.Request) -> dict[str, Any]:
+        query, problem = request.query, ""
+        namespace = query.get("namespace", "")
+        try:
+            seconds = parse_wait(query.get("longer", "") or "1m")
+        except ValueError as error:
+            seconds, problem = 60.0, f"longer than: {error}"
+        state = query.get("state", "")
+        wanted = Wanted(
+            query.get("kind", ""), namespace, query.get("name", ""), state if state in STATES else "", seconds
+        )
+        permitted = [each for each in kinds(self._manager) if await self._may_get(_place(each, namespace))]
+        rows, more = await search(self._manager, permitted, wanted)
+        return {
+            "wanted": wanted,
+            "longer": query.get("longer", "") or "1m",
+            "kinds": permitted,
+            "states": STATES,
+            "rows": rows,
+            "more": more,
+            "problem": problem,
+            "live": "",
+        }
+
+    async def _look_at_object(self, request: web.Request) -> dict[str, Any]:
+        key, controllers = await self._of(request)
+        resource = request.match_info["resource"]
+        shown: dict[str, Any] = {"resource": resource, "key": key, "told": None, "problem": "", "changes": []}
+        if not controllers or (gvk := controllers[0].primary) is None:
+            return {**shown, "kind": resource, "problem": "No controller works on this kind.", "runs": []}
+        told = [told_of(self._manager, each, key) for each in controllers]
+        shown |= {"kind": gvk.kind, "runs": told}
+        looker = Looker(
+            self._transport,
+            self._manager.mapper,
+            self._owned,
+            may_get=None if self._access is None else self._may_get,
+        )
+        try:
+            found = await self._shared.get((who_asks(), gvk, key), lambda: looker.look(gvk, key))
+        except NotFound:
+            return {**shown, "problem": "There is no such object."}
+        except (ApiError, KubeError) as error:
+            return {**shown, "problem": f"It cannot be read: {error}"}
+        now = asyncio.get_running_loop().time()
+        shown["told"] = explanation(found, told, says=gvk in self._with_conditions, manager="")
+        shown["changes"] = [
+            (each, moment(each.at, now))
+            for each in self.changes.of(found.root.uid)
+            if await self._may_get(_place(each.spec.resource, each.key.namespace, each.key.name))
+        ]
+        return shown
+
+    async def _may_get(self, place: Place) -> bool:
+        user = who_asks()
+        return self._access is None or (user is not None and await self._access.may(user, "get", place))
+
+    # How they are shown.
+
+    def _page(self, view: _View) -> Page:
+        async def show(request: web.Request) -> web.StreamResponse:
+            from aiohttp import web  # noqa: PLC0415 - see manager.http.server
+
+            environment = self._environment or await self._opened()
+            template = environment.get_template(view.template)
+            if _LIVE in request.query:
+                return await self._stream(request, view, lambda shown: _main_of(template, shown))
+            query = f"&{request.query_string}" if request.query_string else ""
+            shown = {"live": f"{quote(request.path)}?{_LIVE}=1{query}", **await view.look(request)}
+            text = template.render(version=self._version, **shown)
+            status = _NOT_FOUND if shown.get("problem") and "told" in shown else 200
+            return web.Response(status=status, text=text, content_type="text/html", headers=_POLICY)
+
+        return show
+
+    async def _stream(
+        self, request: web.Request, view: _View, render: Callable[[dict[str, Any]], str]
+    ) -> web.StreamResponse:
+        from aiohttp import web  # noqa: PLC0415 - see manager.http.server
+
+        loop = asyncio.get_running_loop()
+        response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
+        text = render(await view.look(request))  # a fault is told by a status, which comes first
+        await response.prepare(request)
+        await response.write(b"retry: 500\n\n")
+        found = request.match_info
+        key = ObjectKey(found.get("namespace", ""), found["name"]) if "name" in found else None
+        ends, last = loop.time() + _STREAM, ""
+        with self._watching(key) as woken, self._rates.kept():
+            while loop.time() < ends and not self._manager.stopping:
+                if text != last:
+                    await response.write(_event(text))
+                    last = text
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(view.tick):
+                        await woken.wait()
+                await asyncio.sleep(_PAUSE)
+                woken.clear()
+                text = render(await view.look(request))
+        return response
+
+    @contextmanager
+    def _watching(self, key: ObjectKey | None) -> Any:
+        woken = asyncio.Event()
+        if not self._woken:
+            self._manager.history.listeners.append(self._wake)
+        self._woken.setdefault(key, set()).add(woken)
+        try:
+            yield woken
+        finally:
+            self._woken[key].discard(woken)
+            if not self._woken[key]:
+                del self._woken[key]
+            if not self._woken:
+                self._manager.history.listeners.remove(self._wake)
+
+    def _wake(self, run: Run) -> None:
+        for key in (None, run.key):
+            for woken in self._woken.get(key, ()):
+                woken.set()
+
+    async def _opened(self) -> Environment:
+        """Templates and files, read when the first browser comes."""
+        if self._environment is None:
+            files, environment = await asyncio.to_thread(_read)
+            self._version = hashlib.sha256(b"".join(files.values())).hexdigest()[:8]
+            self._files, self._environment = files, environment
+        return self._environment
+
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        from aiohttp import web  # noqa: PLC0415 - see manager.http.server
+
+        await self._opened()
+        name = request.match_info["name"]
+        if name not in self._files:
+            return web.Response(status=_NOT_FOUND, text="no such file\n", headers=_HEADERS)
+        headers = {**_POLICY, "Cache-Control": "public, max-age=86400"}  # its address has a version
+        kind = _TYPES[Path(name).suffix]
+        return web.Response(body=self._files[name], content_type=kind, charset="utf-8", headers=headers)
+
+
+def _get_the_object(request: web.Request) -> tuple[str, Place]:
+    found = request.match_info
+    return "get", _place(found["resource"], found.get("namespace", ""), found["name"])
+
+
+def _get_the_overview(_: web.Request) -> tuple[str, str]:
+    return "get", OVERVIEW
+
+
+def _place(resource: str, namespace: str, name: str = "") -> Place:
+    plural, _, group = resource.partition(".")
+    return Place(group, plural, namespace, name)
+
+
+def _for_this_machine(page: Page) -> Page:
+    """The same page, for who has called this machine by a name that is always its own.
+
+    Else any page in a browser on this machine could read it, by a name that it lets point here.
+    """
+
+    async def show(request: web.Request) -> web.StreamResponse:
+        from aiohttp import web  # noqa: PLC0415 - see manager.http.server
+
+        host = request.headers.get("Host", "")
+        named = split_address(host) or split_address(f"{host}:0")
+        if named is None or not is_loopback(named[0]):
+            return web.Response(status=_MISDIRECTED, text="not a name of this machine\n", headers=_HEADERS)
+        return await page(request)
+
+    return show
+
+
+async def _resource(manager: Manager, controller: Controller) -> str:
+    gvk = controller.primary
+    if gvk is None:
+        return ""
+    try:
+        mapping = await manager.mapper.resolve(gvk)
+    except KubeError:
+        return ""
+    return f"{mapping.plural}.{gvk.group}" if gvk.group else mapping.plural
+
+
+def _read() -> tuple[dict[str, bytes], Environment]:
+    # Imported only where somebody looks: it costs 3 MB.
+    from jinja2 import DictLoader, Environment, StrictUndefined  # noqa: PLC0415
+
+    files = {path.name: path.read_bytes() for path in (_HERE / "static").iterdir() if path.suffix in _TYPES}
+    templates = {path.name: path.read_text() for path in (_HERE / "templates").iterdir()}
+    environment = Environment(
+        loader=DictLoader(templates),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        finalize=_harmless,
+    )
+    environment.filters |= {
+        "ago": ago,
+        "said": said,
+        "next_run": next_run,
+        "taking": _taking,
+        "bytes": _bytes,
+        "address": _address,
+    }
+    for name in templates:
+        environment.get_template(name)  # compiled here, and not in the loop
+    return dict(sorted(files.items())), environment
+
+
+def _harmless(value: Any) -> Any:
+    """Others' text without characters that turn a line around, or hide in it. It is escaped after this."""
+    return on_one_line(shortened(value, _LONGEST)) if type(value) is str else value
+
+
+def _address(key: ObjectKey, resource: str) -> str:
+    return "/".join(["/objects", *(quote(each, safe="") for each in (resource, *key) if each)])
+
+
+def _taking(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms" if seconds else "0"
+    return format_duration(round(seconds, 1 if seconds < 10 else None))  # noqa: PLR2004 - as people round
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:  # noqa: PLR2004 - as units go
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"
+
+
+def _main_of(template: Any, shown: dict[str, Any]) -> str:
+    return "".join(template.blocks["main"](template.new_context(shown)))
+
+
+def _event(text: str) -> bytes:
+    return "".join(f"data: {line}\n" for line in _LINE_BREAK.split(text)).encode() + b"\n"
