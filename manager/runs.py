@@ -39,7 +39,8 @@ class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
     why: str
     """`event` (of a watch), `found` (it was there when the controller started), `freed` (a name that the
     object waited for may be free), `requeue` (its own Result), `back-off`, `probe` (to see whether `name`
-    answers), `answered` (`name` has answered), `resync`, `timer`, `asked` (by the program)."""
+    answers), `answered` (`name` has answered), `resync`, `timer`, `asked` (by the program),
+    `person` (by one called `name`)."""
 
     at: float = 0.0
     """When, on the loop's clock; of a watch event, when it arrived."""
@@ -71,6 +72,8 @@ class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
                 return f"{self.kind} {self.name}, for whose name it waits, {self.change.lower()}"
             case "probe":
                 return f"to try {self.name}"
+            case "person":
+                return f"asked for by {self.name}"
             case "answered":
                 return f"{self.name} has answered"
         return _WORDS.get(self.why, self.why)

@@ -170,7 +170,8 @@ def _keep_console(
         with_conditions=(each.kind.gvk for each in operators if each.has_conditions),
     )
     manager.add(Runnable("console", console.changes.run))
-    _keep_pages(manager, "console", "--console-bind-address", address, console.pages(), certificate)
+    flag, pages = "--console-bind-address", console.pages()
+    _keep_pages(manager, "console", flag, address, pages, certificate, posts=console.posts())
 
 
 def _metrics_certificate(settings: Settings) -> CertificateSource:
@@ -187,9 +188,10 @@ def _keep_pages(
     address: BindAddress | None,
     pages: Mapping[str, Page],
     certificate: ServedCertificate | None = None,
+    posts: Mapping[str, Page] | None = None,
 ) -> None:
     if address is not None:
-        manager.keep(lambda: serve(name, address, pages, certificate=certificate, flag=flag))
+        manager.keep(lambda: serve(name, address, pages, posts=posts, certificate=certificate, flag=flag))
 
 
 async def _settle_when_synced(manager: Manager) -> None:

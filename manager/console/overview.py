@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -124,7 +124,12 @@ def overview(manager: Manager, rates: Rates) -> dict[str, Any]:
         "problems": problems,
         "leads": manager.leadership.deadline > now,
         "controllers": [
-            {"controller": each, "resource": resources.get(each.primary), **_queue(each), **rates.of(each)}
+            {
+                "controller": each,
+                "resource": resources.get(each.primary) if each.primary else None,
+                **_queue(each),
+                **rates.of(each),
+            }
             for each in manager.controllers
         ],
         "caches": [
@@ -154,8 +159,9 @@ def overview(manager: Manager, rates: Rates) -> dict[str, Any]:
 def _queue(controller: Controller) -> dict[str, Any]:
     queue = controller.queue
     if queue is None:
-        return {"waiting": 0, "delayed": 0, "running": 0, "oldest": 0.0, "failing": 0}
+        return {"paused": False, "waiting": 0, "delayed": 0, "running": 0, "oldest": 0.0, "failing": 0}
     return {
+        "paused": queue.halted,
         "waiting": len(queue),
         "delayed": queue.delayed,
         "running": queue.running,
@@ -171,7 +177,7 @@ def _webhooks(manager: Manager) -> list[dict[str, Any]]:
         row["reviews"] += count
         row["failed"] += 0 if code == "200" else count
     for path, row in found.items():
-        row["p99"] = _quantile(manager.metrics.webhook_latency, 0.99, lambda it, path=path: it == path)
+        row["p99"] = _quantile(manager.metrics.webhook_latency, 0.99, webhook=path)
     return [row for row in found.values() if row["reviews"]]
 
 
@@ -182,14 +188,12 @@ def _counts(counter: Counter, *names: str) -> Iterator[tuple[str, str, int]]:
             yield sample.labels[first], sample.labels[second], int(sample.value)
 
 
-def _quantile(
-    histogram: Histogram, part: float, counts: Callable[[str], bool] = lambda _: True
-) -> float | None:
+def _quantile(histogram: Histogram, part: float, *, webhook: str | None = None) -> float | None:
     """At most so many seconds, in that part of the cases; None where there were none, or it is not known."""
     buckets: dict[float, float] = {}
     for family in histogram.collect():
         for sample in family.samples:
-            if sample.name.endswith("_bucket") and counts(sample.labels.get("webhook", "")):
+            if sample.name.endswith("_bucket") and webhook in (None, sample.labels.get("webhook")):
                 bound = float(sample.labels["le"])
                 buckets[bound] = buckets.get(bound, 0.0) + sample.value
     total = buckets.get(float("inf"), 0.0)

@@ -21,16 +21,17 @@ from manager.api import GroupVersionKind, ObjectKey
 from manager.console.changes import Changes
 from manager.console.overview import Rates, overview
 from manager.console.search import STATES, Wanted, kinds, search
-from manager.console.told import moment, told_of
+from manager.console.told import moment, told_of, uid_of
 from manager.controller import Controller
 from manager.duration import format_duration, parse_wait
+from manager.events import ObjectReference
 from manager.explain.looking import Looker
 from manager.explain.telling import ago, explanation, next_run, said
 from manager.http.guard import guarded, who_asks
 from manager.http.server import Page
 from manager.kube.errors import ApiError, KubeError, NotFound
 from manager.kube.transport import Transport
-from manager.logs import on_one_line, shortened
+from manager.logs import get_logger, on_one_line, shortened
 from manager.manager import Manager
 from manager.runs import Run
 
@@ -41,8 +42,19 @@ if TYPE_CHECKING:
 OVERVIEW = "/console"
 """The path that the right to all but an object is asked for."""
 
+_log = get_logger("console")
+
 _HERE = Path(__file__).parent
-_NOT_FOUND, _MISDIRECTED, _BAD_REQUEST = 404, 421, 400
+_SEE_OTHER, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _MISDIRECTED = 303, 403, 404, 409, 421
+
+_ACTIONS = {
+    "reconcile": ("ReconcileRequested", "asked for a reconcile"),
+    "pause": ("Paused", "paused it"),
+    "resume": ("Resumed", "resumed it"),
+}
+"""By name, the reason of their Event, and what it says."""
+
+_SOMEBODY = "somebody on this machine"
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 _POLICY = {
     **_HEADERS,
@@ -50,7 +62,7 @@ _POLICY = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with less, no Origin would come with a form
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
@@ -140,6 +152,16 @@ class Console:
             found[f"/api/objects{path}"] = by_object(self._told)
         return found
 
+    def posts(self) -> Mapping[str, Page]:
+        """What changes something, by path: for who may `update` the object, or all of its kind."""
+        return {
+            "/objects/{resource}/{name}/{action}": self._for(_update_the_object)(_from_here(self._act)),
+            "/objects/{resource}/{namespace}/{name}/{action}": self._for(_update_the_object)(
+                _from_here(self._act)
+            ),
+            "/controllers/{resource}/{action}": self._for(_update_the_kind)(_from_here(self._act)),
+        }
+
     def _for(self, asks: Callable[[web.Request], tuple[str, str | Place]] | None) -> Callable[[Page], Page]:
         """Let a page be seen by those only who may do what it asks for; None is nothing that is secret."""
 
@@ -155,25 +177,70 @@ class Console:
     async def _told(self, request: web.Request) -> web.StreamResponse:
         from aiohttp import web  # noqa: PLC0415 - see manager.http.server
 
-        key, controllers = await self._of(request)
-        if not controllers:
+        key, controllers = _key(request), await self._controllers(request)
+        if key is None or not controllers:
             return web.Response(status=_NOT_FOUND, text="no controller of this kind\n", headers=_HEADERS)
         body = orjson.dumps({"controllers": [told_of(self._manager, each, key) for each in controllers]})
         return web.Response(body=body, content_type="application/json", headers=_HEADERS)
 
-    async def _of(self, request: web.Request) -> tuple[ObjectKey, list[Controller]]:
+    async def _controllers(self, request: web.Request) -> list[Controller]:
+        wanted = request.match_info["resource"]
+        return [each for each in self._manager.controllers if await _resource(self._manager, each) == wanted]
+
+    async def _act(self, request: web.Request) -> web.StreamResponse:
+        from aiohttp import web  # noqa: PLC0415 - see manager.http.server
+
         found = request.match_info
-        key = ObjectKey(found.get("namespace", ""), found["name"])
-        manager = self._manager
-        return key, [
-            each for each in manager.controllers if await _resource(manager, each) == found["resource"]
-        ]
+        action = found["action"]
+        key = _key(request)
+        controllers = await self._controllers(request)
+        if not controllers or action not in _ACTIONS or (key is None and action == "reconcile"):
+            return web.Response(status=_NOT_FOUND, text="there is no such action\n", headers=_HEADERS)
+        user = who_asks()
+        by = _SOMEBODY if user is None else user.name
+        for controller in controllers:
+            if controller.queue is None or controller.queue.is_shut_down:
+                text = f"the controller {controller.name} does not run in this replica\n"
+                return web.Response(status=_CONFLICT, text=text, headers=_HEADERS)
+            match action:
+                case "reconcile" if key is not None:
+                    controller.ask(key, by)
+                case "pause" if key is not None:
+                    controller.queue.hold(key)
+                case "resume" if key is not None:
+                    controller.queue.let_go(key)
+                case _:
+                    controller.queue.halted = action == "pause"
+            self._note(controller, found["resource"], key, action, by)
+        where = "/" if key is None else _address(key, found["resource"])
+        return web.Response(status=_SEE_OTHER, headers={**_HEADERS, "Location": where})
+
+    def _note(
+        self, controller: Controller, resource: str, key: ObjectKey | None, action: str, by: str
+    ) -> None:
+        reason, did = _ACTIONS[action]
+        _log.info(
+            "asked for in the console", action=action, controller=controller.name, object=str(key), by=by
+        )
+        gvk = controller.primary
+        if gvk is None:
+            return
+        if key is None:
+            about = ObjectReference(
+                "apiextensions.k8s.io/v1", "CustomResourceDefinition", namespace="", name=resource
+            )
+        else:
+            uid = uid_of(self._manager, gvk, key) or ""
+            about = ObjectReference(gvk.api_version, gvk.kind, key.namespace, key.name, uid)
+        text = f"{by} {did} in the console of {controller.name}"
+        self._manager.events.event(about, "Normal", reason, text)
 
     async def _look_around(self, _: web.Request) -> dict[str, Any]:
         async def look() -> dict[str, Any]:
             return overview(self._manager, self._rates)
 
-        return await self._shared.get(OVERVIEW, look)
+        shown: dict[str, Any] = await self._shared.get(OVERVIEW, look)
+        return shown
 
     async def _search(self, request: web.Request) -> dict[str, Any]:
         query, problem = request.query, ""
@@ -200,10 +267,10 @@ class Console:
         }
 
     async def _look_at_object(self, request: web.Request) -> dict[str, Any]:
-        key, controllers = await self._of(request)
+        key, controllers = _key(request), await self._controllers(request)
         resource = request.match_info["resource"]
         shown: dict[str, Any] = {"resource": resource, "key": key, "told": None, "problem": "", "changes": []}
-        if not controllers or (gvk := controllers[0].primary) is None:
+        if key is None or not controllers or (gvk := controllers[0].primary) is None:
             return {**shown, "kind": resource, "problem": "No controller works on this kind.", "runs": []}
         told = [told_of(self._manager, each, key) for each in controllers]
         shown |= {"kind": gvk.kind, "runs": told}
@@ -260,8 +327,7 @@ class Console:
         text = render(await view.look(request))  # a fault is told by a status, which comes first
         await response.prepare(request)
         await response.write(b"retry: 500\n\n")
-        found = request.match_info
-        key = ObjectKey(found.get("namespace", ""), found["name"]) if "name" in found else None
+        key = _key(request)
         ends, last = loop.time() + _STREAM, ""
         with self._watching(key) as woken, self._rates.kept():
             while loop.time() < ends and not self._manager.stopping:
@@ -316,6 +382,12 @@ class Console:
         return web.Response(body=self._files[name], content_type=kind, charset="utf-8", headers=headers)
 
 
+def _key(request: web.Request) -> ObjectKey | None:
+    """The object that a path names, if it names one."""
+    found = request.match_info
+    return ObjectKey(found.get("namespace", ""), found["name"]) if "name" in found else None
+
+
 def _get_the_object(request: web.Request) -> tuple[str, Place]:
     found = request.match_info
     return "get", _place(found["resource"], found.get("namespace", ""), found["name"])
@@ -346,6 +418,28 @@ def _for_this_machine(page: Page) -> Page:
         return await page(request)
 
     return show
+
+
+def _update_the_object(request: web.Request) -> tuple[str, Place]:
+    return "update", _get_the_object(request)[1]
+
+
+def _update_the_kind(request: web.Request) -> tuple[str, Place]:
+    return "update", _place(request.match_info["resource"], "")
+
+
+def _from_here(page: Page) -> Page:
+    """The same, for our own pages only: no page of anybody else can have a browser send it."""
+
+    async def act(request: web.Request) -> web.StreamResponse:
+        from aiohttp import web  # noqa: PLC0415 - see manager.http.server
+
+        _, _, origin = request.headers.get("Origin", "").partition("://")
+        if not origin or origin != request.headers.get("Host"):
+            return web.Response(status=_FORBIDDEN, text="not from a page of this console\n", headers=_HEADERS)
+        return await page(request)
+
+    return act
 
 
 async def _resource(manager: Manager, controller: Controller) -> str:

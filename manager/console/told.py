@@ -21,7 +21,8 @@ def told_of(manager: Manager, controller: Controller, key: ObjectKey) -> dict[st
     return {
         "controller": controller.name,
         "state": controller.state.value,
-        "uid": _uid(manager, controller.primary, key),
+        "paused": controller.queue is not None and (controller.queue.halted or controller.queue.is_held(key)),
+        "uid": uid_of(manager, controller.primary, key),
         "running": nothing if running is None else run_told(running, now),
         "next": nothing
         if waiting is None
@@ -33,8 +34,8 @@ def told_of(manager: Manager, controller: Controller, key: ObjectKey) -> dict[st
     }
 
 
-def _uid(manager: Manager, gvk: GroupVersionKind | None, key: ObjectKey) -> str | None:
-    """The object's, by which others see whether they speak of the same one."""
+def uid_of(manager: Manager, gvk: GroupVersionKind | None, key: ObjectKey) -> str | None:
+    """An object's UID, by which others see whether they speak of the same one."""
     for informer in manager.cache.informers:
         if informer.spec.gvk == gvk and (record := informer.get(key)) is not None:
             return record.uid

@@ -10,13 +10,13 @@ from enum import Enum
 from manager.api import GroupVersionKind
 from manager.controller.options import ControllerOptions, KeyBackoff, RateLimiter
 from manager.controller.queue import QueueItem, WorkQueue
-from manager.controller.reconciler import Reconciler, Request
+from manager.controller.reconciler import Priority, Reconciler, Request
 from manager.controller.runner import ControllerMetrics, ReconcileRunner
 from manager.controller.source import Source
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.rate_limit import TokenBucket
-from manager.runs import History, Run
+from manager.runs import History, Run, Trigger
 
 # Seconds past its time limit after which a reconcile, which is cancelled by then, is taken for stuck.
 _STUCK = 60.0
@@ -146,6 +146,12 @@ class Controller:
     def waiting(self, key: Request) -> QueueItem[Request] | None:
         """The next run of an object, if one has been asked for."""
         return None if self._queue is None else self._queue.waiting(key)
+
+    def ask(self, key: Request, by: str) -> None:
+        """Have an object reconciled now, because a person asks for it."""
+        trigger = Trigger("person", asyncio.get_running_loop().time(), name=by)
+        if self._queue is not None:
+            self._queue.add(key, priority=Priority.HIGH, trigger=trigger)
 
     async def run(self) -> None:
         """Work until stopped; a controller runs once.

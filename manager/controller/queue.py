@@ -184,6 +184,11 @@ class ReadyItems(Generic[K]):
         item.priority = priority
         self._levels[priority][item.key] = item
 
+    def remove(self, item: QueueItem[K]) -> None:
+        """Take an item out that waits here."""
+        del self._levels[item.priority][item.key]
+        self._length -= 1
+
     def pop(self, now: float) -> QueueItem[K]:
         """Take the item whose turn it is. Raises `KeyError` when there is none."""
         waiting = [level for level in self._levels.values() if level]
@@ -272,6 +277,8 @@ class WorkQueue(Generic[K]):
         self._delayed: DelayedItems[K] = DelayedItems(self._loop, self._make_ready)
         self._ready: ReadyItems[K] = ReadyItems(ageing=ageing)
         self._in_progress: dict[K, float] = {}
+        self._held: set[K] = set()
+        self._halted = False
         self._getters: deque[asyncio.Future[None]] = deque()
         self._closed = False
         self._metrics.expose(self)
@@ -359,7 +366,7 @@ class WorkQueue(Generic[K]):
 
         None once the queue is shut down.
         """
-        while not self._ready:
+        while not self._ready or self._halted:
             if self._closed:
                 return None
             await self._wait()
@@ -377,6 +384,39 @@ class WorkQueue(Generic[K]):
         item = self._items.get(key)
         if item is not None and item.due is None:
             self._offer(item)
+
+    def hold(self, key: K) -> None:
+        """Hand `key` out no more until it is let go; what asks for it meanwhile is not forgotten."""
+        if key not in self._held:
+            if (item := self._free(key)) is not None:
+                self._ready.remove(item)
+            self._held.add(key)
+
+    def let_go(self, key: K) -> None:
+        """Hand `key` out again."""
+        self._held.discard(key)
+        if (item := self._free(key)) is not None:
+            self._offer(item)
+
+    def is_held(self, key: K) -> bool:
+        """Whether `hold` was called for it."""
+        return key in self._held
+
+    @property
+    def halted(self) -> bool:
+        """Whether no key is handed out at all. What is asked for meanwhile is not forgotten."""
+        return self._halted
+
+    @halted.setter
+    def halted(self, halted: bool) -> None:
+        self._halted = halted
+        for _ in range(0 if halted else len(self._ready)):
+            self._wake_one()
+
+    def _free(self, key: K) -> QueueItem[K] | None:
+        """The item of a key that could be handed out if it were not held."""
+        item = self._items.get(key)
+        return None if item is None or item.due is not None or key in self._in_progress else item
 
     def shut_down(self) -> None:
         """Take no more keys, and drop those that wait. May be called again."""
@@ -430,11 +470,13 @@ class WorkQueue(Generic[K]):
             self._offer(item)
 
     def _offer(self, item: QueueItem[K]) -> None:
+        if item.key in self._held:
+            return
         self._ready.push(item)
         self._wake_one()
 
     def _raise_priority(self, item: QueueItem[K], priority: int) -> None:
-        if item.due is None and item.key not in self._in_progress:
+        if self._free(item.key) is item and item.key not in self._held:
             self._ready.raise_priority(item, priority)
         else:
             item.priority = priority

@@ -8,7 +8,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from manager.address import BindAddress
 from manager.http.connection import Limits
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 Page = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
-
-Method = Literal["GET", "POST"]
 
 _DEFAULTS = Limits()
 
@@ -53,10 +51,10 @@ class CannotListen(CannotServe):
 async def serve(
     name: str,
     address: BindAddress,
-    pages: Mapping[str, Page],
+    pages: Mapping[str, Page] | None = None,
     *,
     certificate: ServedCertificate | None = None,
-    method: Method = "GET",
+    posts: Mapping[str, Page] | None = None,
     limits: Limits = _DEFAULTS,
     leaving: Callable[[], bool] = lambda: False,
     flag: str = "",
@@ -65,9 +63,9 @@ async def serve(
 
     `name` says in messages what is served, and `flag` what sets the address. A path may have a variable part
     (`/healthz/{name}`). With a certificate it is HTTPS, and the certificate is kept current meanwhile; else
-    it is plain HTTP. `method` is the one that all pages answer to; with GET that is HEAD as well. While
-    `leaving` says yes, each answer is the last of its connection, so that clients who keep theirs go
-    elsewhere before the end; so is that to a client whose certificate would not let it in any more.
+    it is plain HTTP. Pages answer to GET and HEAD, and `posts`, by path as well, to POST. While `leaving`
+    says yes, each answer is the last of its connection, so that clients who keep theirs go elsewhere before
+    the end; so is that to a client whose certificate would not let it in any more.
 
     At the end no connection is taken any more, and what has been asked for, in part at least, is answered
     within the time that `limits` gives for that. Then all connections are closed.
@@ -81,9 +79,10 @@ async def serve(
                 raise CannotServe(f"cannot serve {name} on {address}: {error}") from error
         listening = await _listen(name, address, flag)
         stack.callback(listening.close)
-        await stack.enter_async_context(_answering(pages, listening, certificate, method, limits, leaving))
+        pages, posts = pages or {}, posts or {}
+        await stack.enter_async_context(_answering(pages, posts, listening, certificate, limits, leaving))
         bound = BindAddress(address.host, listening.getsockname()[1])
-        urls = {"urls": _urls(bound, pages, certificate)} if method == "GET" else {}
+        urls = {"urls": _urls(bound, pages, certificate)} if pages else {}
         _log.info("serving", what=name, address=str(bound), **urls)
         yield bound
 
@@ -102,9 +101,9 @@ def _urls(
 @asynccontextmanager
 async def _answering(
     pages: Mapping[str, Page],
+    posts: Mapping[str, Page],
     listening: socket.socket,
     certificate: ServedCertificate | None,
-    method: Method,
     limits: Limits,
     leaving: Callable[[], bool],
 ) -> AsyncIterator[None]:
@@ -156,10 +155,9 @@ async def _answering(
     app = web.Application(middlewares=[timed])
     app.on_response_prepare.append(take_leave)
     for path, page in pages.items():
-        if method == "GET":
-            app.router.add_get(path, page)
-        else:
-            app.router.add_route(method, path, page)
+        app.router.add_get(path, page)
+    for path, page in posts.items():
+        app.router.add_post(path, page)
     runner = web.AppRunner(
         app,
         access_log=None,

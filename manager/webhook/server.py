@@ -209,9 +209,8 @@ class WebhookServer:
             async with serve(
                 "webhooks",
                 self._address,
-                self._pages,
+                posts=self._pages,
                 certificate=self._certificate,
-                method="POST",
                 limits=self._limits,
                 leaving=self._stopping,
                 flag="--webhook-bind-address",

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import Protocol
 
 import aiohttp
 import pytest
@@ -32,15 +33,18 @@ class Site:
             return Answer(response.status, response.headers.get("Content-Type", ""), await response.text())
 
 
-ServePages = Callable[[Mapping[str, Page]], Awaitable[Site]]
+class ServePages(Protocol):
+    async def __call__(self, pages: Mapping[str, Page], posts: Mapping[str, Page] = ...) -> Site: ...
 
 
 @pytest.fixture
 async def serve_pages() -> AsyncIterator[ServePages]:
     async with AsyncExitStack() as stack:
 
-        async def start(pages: Mapping[str, Page]) -> Site:
-            address = await stack.enter_async_context(serve("pages", BindAddress("127.0.0.1", 0), pages))
+        async def start(pages: Mapping[str, Page], posts: Mapping[str, Page] | None = None) -> Site:
+            address = await stack.enter_async_context(
+                serve("pages", BindAddress("127.0.0.1", 0), pages, posts=posts)
+            )
             session = await stack.enter_async_context(aiohttp.ClientSession())
             return Site(session, address)
 

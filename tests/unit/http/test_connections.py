@@ -363,9 +363,10 @@ async def test_what_is_no_request_leaves_nothing_in_the_log(
     anywhere = BindAddress("127.0.0.1", 0)
     limits = replace(PATIENT, head=0.2, exchange=0.5, goodbye=0.2)
     pages = {"/": hello, "/{name}": hello}
+    what = "pages" if method == "GET" else "posts"
     with capture_logs() as lines:
         async with serve(
-            "pages", anywhere, pages, certificate=certificate, method=method, limits=limits
+            "pages", anywhere, certificate=certificate, limits=limits, **{what: pages}
         ) as address:
             async with asyncio.TaskGroup() as group:
                 for junk in JUNK.values():
@@ -680,7 +681,7 @@ async def test_a_request_that_has_begun_to_come_when_the_server_stops_is_answere
     async with AsyncExitStack() as stack:
         serving = await stack.enter_async_context(AsyncExitStack())
         address = await serving.enter_async_context(
-            serve("x", at, {"/": echo}, certificate=certificate, method="POST", limits=limits)
+            serve("x", at, posts={"/": echo}, certificate=certificate, limits=limits)
         )
         asking = await stack.enter_async_context(client(address, tls=tls))
         asking.send(request[:sent])
@@ -748,7 +749,7 @@ async def test_who_sends_no_more_before_all_of_its_request_is_there_is_let_go_at
 
     certificate = ServedCertificate(SelfSigned()) if tls else None
     at = BindAddress("127.0.0.1", 0)
-    async with serve("x", at, {"/": echo}, certificate=certificate, method="POST", limits=PATIENT) as address:
+    async with serve("x", at, posts={"/": echo}, certificate=certificate, limits=PATIENT) as address:
         head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"
         for sent, answer in ((head + b"half", b"half"), (head + b"ha", b""), (head, b""), (head[:20], b"")):
             async with client(address, tls=tls) as hasty:

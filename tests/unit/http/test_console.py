@@ -22,7 +22,7 @@ from controllers.cache.memcached import MemcachedOperator
 from controllers.main import OPERATORS
 from controllers.tutorial.foo import FooOperator
 from manager.access.access import Access
-from manager.api import ObjectMeta
+from manager.api import ObjectKey, ObjectMeta
 from manager.cli.operators import owned_by
 from manager.console.pages import Console
 from manager.http.server import Page
@@ -300,3 +300,83 @@ def test_the_files_of_others_are_as_they_were_published():
     said = dict(re.findall(r"`([\w.-]+\.js)` \|.*`([0-9a-f]{64})`", (folder / "README.md").read_text()))
     assert len(said) == 3
     assert {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in said} == said
+
+
+async def post(site: Site, path: str, **headers: str) -> tuple[int, str]:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(
+            f"http://{site.address}{path}",
+            headers={"Origin": f"http://{site.address}", **headers},
+            allow_redirects=False,
+        ) as answer,
+    ):
+        return answer.status, answer.headers.get("Location", "") or await answer.text()
+
+
+async def serving(serve_pages: ServePages, console: Console) -> Site:
+    return await serve_pages(console.pages(), console.posts())
+
+
+async def test_a_person_can_have_an_object_reconciled_now_and_an_event_says_who_did(serve_pages: ServePages):
+    async with lonely() as world:
+        site = await serving(serve_pages, console_of(world))
+        assert await post(site, f"{PATH}/reconcile") == (303, PATH)
+        [controller] = world.manager.controllers
+        foo = await world.get(Foo, "lonely")
+        await world.until(foo, lambda _: len(controller.runs.of(foo.key)) > 1)
+        assert controller.runs.of(foo.key)[-1].why == "asked for by somebody on this machine"
+        assert (await world.events(foo))[-1] == "ReconcileRequested"
+
+
+@pytest.mark.parametrize("path", [PATH, "/controllers/foos.tutorial.my.domain"])
+async def test_what_is_paused_is_reconciled_when_it_is_resumed(serve_pages: ServePages, path: str):
+    async with lonely() as world:
+        site = await serving(serve_pages, console_of(world))
+        assert (await post(site, f"{path}/pause"))[0] == 303
+        foo = await world.get(Foo, "lonely")
+        [controller] = world.manager.controllers
+        await world.update(foo, lambda it: setattr(it.spec, "name", "jill"))
+        await world.until(foo, lambda _: controller.waiting(foo.key))
+        assert "does not look at it until it is resumed" in (await get(site, PATH))[1]
+        assert (await world.get(Foo, "lonely")).status.conditions[0].message.endswith("jack")
+        assert (await post(site, f"{path}/resume"))[0] == 303
+        await world.until(foo, lambda it: it.status.conditions[0].message.endswith("jill"))
+        assert "does not look at it" not in (await get(site, PATH))[1]
+        if path == PATH:
+            assert (await world.events(foo))[1:3] == ["Paused", "Resumed"]
+
+
+@pytest.mark.parametrize("action", ["reconcile", "pause", "resume"])
+async def test_nothing_is_changed_for_another_page_nor_by_get(serve_pages: ServePages, action: str):
+    async with lonely() as world:
+        site = await serving(serve_pages, console_of(world))
+        for origin in ("https://evil.example.com", "null", "", f"http://localhost:{site.address.port}"):
+            assert (await post(site, f"{PATH}/{action}", Origin=origin))[0] == 403
+        evil = {"Host": "evil.example.com", "Origin": "http://evil.example.com"}
+        assert (await post(site, f"{PATH}/{action}", **evil))[0] == 421
+        assert (await get(site, f"{PATH}/{action}"))[0] in (404, 405)
+        assert (await post(site, f"{PATH}/delete"))[0] == 404
+        assert (await post(site, f"/objects/bars.example.com/default/lonely/{action}"))[0] == 404
+        [controller] = world.manager.controllers
+        assert len(controller.runs) == 1
+        assert not controller.queue.is_held(ObjectKey("default", "lonely"))
+
+
+async def test_in_a_cluster_only_who_may_update_the_object_changes_anything(serve_pages: ServePages):
+    wire = api_server()
+    async with lonely() as world:
+        site = await serving(serve_pages, console_of(world, access_by(wire)))
+        for path in (f"{PATH}/pause", "/controllers/foos.tutorial.my.domain/pause"):
+            assert (await post(site, path))[0] == 401
+            status, text = await post(site, path, Authorization="Bearer bob")
+            assert status == 403
+            assert "lonely" not in text
+            assert (await post(site, path, Authorization="Bearer ann"))[0] == 303
+        rights = [each["resourceAttributes"] for each in asked(wire)]
+        assert {each["verb"] for each in rights} == {"update"}
+        assert {each["name"] for each in rights} == {"lonely", ""}
+        foo = await world.get(Foo, "lonely")
+        assert "Paused" in await world.events(foo)
+        said = {each["message"] for each in world.cluster.client.list("events", "default")}
+        assert "ann paused it in the console of foo" in said
