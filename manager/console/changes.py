@@ -14,7 +14,7 @@ from manager.api import ObjectKey
 from manager.cache import Cache, CacheEvent, Informer, WatchSpec
 
 BUDGET = 4 * 1024 * 1024
-"""Bytes of JSON of former states; the oldest change goes when these are used up."""
+"""Bytes of JSON before and after; the oldest change goes when these are used up."""
 
 LARGEST = 64 * 1024
 """Bytes of a state that is kept."""
@@ -38,7 +38,7 @@ class Field(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """The last change of an object."""
+    """A change of an object."""
 
     spec: WatchSpec
     key: ObjectKey
@@ -57,15 +57,15 @@ class _Step(NamedTuple):
 
 
 class Changes:
-    """Remembers what the last change of each object was: its JSON before and after. Not of Secrets.
+    """Remembers what the last change of each object's spec was, and the last other one. Not of Secrets.
 
-    The state after is that of the cache, until the next change comes: so only the one before takes memory.
-    What changed is found when somebody looks.
+    It has the JSON before and after; what changed is found when somebody looks.
     """
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._steps: OrderedDict[str, _Step] = OrderedDict()
+        self._steps: OrderedDict[tuple[str, bool], _Step] = OrderedDict()
+        """By UID, and whether the spec has changed: changes of the status are many, and soon there."""
         self._bytes = 0
 
     async def run(self) -> None:
@@ -84,22 +84,29 @@ class Changes:
 
     def _take(self, spec: WatchSpec, event: CacheEvent) -> None:
         uid, old, new = event.record.uid, event.old, event.new
-        if (step := self._steps.pop(uid, None)) is not None:
-            self._bytes -= len(step.before)
-        if old is None or new is None or len(old.raw) > LARGEST or len(new.raw) > LARGEST:
+        if old is None or new is None:
+            self._drop((uid, True))
+            self._drop((uid, False))
             return
-        self._steps[uid] = _Step(spec, event.key, event.received, old.raw, new.raw)
-        self._bytes += len(old.raw)
+        of = uid, old.generation != new.generation
+        self._drop(of)
+        if len(old.raw) > LARGEST or len(new.raw) > LARGEST:
+            return
+        self._steps[of] = _Step(spec, event.key, event.received, old.raw, new.raw)
+        self._bytes += len(old.raw) + len(new.raw)
         while self._bytes > BUDGET:
-            _, first = self._steps.popitem(last=False)
-            self._bytes -= len(first.before)
+            self._drop(next(iter(self._steps)))
+
+    def _drop(self, of: tuple[str, bool]) -> None:
+        if (step := self._steps.pop(of, None)) is not None:
+            self._bytes -= len(step.before) + len(step.after)
 
     def of(self, uid: str) -> Iterator[Changed]:
-        """The last change of an object and of each that it owns; the latest first."""
+        """The last changes of an object and of each that it owns; the latest first."""
         uids = dict.fromkeys([uid])
         for informer in self._cache.informers:
             uids |= dict.fromkeys(record.uid for record in informer.list(owner_uid=uid))
-        found = [self._steps[each] for each in uids if each in self._steps]
+        found = [step for each in uids for spec in (True, False) if (step := self._steps.get((each, spec)))]
         for step in sorted(found, key=lambda each: -each.at):
             fields = list(_differences("", _content(step.before), _content(step.after)))
             if fields:

@@ -394,8 +394,11 @@ class WorkQueue(Generic[K]):
 
     def let_go(self, key: K) -> None:
         """Hand `key` out again."""
-        self._held.discard(key)
+        if key not in self._held:
+            return
+        self._held.remove(key)
         if (item := self._free(key)) is not None:
+            item.since = self._loop.time()  # it did not wait for a worker
             self._offer(item)
 
     def is_held(self, key: K) -> bool:

@@ -50,6 +50,7 @@ class Model:
 
     wishes: dict[str, Wish] = field(default_factory=dict)
     in_progress: set[str] = field(default_factory=set)
+    held: set[str] = field(default_factory=set)
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def add(self, key: str, priority: Priority, due: float, trigger: Trigger | None, *, now: float) -> None:
@@ -68,7 +69,8 @@ class Model:
         wish.joined = when, next(self.numbers)
 
     def takeable(self, now: float) -> set[str]:
-        return {key for key, wish in self.wishes.items() if wish.due <= now and key not in self.in_progress}
+        kept = self.in_progress | self.held
+        return {key for key, wish in self.wishes.items() if wish.due <= now and key not in kept}
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -118,6 +120,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def took(self, item: QueueItem[str]) -> None:
         takeable = self.model.takeable(self.now)
+        assert not self.queue.halted
         assert item.key in takeable, "handed out too early, twice at once, or unasked"
         wish = self.model.wishes.pop(item.key)
         assert (item.priority, item.triggers) == (wish.priority, wish.triggers[:MOST_TRIGGERS])
@@ -207,6 +210,36 @@ class QueueMachine(RuleBasedStateMachine):
         self.loop.run_until_complete(act())
         self.settle()
 
+    @rule(key=ANY_KEY)
+    def hold(self, key: str) -> None:
+        self.model.held.add(key)
+        self.queue.hold(key)
+        assert self.queue.is_held(key)
+
+    @precondition(lambda self: self.model.held)
+    @rule(data=st.data())
+    def let_go(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.model.held)))
+        self.model.held.remove(key)
+        wish = self.model.wishes.get(key)
+        if wish is not None and wish.due <= self.now and key not in self.model.in_progress:
+            wish.due, wish.passed_over = self.now, 0
+            self.model.join(wish, self.now)
+
+        async def act() -> None:
+            self.queue.let_go(key)
+
+        self.loop.run_until_complete(act())
+        self.settle()
+
+    @rule()
+    def halt_or_go_on(self) -> None:
+        async def act() -> None:
+            self.queue.halted = not self.queue.halted
+
+        self.loop.run_until_complete(act())
+        self.settle()
+
     @rule(seconds=ANY_DELAY)
     def pass_time(self, seconds: float) -> None:
         self.loop.run_until_complete(asyncio.sleep(seconds))
@@ -214,7 +247,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_waits_for_a_key_that_is_there(self) -> None:
-        if self.getters:
+        if self.getters and not self.queue.halted:
             assert not self.model.takeable(self.now)
 
     @invariant()

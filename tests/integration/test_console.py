@@ -1,0 +1,131 @@
+"""The console in a real browser: what a person sees who has never seen it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
+
+from tests.support.api_objects import deployment_path
+from tests.support.eventually import eventually
+from tests.support.foos import foo, foo_path, pod
+from tests.support.memcacheds import memcached, memcached_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+    from tests.conftest import RunManager
+    from tests.support.control_plane import ControlPlane
+    from tests.support.manager_process import ManagerProcess
+
+CHROMIUM = shutil.which("chromium")
+PATIENCE = 60_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium on this machine")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """A person with a browser, in front of a manager."""
+
+    def __init__(self, page: Page, manager: ManagerProcess, folder: Path) -> None:
+        self.page = page
+        self.manager = manager
+        self._folder = folder
+        self.complaints: list[str] = []
+        page.set_default_timeout(PATIENCE)
+        page.on("console", lambda it: self.complaints.append(it.text) if it.type == "error" else None)
+        page.on("pageerror", lambda it: self.complaints.append(str(it)))
+
+    def open(self, path: str) -> None:
+        self.page.goto(f"http://{self.manager.console_address}{path}")
+
+    def sees(self, text: str) -> None:
+        """Without a reload."""
+        self.page.get_by_text(re.compile(text)).first.wait_for()
+
+    def is_accessible(self, name: str) -> None:
+        """Leaves a picture, too."""
+        self.page.screenshot(path=self._folder / f"{name}.png", full_page=True)
+        found: dict[str, Any] = Axe().run(self.page).response
+        serious = [each for each in found["violations"] if each["impact"] in ("serious", "critical")]
+        assert serious == []
+
+
+@pytest.fixture
+def visit(
+    crds: ControlPlane, namespace: str, run_manager: RunManager, browser: Browser, tmp_path: Path
+) -> Iterator[Visit]:
+    flags = (f"--namespaces={namespace}", "--controllers=foo,memcached")
+    manager = run_manager(crds.kubeconfig, *flags).wait_ready()
+    page = browser.new_page()
+    visit = Visit(page, manager, tmp_path)
+    yield visit
+    page.close()
+    assert visit.complaints == []
+
+
+@pytest.mark.contract
+def test_a_person_finds_what_is_wrong_watches_it_being_mended_and_pauses_it(
+    visit: Visit, crds: ControlPlane, namespace: str
+) -> None:
+    crds.api.create(foo_path(namespace), foo("lonely", "jack"))
+    visit.open("/")
+    visit.sees("Controllers")
+    visit.is_accessible("overview")
+
+    visit.page.get_by_role("link", name="Not ready").click()
+
+    def found() -> None:
+        visit.page.reload()
+        assert visit.page.get_by_role("link", name=f"{namespace}/lonely").count() == 1
+
+    eventually(found, every=0.5)
+    visit.is_accessible("search")
+    visit.page.get_by_role("link", name=f"{namespace}/lonely").click()
+    visit.sees("What is wrong")
+    visit.sees("There is no pod named jack")
+    visit.is_accessible("object")
+
+    # By the keyboard alone: pause, and be asked whether that is meant.
+    visit.page.locator("summary", has_text="Pause").focus()
+    visit.page.keyboard.press("Enter")
+    visit.page.keyboard.press("Tab")
+    visit.page.keyboard.press("Enter")
+    visit.sees("does not look at it until it is resumed")
+    crds.api.create(f"/api/v1/namespaces/{namespace}/pods", pod("jack"))
+    visit.page.locator("summary", has_text="Resume").click()
+    visit.page.get_by_role("button", name="Resume").click()
+    visit.sees("All is well")
+    visit.sees("somebody on this machine resumed it in the console of foo")
+    visit.is_accessible("mended")
+
+
+@pytest.mark.contract
+def test_what_is_open_on_a_page_stays_open_while_it_is_kept_current(
+    visit: Visit, crds: ControlPlane, namespace: str
+) -> None:
+    crds.api.create(memcached_path(namespace), memcached("web", 0))
+    eventually(lambda: crds.api.get(deployment_path(namespace, "web")))
+    visit.open(f"/objects/memcacheds.cache.example.com/{namespace}/web")
+    run = visit.page.locator("ol.runs details").last
+    run.locator("summary").click()
+    crds.api.patch(memcached_path(namespace, "web"), {"spec": {"image": "memcached:1.6"}})
+    visit.sees("Memcached modified")
+    visit.sees(r"spec\.template\.spec\.containers\[0\]\.image")
+    assert visit.page.locator("ol.runs details[open]").count() == 1
+    assert visit.page.locator("#current").text_content() == "live"
