@@ -78,6 +78,7 @@ class ManagerProgram(Program):
         """`petstore` is where the pet store is."""
         self.metrics = f"127.0.0.1:{ports.claim(METRICS_PORT)}"
         self.health = f"127.0.0.1:{ports.claim(HEALTH_PORT)}"
+        self.console = f"127.0.0.1:{ports.claim(CONSOLE_PORT)}"
         webhooks = f"127.0.0.1:{ports.claim(WEBHOOK_PORT)}"
         super().__init__(
             "operator-manager",
@@ -85,7 +86,7 @@ class ManagerProgram(Program):
             f"--kubeconfig={kubeconfig}",
             f"--metrics-bind-address={self.metrics}",
             f"--health-probe-bind-address={self.health}",
-            f"--console-bind-address=127.0.0.1:{ports.claim(CONSOLE_PORT)}",
+            f"--console-bind-address={self.console}",
             f"--petstore-address={petstore}",
             f"--webhook-bind-address={webhooks}",
             f"--webhook-url=https://{webhooks}",

@@ -234,6 +234,7 @@ kubectl patch pet pet-sample1 --type=merge -p 'spec: {{birthday: "2999-01-01"}}'
 kubectl get pets.v1alpha1.petstore.example.com -o yaml      # in the old version
 {petstore.command} search --address={petstore.address}
 
+console  http://{manager.console}
 metrics  http://{manager.metrics}/metrics
 health   http://{manager.health}/readyz?verbose
 logs     {os.path.relpath(manager.log)} {os.path.relpath(petstore.log)}"""

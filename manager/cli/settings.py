@@ -283,10 +283,10 @@ class Settings:
         default="127.0.0.1:8082",
         in_pod="0",
         group="Endpoints",
-        description="where the manager tells what reconciles have done, which `explain` asks for; 0 is off, "
-        "the default in a pod. On the loopback of a machine it is plain HTTP for everybody there; elsewhere, "
-        "and in a pod, HTTPS with the certificate of metrics, for clients that the API server allows to "
-        "'get' the object",
+        description="where the console is, which `explain` asks too; 0 is off, the default in a pod. On the "
+        "loopback of a machine it is plain HTTP for everybody there; elsewhere, and in a pod, HTTPS with the "
+        "certificate of metrics, for clients that the API server allows to 'get' the object, to 'update' it "
+        "for actions, and to 'get' /console for the overview",
     )
     enable_webhooks = Setting(
         "enable-webhooks",

@@ -25,7 +25,7 @@ from manager.console.told import moment, told_of, uid_of
 from manager.controller import Controller
 from manager.duration import format_duration, parse_wait
 from manager.events import ObjectReference
-from manager.explain.looking import Looker
+from manager.explain.looking import Looker, bad_leaves
 from manager.explain.telling import ago, explanation, next_run, said
 from manager.http.guard import guarded, who_asks
 from manager.http.server import Page
@@ -269,7 +269,14 @@ class Console:
     async def _look_at_object(self, request: web.Request) -> dict[str, Any]:
         key, controllers = _key(request), await self._controllers(request)
         resource = request.match_info["resource"]
-        shown: dict[str, Any] = {"resource": resource, "key": key, "told": None, "problem": "", "changes": []}
+        shown: dict[str, Any] = {
+            "resource": resource,
+            "key": key,
+            "told": None,
+            "problem": "",
+            "changes": [],
+            "below": [],
+        }
         if key is None or not controllers or (gvk := controllers[0].primary) is None:
             return {**shown, "kind": resource, "problem": "No controller works on this kind.", "runs": []}
         told = [told_of(self._manager, each, key) for each in controllers]
@@ -288,6 +295,9 @@ class Console:
             return {**shown, "problem": f"It cannot be read: {error}"}
         now = asyncio.get_running_loop().time()
         shown["told"] = explanation(found, told, says=gvk in self._with_conditions, manager="")
+        shown["below"] = [
+            (each, {"reason": each.verdict[1], "message": each.verdict[2]}) for each in bad_leaves(found.root)
+        ]
         shown["changes"] = [
             (each, moment(each.at, now))
             for each in self.changes.of(found.root.uid)

@@ -11,6 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
 from tests.support.api_objects import deployment_path
+from tests.support.control_plane import Feature
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path, pod
 from tests.support.memcacheds import memcached, memcached_path
@@ -129,3 +130,17 @@ def test_what_is_open_on_a_page_stays_open_while_it_is_kept_current(
     visit.sees(r"spec\.template\.spec\.containers\[0\]\.image")
     assert visit.page.locator("ol.runs details[open]").count() == 1
     assert visit.page.locator("#current").text_content() == "live"
+
+
+def test_a_rollout_that_is_stuck_is_told_of_though_the_old_pods_serve(
+    visit: Visit, crds: ControlPlane, namespace: str
+) -> None:
+    crds.require(Feature.READY_PODS)
+    path = memcached_path(namespace, "web")
+    crds.api.create(memcached_path(namespace), memcached("web", 1))
+    visit.open(f"/objects/memcacheds.cache.example.com/{namespace}/web")
+    visit.sees("All is well")
+    crds.api.patch(path, {"spec": {"image": "registry.example.com/no-such-image:1"}})
+    visit.sees("It works, but not all of it is ready")
+    visit.sees(r"ImagePullBackOff: Back-off pulling image")
+    visit.is_accessible("stuck")

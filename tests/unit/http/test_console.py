@@ -380,3 +380,32 @@ async def test_in_a_cluster_only_who_may_update_the_object_changes_anything(serv
         assert "Paused" in await world.events(foo)
         said = {each["message"] for each in world.cluster.client.list("events", "default")}
         assert "ann paused it in the console of foo" in said
+
+
+async def test_a_page_shows_of_other_objects_only_what_its_reader_may_get(serve_pages: ServePages):
+    wire = api_server()
+    wire.on(
+        "POST",
+        RIGHTS,
+        lambda sent: Reply.json(
+            {
+                "status": {
+                    "allowed": sent.json()["spec"]["resourceAttributes"]["resource"] == "memcacheds",
+                }
+            }
+        ),
+    )
+    memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
+    async with operated(MemcachedOperator, objects=[memcached]) as world:
+        await world.until(memcached, lambda it: it.status.ready_replicas == 1)
+        console = console_of(world, access_by(wire))
+        site = await serving(serve_pages, console)
+        path = "/objects/memcacheds.cache.example.com/default/web"
+        status, text = await get(site, path, Authorization="Bearer ann")
+        assert status == 200
+        assert "Not known: Deployment: you may not get them" in text
+        assert "Not known: Events: you may not get them" in text
+        assert "ReplicaSet" not in text
+        runs, _, rest = text.partition("Last changes")
+        assert "Deployment web" in runs  # what the controller did with the object is for who may get that
+        assert "Deployment" not in rest
