@@ -167,6 +167,7 @@ def _keep_console(
         transport,
         None if local else access,
         owned=owned_by(operators),
+        debugs=settings.debug_pages,
         with_conditions=(each.kind.gvk for each in operators if each.has_conditions),
     )
     manager.add(Runnable("console", console.changes.run))

@@ -288,6 +288,14 @@ class Settings:
         "certificate of metrics, for clients that the API server allows to 'get' the object, to 'update' it "
         "for actions, and to 'get' /console for the overview",
     )
+    debug_pages = Setting(
+        "debug-pages",
+        parse_truth,
+        default="false",
+        group="Endpoints",
+        description="serve /debug/tasks and /debug/profile where the console is, for who may 'get' these "
+        "paths",
+    )
     enable_webhooks = Setting(
         "enable-webhooks",
         parse_truth,

@@ -19,6 +19,7 @@ from manager.access.reviews import Place
 from manager.address import is_loopback, split_address
 from manager.api import GroupVersionKind, ObjectKey
 from manager.console.changes import Changes
+from manager.console.debug import debug_pages
 from manager.console.overview import Rates, overview
 from manager.console.search import STATES, Wanted, kinds, search
 from manager.console.told import moment, told_of, uid_of
@@ -27,7 +28,7 @@ from manager.duration import format_duration, parse_wait
 from manager.events import ObjectReference
 from manager.explain.looking import Looker, bad_leaves
 from manager.explain.telling import ago, explanation, next_run, said
-from manager.http.guard import guarded, who_asks
+from manager.http.guard import guarded, path_itself, who_asks
 from manager.http.server import Page
 from manager.kube.errors import ApiError, KubeError, NotFound
 from manager.kube.transport import Transport
@@ -112,12 +113,15 @@ class Console:
         *,
         owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]] | None = None,
         with_conditions: Iterable[GroupVersionKind] = (),
+        debugs: bool = False,
     ) -> None:
         """Without `access` it is for everybody on this machine.
 
         `transport` reads what is in no cache. `owned` says for kinds of operators which kinds their objects
-        own, and `with_conditions` which of them say in conditions how they are.
+        own, and `with_conditions` which of them say in conditions how they are. `debugs` is whether there are
+        pages about the process's tasks and its profile.
         """
+        self._debugs = debugs
         self._manager = manager
         self._transport = transport
         self._access = access
@@ -147,6 +151,8 @@ class Console:
             "/search": in_general(page(_View("search.html", _OBJECT_TICK, self._search))),
             "/static/{name}": self._for(None)(self._file),
         }
+        if self._debugs:
+            found |= {path: self._for(path_itself)(page) for path, page in debug_pages().items()}
         for path in "/{resource}/{name}", "/{resource}/{namespace}/{name}":
             found[f"/objects{path}"] = seen
             found[f"/api/objects{path}"] = by_object(self._told)

@@ -33,7 +33,7 @@ def test_the_picture_is_small_and_has_every_sample_and_every_command() -> None:
 
 def test_each_command_is_one_that_the_demo_tells_of_and_fits_a_line() -> None:
     part: Any = SimpleNamespace(
-        kubeconfig_path="k", command="p", address="a", metrics="m", health="h", log=Path("l")
+        kubeconfig_path="k", command="p", address="a", console="c", metrics="m", health="h", log=Path("l")
     )
     hints = look_further(part, part, part).splitlines()
     for act in ACTS:

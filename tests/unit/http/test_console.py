@@ -62,16 +62,21 @@ def access_by(wire: ScriptedWire) -> Access:
     return Access(transport, rng=random.Random(1))
 
 
-def pages_of(world: World, access: Access | None = None) -> Mapping[str, Page]:
-    return console_of(world, access).pages()
+def pages_of(world: World, access: Access | None = None, *, debugs: bool = False) -> Mapping[str, Page]:
+    return console_of(world, access, debugs=debugs).pages()
 
 
-def console_of(world: World, access: Access | None = None) -> Console:
+def console_of(world: World, access: Access | None = None, *, debugs: bool = False) -> Console:
     transport = Transport(
         LocalWire(world.cluster), metrics=Metrics(), rng=random.Random(1), user_agent="console"
     )
     return Console(
-        world.manager, transport, access, owned=owned_by(OPERATORS), with_conditions=[Foo.gvk, Memcached.gvk]
+        world.manager,
+        transport,
+        access,
+        owned=owned_by(OPERATORS),
+        with_conditions=[Foo.gvk, Memcached.gvk],
+        debugs=debugs,
     )
 
 
@@ -409,3 +414,34 @@ async def test_a_page_shows_of_other_objects_only_what_its_reader_may_get(serve_
         runs, _, rest = text.partition("Last changes")
         assert "Deployment web" in runs  # what the controller did with the object is for who may get that
         assert "Deployment" not in rest
+
+
+async def test_tasks_are_told_with_where_they_wait_and_a_profile_with_where_time_goes(
+    serve_pages: ServePages,
+):
+    async with lonely() as world:
+        site = await serve_pages(pages_of(world, debugs=True))
+        status, text = await get(site, "/debug/tasks")
+        assert status == 200
+        worker = text.partition("\nfoo-worker-0\n")[2].partition("\n\n")[0]
+        assert "Controller._run_worker" in worker
+        assert re.search(r"WorkQueue\._wait \(.*queue\.py:\d+\)", worker)
+        status, text = await get(site, "/debug/profile?seconds=0.1")
+        assert status == 200
+        assert "function calls" in text
+        for seconds in ("0", "31", "nan", "x"):
+            assert (await get(site, f"/debug/profile?seconds={seconds}"))[0] == 400
+
+
+@pytest.mark.parametrize("path", ["/debug/tasks", "/debug/profile"])
+async def test_the_debug_pages_are_off_by_default_and_guarded_when_on(serve_pages: ServePages, path: str):
+    wire = api_server()
+    async with lonely() as world:
+        site = await serve_pages(pages_of(world))
+        assert (await get(site, path))[0] == 404
+        site = await serve_pages(pages_of(world, access_by(wire), debugs=True))
+        assert (await get(site, path))[0] == 401
+        status, text = await get(site, path, Authorization="Bearer bob")
+        assert status == 403
+        assert "lonely" not in text
+    assert asked(wire)[-1]["nonResourceAttributes"] == {"path": path, "verb": "get"}

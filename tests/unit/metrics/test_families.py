@@ -34,6 +34,8 @@ FAMILIES = {
     "workqueue_work_duration_seconds": ("histogram", ("name", "controller")),
     "workqueue_unfinished_work_seconds": ("gauge", ("name", "controller")),
     "workqueue_longest_running_processor_seconds": ("gauge", ("name", "controller")),
+    "operator_manager_queue_oldest_key_seconds": ("gauge", ("name", "controller")),
+    "operator_manager_queue_next_retry_seconds": ("gauge", ("name", "controller")),
     "rest_client_requests": ("counter", ("code", "method", "host")),
     "rest_client_request_duration_seconds": ("histogram", ("verb", "host")),
     "leader_election_master_status": ("gauge", ("name",)),
