@@ -146,7 +146,7 @@ async def test_in_a_cluster_only_who_may_get_the_object_is_told(serve_pages: Ser
 
 
 PATH = "/objects/foos.tutorial.my.domain/default/lonely"
-HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{7*7}}\n\u202e"
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{987654*7}}\n\u202e"
 
 
 async def test_an_objects_page_says_what_is_wrong_and_when_it_is_looked_at_again(serve_pages: ServePages):
@@ -180,8 +180,8 @@ async def test_what_others_write_is_shown_and_never_obeyed(serve_pages: ServePag
             status, text = await get(site, path)
             assert status == 200
             assert "alert(1)" in text or "Foo" in text
-            for dangerous in ("<script>a", "<img", "\u202e", "49"):
-                assert dangerous not in re.sub(r"sha|p?99|v=\w+", "", text), path
+            for dangerous in ("<script>a", "<img", "\u202e", "6913578"):
+                assert dangerous not in text, path
 
 
 async def test_a_stream_tells_of_a_run_as_soon_as_it_has_ended(serve_pages: ServePages):
