@@ -156,6 +156,11 @@ def run(
     plan: Plan, operators: Sequence[AnyOperator], *, compare: bool = True, samples: Samples | None = None
 ) -> Outcome:
     """Run it, and see that a fresh install comes to the same; `samples` are specs by resource."""
+    with _collected_at_the_end():
+        return _run(plan, operators, compare, samples or {})
+
+
+def _run(plan: Plan, operators: Sequence[AnyOperator], compare: bool, samples: Samples) -> Outcome:
     world = World(
         seed=str(plan.seed),
         operators=operators,
@@ -164,10 +169,10 @@ def run(
         replicas=plan.replicas,
         crash_at=plan.crash_at,
         outside=_outsides(operators),
-        samples=samples or {},
+        samples=samples,
     )
     before = _open_files()
-    with guarded(), _collected_at_the_end():
+    with guarded():
         simulate(world.run(), random.Random(f"{plan.seed}/order"))
         left = _open_files() - before
     violations, lost, doubled = list(world.violations), 0, 0
@@ -178,7 +183,7 @@ def run(
         fresh = replace(
             world, steps=(), faults=(), replicas=1, crash_at=None, objects=world.asked, stays_calm=0.0
         )
-        with guarded(), _collected_at_the_end():
+        with guarded():
             simulate(fresh.run(), random.Random(f"{plan.seed}/order"))
         at = world.timeline[-1][0]
         lost, doubled = missing(fresh.final, world.final), missing(world.final, fresh.final)
@@ -204,7 +209,11 @@ def run(
 
 @contextmanager
 def _collected_at_the_end() -> Iterator[None]:
-    """A world is one heap of cycles, which is there until its end: to look at it before finds nothing."""
+    """A world is one heap of cycles, which is there until its end: to look at it before finds nothing.
+
+    What is older is left out, and so nothing of the world may be in use any more when this ends: what of it
+    is found by no collection here is found by none later.
+    """
     usual = gc.get_threshold()
     tune_garbage_collector()
     gc.freeze()
@@ -232,7 +241,7 @@ def run_all(
         stack.callback(pool.shutdown, cancel_futures=True)
         running: deque[Future[Outcome]] = deque()
         for plan in plans:
-            running.append(pool.submit(_run, plan))
+            running.append(pool.submit(_run_slim, plan))
             if len(running) > jobs * _AHEAD:
                 yield running.popleft().result()
         while running:
@@ -346,7 +355,7 @@ def _begin(*known: Any) -> None:
         signal.signal(each, signal.SIG_IGN)  # a terminal tells all processes; who began them ends them
 
 
-def _run(plan: Plan) -> Outcome:
+def _run_slim(plan: Plan) -> Outcome:
     operators, samples = _known
     return _slim(run(plan, operators, samples=samples))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import subprocess
@@ -17,6 +18,7 @@ from manager.api import ApiModel, Condition, ObjectMeta, Resource, crd, list_map
 from manager.api.core_v1 import ConfigMap
 from manager.simulation import assert_holds
 from manager.simulation.seeds import Plan, plan_of, run, shrunk
+from manager.simulation.world import World
 
 
 class GreetingSpec(ApiModel):
@@ -177,6 +179,13 @@ def test_a_number_is_the_same_run_in_every_process():
     }
     assert len(digests) == 1
     assert len(digests.pop().split()) == 2
+
+
+def test_nothing_of_a_world_is_left_in_memory_after_its_run():
+    gc.collect()
+    outcome = run(plan_of(1, (GreetingOperator,), minutes=0.5), (GreetingOperator,))
+    assert not [each for each in gc.get_objects() if isinstance(each, World)]
+    assert not outcome.violations
 
 
 def test_an_operator_of_ones_own_holds_without_more_ado():
