@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -84,9 +83,14 @@ class Board:
         self._columns = columns
         self.samples: dict[tuple[str, str, str], Entry] = {}
         self.workloads: dict[tuple[str, str, str], Entry] = {}
-        self.notes: deque[Note] = deque(maxlen=EVENTS_KEPT)
+        self._notes: dict[tuple[str, str], Note] = {}
         self.answers: list[Answer] = []
         self._said: dict[str, int] = {}
+
+    @property
+    def notes(self) -> Collection[Note]:
+        """What the operators tell, and every warning; what pods go through on their way is seen otherwise."""
+        return self._notes.values()
 
     @property
     def ready(self) -> bool:
@@ -110,6 +114,8 @@ class Board:
     def see(self, plural: str, obj: dict[str, Any], *, gone: bool = False) -> Entry | Note | None:
         """Take in an object; returns what is worth telling about it, None when nothing is."""
         if plural == "events":
+            if gone:
+                self._said.pop(obj["metadata"]["uid"], None)
             return None if gone else self._hear(obj)
         kind, metadata = obj["kind"], obj["metadata"]
         if plural in WORKLOADS:
@@ -148,8 +154,18 @@ class Board:
             message=(event.get("message") or event.get("note") or "").strip(),
             custom=self._columns.defines(about.get("kind", "")),
         )
-        self.notes.append(note)
+        self.keep(note)
         return note
+
+    def keep(self, note: Note) -> None:
+        """Of one reason only the last: a Wordpress creates many objects, many pods have the same trouble."""
+        if not (note.custom or note.warning):
+            return
+        key = (note.about if note.custom else note.about.partition("/")[0], note.reason)
+        self._notes.pop(key, None)
+        self._notes[key] = note
+        if len(self._notes) > EVENTS_KEPT:
+            del self._notes[next(iter(self._notes))]
 
 
 def _telling(condition: tuple[str, str, str]) -> int:

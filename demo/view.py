@@ -127,14 +127,8 @@ def _answers(board: Board, room: int) -> Table:
 
 
 def _events(board: Board, room: int) -> Table:
-    """What the operators tell, and every warning; what pods go through on their way is seen above.
-
-    What has the same reason is told once, the last time: a Wordpress creates many objects.
-    """
     table = _table("Events", "about", "reason", "message")
-    last = {(note.about, note.reason): note for note in board.notes if note.custom or note.warning}
-    told = [note for note in board.notes if last.get((note.about, note.reason)) is note]
-    for note in told[-room:]:
+    for note in [*board.notes][-room:]:
         reason = Text(note.reason, "yellow" if note.warning else "")
         table.add_row(note.time, note.about, reason, note.message)
     return table

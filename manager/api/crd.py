@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal, Self, TypeVar
 
 from manager.api.resource import Resource
 
@@ -26,6 +26,12 @@ class Column:
     description: str = ""
     priority: int = 0
     format: str | None = None
+
+    @classmethod
+    def reason_of(cls, condition: str) -> Self:
+        """With `-o wide`, the reason of the condition of that type."""
+        path = f".status.conditions[?(@.type=='{condition}')].reason"
+        return cls("Reason", "string", path, f"Why {condition} is true or not, in a word", priority=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,13 +51,7 @@ class MemcachedStatus(ApiModel):
     columns=(
         Column("Size", "integer", ".spec.size", "How many servers are wanted"),
         Column("Ready", "integer", ".status.readyReplicas", "How many servers are ready"),
-        Column(
-            "Reason",
-            "string",
-            '.status.conditions[?(@.type=="Available")].reason',
-            "Why it is available or not, in a word",
-            priority=1,
-        ),
+        Column.reason_of("Available"),
     ),
     scale=Scale(".spec.size", ".status.replicas", ".status.selector"),
     short_names=("mc",),

@@ -148,13 +148,7 @@ class WordpressStatus(ApiModel):
     columns=(
         Column("Ready", "string", ".status.conditions[?(@.type=='Available')].status", "Whether it is up"),
         Column("URL", "string", ".status.url", "Where the site is"),
-        Column(
-            "Reason",
-            "string",
-            ".status.conditions[?(@.type=='Available')].reason",
-            "Why it is up or not, in a word",
-            priority=1,
-        ),
+        Column.reason_of("Available"),
         Column("Port", "integer", ".status.nodePort", "The port of every node at which it is", priority=1),
     ),
     short_names=("wp",),

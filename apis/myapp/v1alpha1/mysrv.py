@@ -37,6 +37,7 @@ class MySrvStatus(ApiModel):
         Column("Name", "string", ".spec.name", "What the service is called"),
         Column("Port", "integer", ".spec.port", "The port that it listens on"),
         Column("Status", "string", ".status.status", "How it stands"),
+        Column.reason_of("Ready"),
     ),
 )
 class MySrv(Resource, group="myapp.idcos.com", version="v1alpha1", plural="mysrvs"):

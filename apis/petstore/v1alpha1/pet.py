@@ -34,6 +34,7 @@ class PetSpec(ApiModel):
         Column(
             "Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether the store has it"
         ),
+        Column.reason_of("Ready"),
     ),
     storage=False,
     deprecated="petstore.example.com/v1alpha1 Pet is deprecated; use petstore.example.com/v1beta1 Pet",

@@ -83,13 +83,7 @@ class PetStatus(ApiModel):
         Column(
             "Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether the store has it"
         ),
-        Column(
-            "Reason",
-            "string",
-            '.status.conditions[?(@.type=="Ready")].reason',
-            "Why, in a word",
-            priority=1,
-        ),
+        Column.reason_of("Ready"),
     ),
 )
 class Pet(Resource, group="petstore.example.com", version="v1beta1", plural="pets"):

@@ -55,6 +55,7 @@ class FooStatus(ApiModel):
         Column("Friend", "string", ".spec.name", "The pod that it wants to have around"),
         Column("Happy", "boolean", ".status.happy", "Whether there is such a pod"),
         Column("Colour", "string", ".status.colour", "Its own colour"),
+        Column.reason_of("Happy"),
     ),
 )
 class Foo(Resource, group="tutorial.my.domain", version="v1", plural="foos"):

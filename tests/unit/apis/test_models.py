@@ -164,3 +164,13 @@ def test_what_is_printed_of_a_secret_has_no_values():
     with pytest.raises(ValidationError) as error:
         Secret.decode(b'{"metadata": {"name": "s"}, "data": "c2VjcmV0"}')
     assert "c2VjcmV0" not in str(error.value)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config/crd/bases").iterdir()), ids=lambda path: path.stem)
+def test_kubectl_tells_with_o_wide_why_an_object_is_as_it_is(path: Path) -> None:
+    for version in yaml.safe_load(path.read_text())["spec"]["versions"]:
+        status = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+        columns = {each["name"]: each for each in version["additionalPrinterColumns"]}
+        if "conditions" in status:
+            assert columns["Reason"]["priority"] == 1
+            assert columns["Reason"]["jsonPath"].endswith("].reason")

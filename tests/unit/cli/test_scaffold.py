@@ -467,6 +467,37 @@ async def test_each_beginning_gets_ready_with_its_child(kind: str):
         assert [each.uid for each in child.metadata.owner_references] == [greeting.metadata.uid]
 
 
+@pytest.mark.parametrize("code", [0, 3])
+def test_making_the_environment_tells_how_far_it_has_come(project: Path, tmp_path: Path, code: int):
+    """A script is both the Python that makes it, and the pip in it."""
+    script = tmp_path / "python"
+    said = (
+        "Collecting one>=1 (from shop)\nDownloading one\nCollecting two\nInstalling collected packages: one"
+    )
+    script.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in\n'
+        '"-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/pip" ;;\n'
+        '--version) echo "Python 3.99" ;;\n'
+        f"*) echo '{said}'; exit {code} ;;\n"
+        "esac\n"
+    )
+    script.chmod(0o755)
+    made = subprocess.run(
+        ["make", "venv", f"PYTHON={script}"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    told = [line.strip() for line in made.stdout.replace("\x1b[K", "").splitlines()]
+    assert told[0] == "making .venv/ with Python 3.99"
+    assert told[3:] == ["1: one>=1", "2: two", "installing ..."]
+    assert (made.returncode == 0) is (code == 0)
+    assert (project / ".venv/.current").exists() is (code == 0)
+
+
 def test_tilt_runs_the_project_on_a_cluster_of_this_machine_or_on_devcluster(project: Path):
     program, makefile = Program("shop", "0"), (project / "Makefile").read_text()
     cluster = Tilt(project / "Tiltfile").evaluate()

@@ -181,6 +181,13 @@ def event(count: int = 1) -> dict[str, Any]:
     }
 
 
+def ours(reason: str, message: str = "") -> dict[str, Any]:
+    """About a custom resource."""
+    metadata = {**event()["metadata"], "uid": f"{reason} {message}"}
+    about = {"metadata": metadata, "involvedObject": {"kind": "Foo", "name": "f"}}
+    return {**event(), **about, "type": "Normal", "reason": reason, "message": message}
+
+
 def test_an_event_is_told_each_time_it_happened() -> None:
     shown = board()
     note = shown.see("events", event())
@@ -188,7 +195,6 @@ def test_an_event_is_told_each_time_it_happened() -> None:
     assert (note.warning, note.about, note.reason, note.message) == (True, "pod/p", "Failed", "it broke")
     assert shown.see("events", event()) is None
     assert isinstance(shown.see("events", event(2)), Note)
-    assert len(shown.notes) == 2
 
 
 def test_an_event_has_the_time_of_the_clock_on_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,11 +209,23 @@ def test_an_event_has_the_time_of_the_clock_on_the_wall(monkeypatch: pytest.Monk
     assert note.time == "16:05:30"
 
 
-def test_it_tells_events_of_custom_resources_from_others() -> None:
+def test_what_custom_resources_tell_outlasts_what_any_number_of_pods_do() -> None:
     shown = board()
-    ours = event()
-    ours["metadata"]["uid"] = "o"
-    ours["involvedObject"] = {"kind": "Foo", "name": "f"}
-    for each in (event(), ours):
-        shown.see("events", each)
-    assert [note.custom for note in shown.notes] == [False, True]
+    for number in range(600):
+        about_pod = event()
+        about_pod["metadata"]["uid"] = f"p{number}"
+        about_pod["involvedObject"]["name"] = f"p{number}"
+        about_pod["type"], about_pod["reason"] = (
+            ("Warning", "Failed") if number % 2 else ("Normal", "Started")
+        )
+        shown.see("events", about_pod)
+        if number == 0:
+            shown.see("events", ours("Grew"))
+    assert [(note.about, note.reason) for note in shown.notes] == [("foo/f", "Grew"), ("pod/p599", "Failed")]
+
+
+def test_of_one_reason_the_last_event_is_kept() -> None:
+    shown = board()
+    for reason, message in (("Made", "1"), ("Grew", "2"), ("Made", "3")):
+        shown.see("events", ours(reason, message))
+    assert [(note.reason, note.message) for note in shown.notes] == [("Grew", "2"), ("Made", "3")]

@@ -34,6 +34,7 @@ class GreetingStatus(ApiModel):
     columns=(
         Column("Wanted", "integer", ".spec.size", "How many are wanted"),
         Column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status", "Whether they are there"),
+        Column.reason_of("Ready"),
     ),
 )
 class Greeting(
