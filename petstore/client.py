@@ -122,13 +122,15 @@ class PetStoreClient:
         timeout: float = 5.0,
         handled: Handled | None = None,
         writing: Writing = contextlib.nullcontext,
+        reading: Callable[[], object] = lambda: None,
         tls: Tls | None = None,
         server_name: str | None = None,
         stub: Any = None,
     ) -> None:
         """`address` is `host:port`, or any other name that gRPC resolves; `handled` is told of each call.
 
-        `writing` may refuse a call that changes something, or cancel it: what it raises leaves the call.
+        `writing` may refuse a call that changes something, or cancel it: what it raises leaves the call. So
+        may `reading`, which is called before each search.
 
         Without `tls` nothing is encrypted. With it, the store's certificate has to be for `server_name`, else
         for the host of `address`; files that are renewed are used for a new connection. `stub` is called in
@@ -138,6 +140,7 @@ class PetStoreClient:
         self.timeout = timeout
         self._handled = handled
         self._writing = writing
+        self._reading = reading
         self._tls = tls
         self._server_name = server_name
         self._given = stub
@@ -246,6 +249,7 @@ class PetStoreClient:
         A pet that is none (another store may let it have no name, or no birthday) ends the search with
         UnexpectedAnswer; `lenient`, it is left out.
         """
+        self._reading()
         request = pb.SearchPetsReq(
             names=names, types=[type_number(kind) for kind in types], idempotency_keys=keys
         )

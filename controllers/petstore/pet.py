@@ -146,6 +146,7 @@ class PetOperator(Operator[Pet]):
             timeout=self.timeout,
             handled=calls_counted(self.manager.metrics.registry),
             writing=self.manager.leadership.held,
+            reading=self.manager.leadership.permit,
             tls=self.tls(),
             server_name=self.tls_server_name,
         )

@@ -31,15 +31,24 @@ def settings_by_heading(
             yield f"Operator {operator.name}", operator.declared_settings
 
 
-def parse_flags(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> dict[str, str]:
+def parse_flags(
+    argv: Sequence[str],
+    operators: Sequence[AnyOperator],
+    program: Program,
+    *,
+    parser: ArgumentParser | None = None,
+) -> dict[str, Any]:
     """What was given, as it was written, by the names of the settings; what was not given is left out.
+
+    `parser` is that of a command that takes the same flags as `run`, and has some before.
 
     Raises `UsageError` for an unknown flag and for a flag without a value; whether values are right is for
     the settings to say. `--help` prints all flags with their defaults and variables and raises `SystemExit`.
     """
-    asked = {"-h", "--help"}.intersection(argv)
-    introduction = _introduction(operators, program) if asked else None
-    parser = ArgumentParser("run", f"{program.name} run [FLAGS]", introduction)
+    if parser is None:
+        asked = {"-h", "--help"}.intersection(argv)
+        introduction = _introduction(operators, program) if asked else None
+        parser = ArgumentParser("run", f"{program.name} run [FLAGS]", introduction)
     added = set[Setting[Any]]()
     for heading, settings in settings_by_heading(operators):
         group = parser.add_argument_group(heading)
@@ -59,7 +68,11 @@ def parse_flags(argv: Sequence[str], operators: Sequence[AnyOperator], program: 
             else:
                 group.add_argument(setting.flag, action="append" if setting.many else "store", **shown)
     given = vars(parser.read(argv))
-    return {name: ",".join(value) if isinstance(value, list) else value for name, value in given.items()}
+    return given | {
+        setting.name: ",".join(given[setting.name])
+        for setting in added
+        if setting.many and setting.name in given
+    }
 
 
 def _introduction(operators: Sequence[AnyOperator], program: Program) -> str:

@@ -32,6 +32,7 @@ COMMANDS = {
     "model": "write the model of a kind that others have defined",
     "simulate": "try the operators in a simulated cluster where things go wrong",
     "explain": "tell why an object is not ready",
+    "plan": "tell what the operators would do to the objects that are there",
     "migrate-storage": "have every object stored in the storage version of its definition",
     "completion": "print what bash, zsh or fish reads to complete all this",
     "version": "print the version",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from manager.cli.arguments import CannotRun, UsageError
@@ -31,19 +31,23 @@ def run(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program)
     Raises `UsageError` for a wrong flag or setting, `CannotRun` for a kubeconfig that makes no sense.
     """
     try:
-        return _run(program, *_settings(argv, operators, program), operators)
+        given = parse_flags(argv, operators, program)
+        return _run(program, *settings_of(given, operators, program), operators)
     except SettingsError as error:
         raise UsageError(f"run: {error}") from error
     except ConfigError as error:
         raise CannotRun(f"run: {error}") from error
 
 
-def _settings(
-    argv: Sequence[str], operators: Sequence[AnyOperator], program: Program
+def settings_of(
+    given: Mapping[str, str], operators: Sequence[AnyOperator], program: Program
 ) -> tuple[Settings, Sequence[AnyOperator], SettingValues]:
-    """The manager's settings, the operators to run, and the values of what these have declared."""
+    """The manager's settings, the operators to run, and the values of what these have declared.
+
+    `given` are flags by the names of the settings. Raises `SettingsError`.
+    """
     declared = declared_settings(operators, program)
-    sources = Sources(parse_flags(argv, operators, program), program, file=Settings.config)
+    sources = Sources(dict(given), program, file=Settings.config)
     sources.check_keys((*OWN, *declared))
     settings = Settings(sources)
     check_names(operators, settings.concurrency, where=sources.where(Settings.concurrency))

@@ -139,6 +139,11 @@ class Controller:
         """How many objects there are whose last reconcile failed."""
         return 0 if self._runner is None else self._runner.failing
 
+    @property
+    def reconciler(self) -> Reconciler:
+        """What it calls."""
+        return self._reconciler
+
     def running(self, key: Request) -> Run | None:
         """The run of an object that is under way."""
         return None if self._runner is None else self._runner.running(key)

@@ -1,0 +1,300 @@
+"""The command `plan`: what these operators would do to the objects that are there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from manager.api import GroupVersionKind, ObjectKey
+from manager.cli.arguments import ArgumentParser, CannotRun, UsageError, argument
+from manager.cli.failure import in_one_line, is_expected, server_version
+from manager.cli.flags import parse_flags
+from manager.cli.run import settings_of
+from manager.cli.settings import Settings
+from manager.controller import Controller
+from manager.duration import format_duration, parse_duration
+from manager.kube.config import load_config
+from manager.kube.errors import ConfigError
+from manager.kube.http_wire import HttpWire
+from manager.logs import configured, on_one_line, shortened
+from manager.loop import loop_factory
+from manager.manager import Manager
+from manager.metrics import Metrics
+from manager.operator import AnyOperator, add_controller
+from manager.planning.differences import title, unified
+from manager.planning.dry_run import DryRunTransport
+from manager.planning.planner import OUTSIDE, Planned
+from manager.planning.planner import plan as plan_one
+from manager.program import Program
+from manager.settings import SettingsError, SettingValues
+from manager.small_file import read_small_file
+from manager.yaml_text import load_all
+
+NOTHING, FAILED, CHANGES = 0, 1, 2
+
+_COMMAND = "plan"
+_TIME = "5m"
+_LONGEST_FILE = 16 * 1024 * 1024
+_MOST_SHOWN = 4 * 1024 * 1024
+"""Characters of differences; what comes after is counted."""
+
+_LONGEST_NOTE = 1_000
+
+_DESCRIPTION = """\
+Tell what these operators would do to the objects that are there: each is reconciled once, with every write
+tried by the API server as a dry run, and what would differ is printed as kubectl diff does. Nothing is
+stored, no Event is recorded, and nothing outside of the cluster is called.
+
+It takes the flags, variables and settings file of `run`: give it those with which the manager is to run.
+The exit code is 0 if nothing would change, 2 if something would, and 1 if that is not known."""
+
+
+class _Asked(NamedTuple):
+    """The objects to look at; None is all of our kinds."""
+
+    files: Sequence[str] | None
+    time: float
+
+
+class _Found(NamedTuple):
+    kind: tuple[str, str]
+    """Its group and name."""
+
+    key: ObjectKey
+
+
+def plan(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
+    """Print what would change; returns the exit code.
+
+    Raises `UsageError` for a wrong argument, setting or file, and `CannotRun` when the cluster cannot be
+    read.
+    """
+    asked, given = _arguments(argv, operators, program)
+    try:
+        settings, enabled, declared = settings_of(given, operators, program)
+    except SettingsError as error:
+        raise UsageError(f"{_COMMAND}: {error}") from error
+    named = None if asked.files is None else _named(asked.files)
+    if named is not None:
+        wanted = {each.kind for each in named}
+        kinds = ", ".join(dict.fromkeys(each.kind.gvk.kind for each in enabled))
+        enabled = tuple(each for each in enabled if _group_kind(each) in wanted)
+        if not enabled:
+            raise UsageError(f"{_COMMAND}: the files have no object of our kinds, which are {kinds}")
+    with configured(level="error"), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        try:
+            return runner.run(_plan(program, settings, enabled, declared, named, asked.time))
+        except Exception as error:
+            if is_expected(error) or isinstance(error, ConfigError | SettingsError):
+                raise CannotRun(f"{_COMMAND}: {in_one_line(error)}") from error
+            raise
+
+
+def _group_kind(operator: AnyOperator) -> tuple[str, str]:
+    gvk = operator.kind.gvk
+    return gvk.group, gvk.kind
+
+
+def _arguments(
+    argv: Sequence[str], operators: Sequence[AnyOperator], program: Program
+) -> tuple[_Asked, dict[str, str]]:
+    parser = ArgumentParser(_COMMAND, f"{program.name} {_COMMAND} (-f FILE | --all) [FLAGS]", _DESCRIPTION)
+    told = (
+        "the objects that this file names, whatever it says of them; may be given again; - is standard input"
+    )
+    parser.add_argument("-f", "--filename", action="append", metavar="FILE", help=told)
+    told = "all objects of the operators' kinds"
+    parser.add_argument("--all", action="store_true", default=False, help=told)
+    told = f"time for all of it (default {_TIME})"
+    parser.add_argument(
+        "--timeout",
+        metavar="DURATION",
+        type=argument(parse_duration),
+        default=parse_duration(_TIME),
+        help=told,
+    )
+    given = parse_flags(argv, operators, program, parser=parser)
+    files = given.pop("filename", None)
+    if given.pop("all") is (files is not None):
+        raise UsageError(f"{_COMMAND}: either -f FILE or --all is expected")
+    return _Asked(files, given.pop("timeout")), given
+
+
+def _named(files: Sequence[str]) -> list[_Found]:
+    """The objects in these files. Raises `UsageError`."""
+    found: dict[_Found, None] = {}
+    for file in files:
+        try:
+            if file == "-":
+                text = sys.stdin.buffer.read(_LONGEST_FILE)
+            else:
+                text = read_small_file(Path(file), longest=_LONGEST_FILE)
+            for document in load_all(text):
+                found.update(dict.fromkeys(_objects(document)))
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise UsageError(f"{_COMMAND}: {file}: {reason}") from None
+    return list(found)
+
+
+def _objects(document: Any) -> Iterator[_Found]:
+    """What a document names. Raises ValueError where that is not an object."""
+    if document is None:
+        return
+    if isinstance(document, dict) and isinstance(document.get("items"), list):
+        for each in document["items"]:
+            yield from _objects(each)
+        return
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    if not isinstance(metadata, dict):
+        raise ValueError("an object with apiVersion, kind and metadata is expected")  # noqa: TRY004 - as below
+    version, kind, name = document.get("apiVersion"), document.get("kind"), metadata.get("name")
+    namespace = metadata.get("namespace") or ""
+    if not all(isinstance(each, str) for each in (version, kind, name, namespace)):
+        raise ValueError("an object with apiVersion, kind and metadata.name is expected")
+    group = GroupVersionKind.from_api_version(str(version), str(kind)).group
+    yield _Found((group, str(kind)), ObjectKey(namespace, str(name)))
+
+
+async def _plan(
+    program: Program,
+    settings: Settings,
+    operators: Sequence[AnyOperator],
+    declared: SettingValues,
+    named: Sequence[_Found] | None,
+    seconds: float,
+) -> int:
+    config = await load_config(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
+    rng, metrics = random.Random(), Metrics()
+    transport = DryRunTransport(
+        HttpWire(config), metrics=metrics, rng=rng, user_agent=f"{program.agent} {_COMMAND}"
+    )
+    try:
+        await server_version(transport, config)
+        # It never runs: what is kept is not entered, nothing runs beside, and Events are not sent.
+        manager = Manager(
+            transport,
+            program=program,
+            metrics=metrics,
+            rng=rng,
+            identity=_COMMAND,
+            settings=declared,
+            namespaces=settings.namespaces,
+        )
+        manager.leadership.ended(OUTSIDE)
+        controllers = {each: add_controller(each(manager)) for each in operators}
+        reading = asyncio.create_task(manager.cache.run(), name="cache")
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                await _synced(manager, reading)
+                keys = list(_keys(manager, controllers, named, config.namespace or "default"))
+                return await _tell_all(keys, transport, limit)
+        except TimeoutError:
+            why = "; ".join(manager.cache.problems()) or "the API server is slow"
+            raise CannotRun(f"{_COMMAND}: not done after {format_duration(seconds)}: {why}") from None
+        finally:
+            reading.cancel()
+            await asyncio.wait([reading])
+    finally:
+        await transport.aclose()
+
+
+async def _synced(manager: Manager, reading: asyncio.Task[None]) -> None:
+    waiting = asyncio.ensure_future(manager.cache.wait_synced())
+    try:
+        await asyncio.wait((waiting, reading), return_when=asyncio.FIRST_COMPLETED)
+        if reading.done():
+            reading.result()
+    finally:
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+
+class _Target(NamedTuple):
+    """One object, and the controller of its kind; None where it is not there."""
+
+    kind: str
+    key: ObjectKey
+    controller: Controller | None
+
+
+def _keys(
+    manager: Manager,
+    controllers: dict[AnyOperator, Controller | None],
+    named: Sequence[_Found] | None,
+    namespace: str,
+) -> Iterator[_Target]:
+    for operator, controller in controllers.items():
+        if controller is None:
+            continue  # it has webhooks alone
+        kind = operator.kind.gvk.kind
+        there = manager.cache.informer(operator.kind, **operator.selection._asdict())
+        if named is None:
+            for record in there.list():
+                yield _Target(kind, record.key, controller)
+            continue
+        for each in named:
+            if each.kind != _group_kind(operator):
+                continue
+            within = (each.key.namespace or namespace) if operator.kind.namespaced else ""
+            key = ObjectKey(within, each.key.name)
+            yield _Target(kind, key, None if there.get(key) is None else controller)
+
+
+async def _tell_all(targets: Sequence[_Target], transport: DryRunTransport, limit: asyncio.Timeout) -> int:
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    changing = failing = unshown = 0
+    room = _MOST_SHOWN
+    for number, target in enumerate(targets):
+        name = _safe(f"{target.kind} {target.key}")
+        if target.controller is None:
+            failing += 1
+            _print(f"{name} is not there")
+            continue
+        if asyncio.get_running_loop().time() >= (limit.when() or 0.0):
+            failing += 1
+            _print(f"{len(targets) - number} objects more were not looked at: the time is up")
+            break
+        planned = await plan_one(target.controller, target.key, transport)
+        changing += bool(planned.changes or planned.other)
+        failing += planned.failed
+        if room <= 0:
+            unshown += bool(planned.changes or planned.other)
+            continue
+        for line in _lines(name, planned, coloured=coloured):
+            room -= len(line)
+            _print(line)
+        # An object that has nothing to wait for has not let the cache go on.
+        await asyncio.sleep(0)
+    if unshown:
+        _print(f"{unshown} objects more would change something, which is not shown")
+    failed = f"; {failing} failed" if failing else ""
+    _print(f"{changing} of {len(targets)} objects would change something{failed}")
+    return FAILED if failing else CHANGES if changing else NOTHING
+
+
+def _lines(name: str, planned: Planned, *, coloured: bool) -> Iterator[str]:
+    if planned.changes or planned.other:
+        what = ", ".join(title(each) for each in planned.changes)
+        yield f"{name} would change {what}" if what else f"{name} would send"
+    for change in planned.changes:
+        yield from unified(change, coloured=coloured)
+        if change.renamed:
+            yield f"{title(change)}: of what is no longer set in it, only the API server will know"
+    for request in planned.other:
+        yield _safe(f"{name} would send {request}")
+    if planned.ends:
+        yield f"{name}: {_safe(planned.ends)}"
+
+
+def _safe(text: str) -> str:
+    return on_one_line(shortened(" ".join(text.split("\n")), _LONGEST_NOTE))
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")

@@ -1,0 +1,251 @@
+"""A way to the API server on which nothing is stored, and what would have been."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import orjson
+
+from manager.client.write import APPLY_PATCH, DRY_RUN, JSON, JSON_PATCH, merge_diff
+from manager.kube.decoding import json_object
+from manager.kube.errors import ApiError, Conflict, Invalid, NotFound
+from manager.kube.transport import Transport
+from manager.kube.wire import LONGEST
+
+Object = dict[str, Any]
+
+_UNSTORED = 2**62
+"""Versions of what was never stored begin here: above all that a server gives, so that the cache shows it."""
+
+_COLLECTION, _OBJECT = 1, 2
+
+
+class Change(NamedTuple):
+    """What would become of an object; None where there is none before, or after."""
+
+    before: Object | None
+    after: Object | None
+    renamed: bool
+    """Whether its fields would only now be counted as applied: what is no longer set is not seen to go."""
+
+
+class _Planned:
+    """An object that is written to."""
+
+    def __init__(self, stored: Object | None) -> None:
+        self.stored = stored
+        self.after = stored
+        """What would be. Nothing in it is changed but its version: it shares what is in `stored`."""
+        self.renamed = False
+
+
+class DryRunTransport(Transport):
+    """Has every write tried by the server, and not stored; who reads on sees what it would have led to.
+
+    It is all that leads to the server: there is no way to write around it.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._planned: dict[str, _Planned] = {}
+        self._touched: dict[str, None] = {}
+        self._other: list[str] = []
+        self._versions = _UNSTORED
+
+    def taken(self) -> tuple[list[Change], list[str]]:
+        """What would have changed since this was last called, and other requests that would have been sent.
+
+        From then on only the cache knows of it.
+        """
+        planned = [self._planned[path] for path in self._touched]
+        other = self._other
+        self._planned, self._touched, self._other = {}, {}, []
+        return [Change(each.stored, each.after, each.renamed) for each in planned], other
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+        deadline: float | None = None,
+        longest: int = LONGEST,
+        name: str = "",
+    ) -> bytes:
+        """As `Transport.request`, but a write is not stored."""
+        send = partial(
+            super().request, accept=accept, content_type=content_type, deadline=deadline, longest=longest
+        )
+        if method == "GET":
+            known = self._planned.get(path)
+            return await send(method, path, query=query) if known is None else self._shown(path, known)
+        if method == "DELETE":
+            # A server that finds options in the body looks for none in the query.
+            body = orjson.dumps({**(orjson.loads(body) if body else {}), "dryRun": ["All"]})
+        else:
+            query = {**(query or {}), **DRY_RUN}
+        where, steps, subresource = _place(path)
+        if method == "POST" and steps == _COLLECTION:
+            raw = await send(method, path, query=query, body=body, name=name)
+            created = json_object(raw, "an object")
+            where = f"{path}/{name or created['metadata']['name']}"
+            return self._becomes(where, _Planned(None), created)
+        if steps >= _OBJECT and subresource in {"", "status"} and method != "POST":
+            # What it is now; NotFound where it is not, as the write would have it.
+            planned = await self._of(where, missing=content_type == APPLY_PATCH)
+            write = _Write(method, _of_stored(body, planned, content_type), content_type, subresource)
+            return await self._write(where, planned, write, partial(send, method, path, query=query))
+        raw = await send(method, path, query=query, body=body)
+        if method == "DELETE":
+            found = json_object(raw, "an answer")
+            for each in found.get("items") or ():
+                self._becomes(f"{where}/{each['metadata']['name']}", _Planned(each), None)
+        else:
+            self._other.append(f"{method} {path}")
+        return raw
+
+    async def _write(
+        self, where: str, planned: _Planned, write: _Write, send: Callable[..., Awaitable[bytes]]
+    ) -> bytes:
+        """A write to an object that is there, or would be."""
+        if planned.stored is None and planned.after is not None:
+            return self._becomes(where, planned, write.put_into_effect(planned.after))
+        try:
+            raw = await send(body=write.body)
+        except (Conflict, Invalid):
+            if where not in self._touched or planned.after is None:
+                raise
+            # It may be refused only because the server knows nothing of the writes before it.
+            return self._becomes(where, planned, write.put_into_effect(planned.after))
+        if write.method == "DELETE":
+            self._becomes(where, planned, None)
+            return raw
+        after = json_object(raw, "an object")
+        if planned.stored is not None and planned.after is not None:
+            after = _merged(planned.after, merge_diff(planned.stored, after))
+        planned.renamed |= b"/metadata/managedFields/" in (write.body or b"")
+        return self._becomes(where, planned, after)
+
+    def _becomes(self, where: str, planned: _Planned, after: Object | None) -> bytes:
+        """Take note of what an object would be; returns it as an answer."""
+        planned.after = after
+        self._planned[where] = planned
+        self._touched[where] = None
+        return b'{"kind":"Status","status":"Success"}' if after is None else self._shown(where, planned)
+
+    async def _of(self, where: str, *, missing: bool) -> _Planned:
+        planned = self._planned.get(where)
+        if planned is None:
+            stored: Object | None = None
+            try:
+                stored = json_object(await super().request("GET", where), "an object")
+            except NotFound:
+                if not missing:
+                    raise
+            planned = self._planned[where] = _Planned(stored)
+        elif planned.after is None and not missing:
+            raise _not_found(where)
+        return planned
+
+    def _shown(self, where: str, planned: _Planned) -> bytes:
+        """What would be, in a version that is later than all before it."""
+        after = planned.after
+        if after is None:
+            raise _not_found(where)
+        self._versions += 1
+        return orjson.dumps(
+            {**after, "metadata": {**after["metadata"], "resourceVersion": str(self._versions)}}
+        )
+
+
+class _Write(NamedTuple):
+    """A write to one object, or to its status."""
+
+    method: str
+    body: bytes | None
+    content_type: str
+    subresource: str
+
+    def put_into_effect(self, there: Object) -> Object | None:
+        """What it makes of an object that no server can try it on: what it builds on is not stored."""
+        if self.method == "DELETE":
+            return None
+        wanted: Any = orjson.loads(self.body or b"null")
+        if self.content_type == JSON_PATCH:
+            return _patched(there, wanted)
+        if self.content_type != JSON:
+            return cast("Object", _merged(there, wanted))
+        return {**there, "status": wanted.get("status")} if self.subresource else cast("Object", wanted)
+
+
+def _of_stored(body: bytes | None, planned: _Planned, content_type: str) -> bytes | None:
+    """The body, with the version that is stored in place of one that never was."""
+    if not body or content_type == JSON_PATCH or b'"resourceVersion"' not in body:
+        return body
+    told = orjson.loads(body)
+    demanded = str((told.get("metadata") or {}).get("resourceVersion") or "")
+    if demanded.isdigit() and int(demanded) > _UNSTORED:
+        stored = planned.stored or {"metadata": {}}
+        told["metadata"]["resourceVersion"] = stored["metadata"].get("resourceVersion", "")
+    return orjson.dumps(told)
+
+
+def _place(path: str) -> tuple[str, int, str]:
+    """The path of the object, or of the collection; the steps below the namespace, and the subresource."""
+    parts = path.strip("/").split("/")
+    skipped = 2 if parts[0] == "api" else 3
+    rest = parts[skipped:]
+    of_namespace = len(rest) == 3 and rest[2] in {"status", "finalize"}  # noqa: PLR2004 - of a Namespace
+    if rest[:1] == ["namespaces"] and len(rest) > 2 and not of_namespace:  # noqa: PLR2004 - and its name
+        skipped += 2
+        rest = rest[2:]
+    subresource = "/".join(rest[2:])
+    return "/" + "/".join(parts[: skipped + 2]), len(rest), subresource
+
+
+def _not_found(path: str) -> ApiError:
+    plural, name = path.split("/")[-2:]
+    return NotFound(404, "NotFound", f'{plural} "{name}" not found', details={"name": name, "kind": plural})
+
+
+def _merged(there: Any, patch: Any) -> Any:
+    """A merge patch, put into effect; of a list, the patch has all."""
+    if not isinstance(patch, Mapping):
+        return patch
+    result = dict(there) if isinstance(there, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = _merged(result.get(name), value)
+    return result
+
+
+def _patched(there: Object, operations: list[Any]) -> Object:
+    """A JSON patch as we write them, put into effect; what it tests is for the server alone."""
+    document = copy.deepcopy(there)
+    at: Any
+    for each in operations:
+        steps = [part.replace("~1", "/").replace("~0", "~") for part in each["path"].split("/")[1:]]
+        if each["op"] == "test" or not steps:
+            continue
+        at = document
+        for step in steps[:-1]:
+            at = at[int(step)] if isinstance(at, list) else at.setdefault(step, {})
+        last: Any = steps[-1]
+        if isinstance(at, list):
+            if each["op"] == "add":
+                at.insert(len(at) if last == "-" else int(last), each["value"])
+                continue
+            last = int(last)
+        if each["op"] == "remove":
+            del at[last]
+        else:
+            at[last] = each["value"]
+    return document

@@ -1,0 +1,48 @@
+"""One reconcile of each object, of which nothing remains but what it would have done."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from manager.api import ObjectKey
+from manager.controller import Controller
+from manager.controller.failure import Failure, explain
+from manager.kube.errors import Fenced
+from manager.logs import get_logger
+from manager.planning.differences import differs
+from manager.planning.dry_run import Change, DryRunTransport
+
+OUTSIDE = "what comes next is outside of the cluster, and a plan calls nothing there"
+"""Why nothing is permitted that needs leadership, in the words that people see."""
+
+_log = get_logger("plan")
+
+
+class Planned(NamedTuple):
+    """What the reconcile of an object would do."""
+
+    changes: list[Change]
+    other: list[str]
+    """Requests of other sorts: an eviction, a scale."""
+
+    ends: str = ""
+    """Why it is not all, if it is not."""
+
+    failed: bool = False
+
+
+async def plan(controller: Controller, key: ObjectKey, transport: DryRunTransport) -> Planned:
+    """Reconcile one object."""
+    ends, failed = "", False
+    try:
+        async with asyncio.timeout(controller.options.reconcile_timeout):
+            await controller.reconciler.reconcile(key)
+    except Fenced as error:
+        ends, failed = str(error), str(error) != OUTSIDE
+    except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
+        ends, failed = f"{type(error).__name__}: {explain(error)}", True
+        if Failure.of(error, primary=controller.primary, key=key).has_traceback:
+            _log.error("a reconcile failed", controller=controller.name, object=str(key), exc_info=error)
+    changes, other = transport.taken()
+    return Planned([each for each in changes if differs(each)], other, ends, failed)

@@ -1,0 +1,177 @@
+"""`operator-manager plan`: what this version would do to what is there, and that it does nothing."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.api_objects import condition, deployment_path
+from tests.support.eventually import eventually
+from tests.support.foos import foo, foo_path
+from tests.support.manager_process import ManagerProcess, run_once
+from tests.support.memcacheds import memcached, memcached_path
+from tests.support.namespaces import create_namespace
+from tests.support.pets import pet, pet_path
+from tests.support.wordpresses import wordpress, wordpress_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.control_plane import ControlPlane
+
+OLD, NEW = "memcached:1.6.38-alpine", "memcached:1.6.39-alpine"
+PASSWORD = "Xk-secret-of-the-site-9"
+
+
+class Cluster:
+    """A namespace with objects that a manager has seen to, and left."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, store: socket.socket, folder: Path) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        self.store = store
+        self.folder = folder
+        host, port = store.getsockname()
+        self.address = f"{host}:{port}"
+
+    def plan(self, *flags: str) -> tuple[int, str]:
+        """The exit code and what it prints; nothing in the namespace has another version after it."""
+        before = self.versions()
+        done = run_once(
+            "plan",
+            f"--namespaces={self.namespace}",
+            f"--kubeconfig={self.plane.kubeconfig}",
+            f"--petstore-address={self.address}",
+            f"--memcached-image={OLD}",
+            *flags,
+            folder=self.folder,
+        )
+        assert self.versions() == before
+        with pytest.raises(BlockingIOError):
+            self.store.accept()  # nobody has called
+        assert done.stderr == ""
+        assert all(line.isprintable() for line in done.stdout.splitlines())
+        return done.returncode, done.stdout
+
+    def file(self, *objects: dict[str, Any]) -> str:
+        """The flag for a file with these objects."""
+        path = self.folder / f"{secrets.token_hex(4)}.json"
+        named = [{**each, "metadata": {**each["metadata"], "namespace": self.namespace}} for each in objects]
+        path.write_text(json.dumps({"kind": "List", "items": named}))
+        return f"--filename={path}"
+
+    def versions(self) -> dict[str, str]:
+        """Of all that is in the namespace, Events as well."""
+        found = {}
+        for path in (
+            f"/api/v1/namespaces/{self.namespace}/events",
+            f"/api/v1/namespaces/{self.namespace}/secrets",
+            f"/api/v1/namespaces/{self.namespace}/services",
+            f"/api/v1/namespaces/{self.namespace}/persistentvolumeclaims",
+            deployment_path(self.namespace),
+            *(each(self.namespace) for each in (foo_path, memcached_path, pet_path, wordpress_path)),
+        ):
+            for each in self.plane.api.get(path)["items"]:
+                found[f"{path}/{each['metadata']['name']}"] = each["metadata"]["resourceVersion"]
+        return found
+
+
+@pytest.fixture(scope="module")
+def cluster(crds: ControlPlane, storage: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder, namespace = tmp_path_factory.mktemp("plan"), f"plan-{secrets.token_hex(4)}"
+    create_namespace(crds, namespace)
+    api = crds.api
+    api.create(memcached_path(namespace), memcached("web", 0))
+    api.create(foo_path(namespace), foo("lonely", "jack"))
+    flags = (f"--namespaces={namespace}", f"--memcached-image={OLD}", "--controllers=memcached,foo")
+
+    def is_seen_to() -> None:
+        seen = api.get(memcached_path(namespace, "web"))
+        assert condition(seen, "Progressing")["status"] == "False"
+        assert condition(api.get(foo_path(namespace, "lonely")), "Happy")["status"] == "False"
+
+    with ManagerProcess(crds.kubeconfig, *flags, folder=folder / "manager") as manager:
+        manager.wait_ready()
+        eventually(is_seen_to)
+        manager.terminate()
+    with socket.create_server(("127.0.0.1", 0)) as store:
+        store.setblocking(False)
+        yield Cluster(crds, namespace, store, folder)
+    api.delete(f"/api/v1/namespaces/{namespace}")
+
+
+@pytest.mark.contract
+def test_what_is_as_it_should_be_is_left_alone(cluster: Cluster) -> None:
+    code, printed = cluster.plan("--all", "--controllers=memcached,foo")
+    assert (code, printed) == (0, "0 of 2 objects would change something\n")
+
+
+@pytest.mark.contract
+def test_an_upgraded_image_is_a_difference_in_the_child_and_in_the_status(cluster: Cluster) -> None:
+    code, printed = cluster.plan("--all", "--controllers=memcached", f"--memcached-image={NEW}")
+    assert code == 2
+    name = f"apps.v1.Deployment.{cluster.namespace}.web"
+    own = f"cache.example.com.v1.Memcached.{cluster.namespace}.web"
+    lines = printed.splitlines()
+    assert lines[:3] == [
+        f"Memcached {cluster.namespace}/web would change {name}, {own}",
+        f"--- live/{name}",
+        f"+++ planned/{name}",
+    ]
+    changed = [line.replace(" ", "") for line in lines if line.startswith(("+ ", "- "))]
+    assert f"-image:{OLD}" in changed
+    assert f"+image:{NEW}" in changed
+    assert "+reason:RollingOut" in changed
+    assert lines[-1] == "1 of 1 objects would change something"
+
+
+@pytest.mark.contract
+def test_a_drifted_child_would_be_put_back(cluster: Cluster) -> None:
+    path = deployment_path(cluster.namespace, "web")
+    cluster.plane.api.patch(path, {"spec": {"replicas": 2}})
+    try:
+        code, printed = cluster.plan(cluster.file(memcached("web"), foo("lonely", "jack")))
+        assert code == 2
+        assert "\n-  replicas: 2\n" in printed
+        assert "\n+  replicas: 0\n" in printed
+        assert "1 of 2 objects would change something" in printed
+    finally:
+        cluster.plane.api.patch(path, {"spec": {"replicas": 0}})
+
+
+@pytest.mark.contract
+def test_a_new_object_of_any_kind_is_planned_without_a_call_to_anything_outside(cluster: Cluster) -> None:
+    api, namespace = cluster.plane.api, cluster.namespace
+    hostile = foo("odd", "Not\x1b[2J\u202e A Name")
+    site = wordpress("site", sqlrootpassword=PASSWORD)
+    new = ((foo_path, hostile), (pet_path, pet("rex")), (wordpress_path, site))
+    for path, each in new:
+        api.create(path(namespace), each)
+    try:
+        code, printed = cluster.plan(cluster.file(*(each for _, each in new)))
+        assert code == 2
+        assert "NameImpossible" in printed
+        assert "controllers/" not in printed
+        rex = printed[printed.index(f"Pet {namespace}/rex would change") :]
+        assert "+  finalizers:" in rex
+        assert f"Pet {namespace}/rex: what comes next is outside of the cluster" in rex
+        assert f"+++ planned/v1.Secret.{namespace}.site-mysql" in printed
+        assert "+  root-password: '***'" in printed
+        assert f"+++ planned/v1.PersistentVolumeClaim.{namespace}.site-" in printed
+        assert f"+++ planned/apps.v1.Deployment.{namespace}.site-mysql" in printed
+    finally:
+        for path, each in new:
+            api.delete(path(namespace, each["metadata"]["name"]))
+
+
+@pytest.mark.contract
+def test_what_is_not_there_or_cannot_be_done_is_told_and_is_a_failure(cluster: Cluster) -> None:
+    code, printed = cluster.plan(cluster.file(memcached("web"), memcached("nobody")))
+    assert code == 1
+    assert f"Memcached {cluster.namespace}/nobody is not there" in printed
+    assert "0 of 2 objects would change something; 1 failed" in printed
