@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from manager.cli.arguments import ArgumentParser
-from manager.cli.operators import installed_operators
+from manager.cli.operators import declared_settings, installed_operators
 from manager.cli.settings import OWN
 from manager.operator import AnyOperator
 from manager.program import Program
@@ -43,8 +43,10 @@ def parse_flags(
     `parser` is that of a command that takes the same flags as `run`, and has some before.
 
     Raises `UsageError` for an unknown flag and for a flag without a value; whether values are right is for
-    the settings to say. `--help` prints all flags with their defaults and variables and raises `SystemExit`.
+    the settings to say. Raises `SettingsError` for a flag of two operators. `--help` prints all flags with
+    their defaults and variables and raises `SystemExit`.
     """
+    declared_settings(operators, program)
     if parser is None:
         asked = {"-h", "--help"}.intersection(argv)
         introduction = _introduction(operators, program) if asked else None

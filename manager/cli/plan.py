@@ -74,8 +74,8 @@ def plan(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program
     Raises `UsageError` for a wrong argument, setting or file, and `CannotRun` when the cluster cannot be
     read.
     """
-    asked, given = _arguments(argv, operators, program)
     try:
+        asked, given = _arguments(argv, operators, program)
         settings, enabled, declared = settings_of(given, operators, program)
     except SettingsError as error:
         raise UsageError(f"{_COMMAND}: {error}") from error

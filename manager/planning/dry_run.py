@@ -119,7 +119,7 @@ class DryRunTransport(Transport):
         try:
             raw = await send(body=write.body)
         except (Conflict, Invalid):
-            if where not in self._touched or planned.after is None:
+            if where not in self._touched or planned.after is None or write.content_type == APPLY_PATCH:
                 raise
             # It may be refused only because the server knows nothing of the writes before it.
             return self._becomes(where, planned, write.put_into_effect(planned.after))

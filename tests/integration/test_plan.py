@@ -118,6 +118,7 @@ def test_an_upgraded_image_is_a_difference_in_the_child_and_in_the_status(cluste
     name = f"apps.v1.Deployment.{cluster.namespace}.web"
     own = f"cache.example.com.v1.Memcached.{cluster.namespace}.web"
     lines = printed.splitlines()
+
     assert lines[:3] == [
         f"Memcached {cluster.namespace}/web would change {name}, {own}",
         f"--- live/{name}",
@@ -133,15 +134,16 @@ def test_an_upgraded_image_is_a_difference_in_the_child_and_in_the_status(cluste
 @pytest.mark.contract
 def test_a_drifted_child_would_be_put_back(cluster: Cluster) -> None:
     path = deployment_path(cluster.namespace, "web")
-    cluster.plane.api.patch(path, {"spec": {"replicas": 2}})
+    label = "app.kubernetes.io/name"  # nobody else does anything about it
+    cluster.plane.api.patch(path, {"metadata": {"labels": {label: "theirs"}}})
     try:
         code, printed = cluster.plan(cluster.file(memcached("web"), foo("lonely", "jack")))
         assert code == 2
-        assert "\n-  replicas: 2\n" in printed
-        assert "\n+  replicas: 0\n" in printed
+        assert f"\n-    {label}: theirs\n" in printed
+        assert f"\n+    {label}: memcached\n" in printed
         assert "1 of 2 objects would change something" in printed
     finally:
-        cluster.plane.api.patch(path, {"spec": {"replicas": 0}})
+        cluster.plane.api.patch(path, {"metadata": {"labels": {label: "memcached"}}})
 
 
 @pytest.mark.contract

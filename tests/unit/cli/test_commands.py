@@ -22,6 +22,7 @@ COMMANDS = (
     "model",
     "simulate",
     "explain",
+    "plan",
     "migrate-storage",
     "version",
 )

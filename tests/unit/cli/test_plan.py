@@ -1,0 +1,68 @@
+"""Wrong arguments of `plan`; what it does, tests/integration/test_plan.py tries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.cli.conftest import Command
+
+OURS = "{apiVersion: cache.example.com/v1, kind: Memcached, metadata: {name: web}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "FILE: not valid YAML in line"),
+        ("&a [*a, *a]", "FILE: not valid YAML in line 1, column 5: it is part of itself"),
+        ("text", "FILE: an object with apiVersion, kind and metadata is expected"),
+        ("{metadata: {name: a}}", "FILE: an object with apiVersion, kind and metadata.name is expected"),
+        ("{items: [{metadata: 1}]}", "FILE: an object with apiVersion, kind and metadata is expected"),
+        (OURS.replace("web", "[a]"), "FILE: an object with apiVersion, kind and metadata.name is expected"),
+        (OURS.replace("Memcached", "Pet"), "the files have no object of our kinds, which are Memcached"),
+        ("", "the files have no object of our kinds, which are Memcached"),
+    ],
+)
+def test_a_file_that_names_no_object_of_ours_is_told_in_one_line(
+    command: Command, tmp_path: Path, text: str, told: str
+):
+    path = tmp_path / "objects.yaml"
+    path.write_text(text)
+    outcome = command("plan", "-f", str(path))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"operator-manager: plan: {told.replace('FILE', str(path))}")
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        ((), "either -f FILE or --all is expected"),
+        (("--all", "-f", "objects.yaml"), "either -f FILE or --all is expected"),
+        (("-f", "no-such\x1b[2J"), r"no-such\x1b[2J: No such file or directory"),
+        (("-f", "/dev/zero"), "/dev/zero: it is not a regular file"),
+        (("--all", "--timeout=soon"), "--timeout: a duration"),
+        (("--all", "--controllers=dog"), "--controllers: unknown controller 'dog'"),
+        (
+            ("--all", "--namespaces=Not_One"),
+            "invalid value 'Not_One' for --namespaces: a namespace is expected",
+        ),
+        (("--al",), "unknown flag '--al'; did you mean --all?"),
+    ],
+)
+def test_a_wrong_argument_is_told_in_one_line(command: Command, argv: tuple[str, ...], told: str):
+    outcome = command("plan", *argv)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"operator-manager: plan: {told}")
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_cluster_that_cannot_be_reached_is_no_answer(command: Command, tmp_path: Path):
+    outcome = command("plan", "--all", f"--kubeconfig={tmp_path / 'none'}")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith("operator-manager: plan: ")
+    assert outcome.err.count("\n") == 1

@@ -1,0 +1,269 @@
+"""What a plan shows of each write, and that nothing of it is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from devcluster import DevCluster
+from manager import Context, Operator
+from manager.api import ObjectKey, ObjectMeta
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import ConfigMap, Secret
+from manager.codegen import custom_resource_definitions
+from manager.kube.errors import Fenced
+from manager.manager import Manager
+from manager.metrics import Metrics
+from manager.operator import add_controller
+from manager.planning.differences import differs, title, unified
+from manager.planning.dry_run import Change, DryRunTransport
+from manager.planning.planner import OUTSIDE, Planned, plan
+from manager.program import Program
+from manager.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
+from manager.testing import LocalWire
+
+KEY = ObjectKey("default", "hello")
+Do = Callable[[Any, Context], Any]
+
+
+class Cluster:
+    """A control plane with a Greeting, and a manager that plans."""
+
+    def __init__(self, cluster: DevCluster) -> None:
+        self.client = cluster.client
+        wire = LocalWire(cluster)
+        self.transport = DryRunTransport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+        self.manager = Manager(
+            self.transport,
+            program=Program("test", "0"),
+            metrics=Metrics(),
+            rng=random.Random(1),
+            identity="test",
+        )
+        self.manager.leadership.ended(OUTSIDE)
+
+    async def plan(self, do: Do, **members: Any) -> Planned:
+        """What an operator with this reconcile would do."""
+
+        class Planner(Operator[Greeting]):
+            owns = (ConfigMap,)
+            finalizer_first = False
+
+            async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+                await do(greeting, ctx)
+
+        operator = type("Planner", (Planner,), members)
+        controller = add_controller(operator(self.manager))
+        assert controller is not None
+        before = self.versions()
+        reading = asyncio.create_task(self.manager.cache.run())
+        try:
+            await self.manager.cache.wait_synced()
+            return await plan(controller, KEY, self.transport)
+        finally:
+            reading.cancel()
+            await asyncio.wait([reading])
+            assert self.versions() == before
+
+    def versions(self) -> dict[str, str]:
+        return {
+            f"{resource}/{each['metadata']['name']}": each["metadata"]["resourceVersion"]
+            for resource in ("configmaps", "secrets", "events", "greetings.hello.example.com")
+            for each in self.client.list(resource, "default")
+        }
+
+
+@asynccontextmanager
+async def planning(*objects: tuple[str, dict[str, Any]]) -> AsyncIterator[Cluster]:
+    async with await asyncio.to_thread(DevCluster, port=None) as devcluster:
+        cluster = Cluster(devcluster)
+        for definition in await asyncio.to_thread(custom_resource_definitions, [Greeting], (), None):
+            await devcluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", definition)
+        await asyncio.sleep(0)
+        greeting = Greeting(metadata=ObjectMeta(name="hello", namespace="default"), spec=GreetingSpec(size=7))
+        for resource, obj in (("greetings.hello.example.com", greeting.to_wire()), *objects):
+            await devcluster.client.create(resource, "default", obj)
+        yield cluster
+        await cluster.transport.aclose()
+
+
+def config(name: str, **data: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name, namespace="default"), data=data)
+
+
+def shown(planned: Planned) -> str:
+    return "\n".join(line for each in planned.changes for line in unified(each))
+
+
+async def test_a_child_that_is_created_is_there_for_the_rest_of_the_reconcile():
+    seen = []
+
+    async def create(greeting: Greeting, ctx: Context) -> None:
+        await ctx.apply(config("one", key="first"))
+        found = await ctx.find(ConfigMap, "one")
+        live = await ctx.client.uncached.get(ConfigMap, ObjectKey("default", "one"))
+        assert found is not None
+        found.data["key"] = "second"
+        seen.extend([live.data, (await ctx.client.patch(found)).data])
+        await ctx.write_status()
+        greeting.status.size = 7
+        ctx.condition("Ready", True, "Done")
+
+    async with planning() as cluster:
+        planned = await cluster.plan(create)
+    assert (planned.ends, planned.failed, planned.other) == ("", False, [])
+    assert seen == [{"key": "first"}, {"key": "second"}]
+    made, own = planned.changes
+    assert made.before is None
+    text = "\n".join(unified(made))
+    assert "+++ planned/v1.ConfigMap.default.one" in text
+    assert "+  key: second" in text
+    assert "uid: " in text  # of its owner
+    assert "\n+  uid: " not in text
+    assert own.after is not None
+    assert own.after["status"]["size"] == 7
+    assert "+    reason: Done" in "\n".join(unified(own))
+
+
+async def test_several_writes_to_one_object_add_up():
+    async def write(greeting: Greeting, ctx: Context) -> None:
+        greeting.metadata.annotations["one"] = "1"
+        await ctx.patch()
+        ctx.condition("Ready", False, "First")
+        await ctx.write_status()
+        ctx.condition("Ready", True, "Second")
+        await ctx.write_status()
+        greeting.metadata.annotations["two"] = "2"
+        await ctx.client.patch(greeting, optimistic_lock=True)
+
+    async with planning() as cluster:
+        planned = await cluster.plan(write)
+    assert planned.ends == ""
+    [own] = planned.changes
+    assert own.after is not None
+    assert own.after["metadata"]["annotations"] == {"one": "1", "two": "2"}
+    assert [each["reason"] for each in own.after["status"]["conditions"]] == ["Second"]
+
+
+async def test_what_is_deleted_is_gone_for_the_rest_of_the_reconcile():
+    async def delete(greeting: Greeting, ctx: Context) -> None:
+        found = await ctx.find(ConfigMap, "old")
+        assert found is not None
+        assert await ctx.client.delete_if_there(found)
+        assert await ctx.find(ConfigMap, "old") is None
+        assert await ctx.client.uncached.find(ConfigMap, ObjectKey("default", "old")) is None
+        await ctx.client.delete_collection(ConfigMap, namespace="default", label_selector="app=old")
+
+    labelled = {"metadata": {"name": "labelled", "labels": {"app": "old"}}}
+    objects = ("configmaps", {"metadata": {"name": "old"}, "data": {"a": "b"}}), ("configmaps", labelled)
+    async with planning(*objects) as cluster:
+        planned = await cluster.plan(delete)
+    assert planned.ends == ""
+    names = {each.before["metadata"]["name"] for each in planned.changes if each.before and not each.after}
+    assert names == {"old", "labelled"}
+    assert "-  a: b" in shown(planned)
+
+
+async def test_no_value_of_a_secret_is_shown():
+    async def write(greeting: Greeting, ctx: Context) -> None:
+        secret = await ctx.client.uncached.get(Secret, ObjectKey("default", "known"))
+        secret.data["changed"] = "bmV3"
+        await ctx.client.patch(secret)
+        made = Secret(metadata=ObjectMeta(name="made", namespace="default"), data={"password": "bWFkZQ=="})
+        await ctx.client.create(made)
+
+    last = {"kubectl.kubernetes.io/last-applied-configuration": '{"data":{"kept":"a2VwdA=="}}'}
+    known = {
+        "metadata": {"name": "known", "annotations": last},
+        "data": {"kept": "a2VwdA==", "changed": "b2xk"},
+    }
+    async with planning(("secrets", known)) as cluster:
+        text = shown(await cluster.plan(write))
+    assert not any(value in text for value in ("a2VwdA", "b2xk", "bmV3", "bWFkZQ"))
+    assert "-  changed: '*** (before)'\n+  changed: '*** (after)'" in text
+    assert "+  password: '***'" in text
+
+
+async def test_what_is_outside_of_the_cluster_is_not_called_and_ends_the_plan():
+    called = []
+
+    async def call(greeting: Greeting, ctx: Context) -> None:
+        greeting.metadata.annotations["noted"] = "yes"
+        await ctx.patch()
+        async with ctx.permit():
+            called.append(greeting)
+
+    async with planning() as cluster:
+        planned = await cluster.plan(call)
+        with pytest.raises(Fenced):
+            cluster.manager.leadership.permit()
+    assert (planned.ends, planned.failed, called) == (OUTSIDE, False, [])
+    assert "+    noted: 'yes'" in shown(planned)
+
+
+async def test_a_reconcile_that_fails_shows_what_it_would_have_done_before():
+    async def fail(greeting: Greeting, ctx: Context) -> None:
+        await ctx.apply(config("one"))
+        raise ConnectionError("no answer\x1b[2J")
+
+    async with planning() as cluster:
+        planned = await cluster.plan(fail)
+    assert planned.failed
+    assert planned.ends == "ConnectionError: no answer\x1b[2J"
+    assert len(planned.changes) == 1
+
+
+async def test_other_requests_are_named():
+    async def scale(greeting: Greeting, ctx: Context) -> None:
+        deployment = await ctx.client.uncached.get(Deployment, ObjectKey("default", "web"))
+        await ctx.client.subresource("scale").patch(deployment, {"spec": {"replicas": 3}})
+
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    async with planning(("deployments.apps", {"metadata": {"name": "web"}, "spec": spec})) as cluster:
+        planned = await cluster.plan(scale)
+        assert cluster.client.peek("deployments.apps", "default", "web")["spec"]["replicas"] == 0
+    assert [title(each) for each in planned.changes] == ["hello.example.com.v1.Greeting.default.hello"]
+    assert planned.ends == ""
+    assert planned.other == ["PATCH /apis/apps/v1/namespaces/default/deployments/web/scale"]
+
+
+def change(before: dict[str, Any] | None, after: dict[str, Any] | None) -> Change:
+    def whole(content: dict[str, Any] | None) -> dict[str, Any] | None:
+        base = {"apiVersion": "v1", "kind": "ConfigMap"}
+        return content and {**base, "metadata": {"name": "a", "resourceVersion": "1"}, **content}
+
+    return Change(whole(before), whole(after), renamed=False)
+
+
+def test_a_difference_in_the_servers_own_books_is_none():
+    before = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "1"}}
+    after = {**before, "metadata": {"name": "a", "resourceVersion": "2", "managedFields": [{}]}}
+    assert not differs(Change(before, after, renamed=False))
+    assert list(unified(Change(before, after, renamed=False))) == []
+
+
+def test_a_terminal_obeys_nothing_of_an_object_and_our_own_colours():
+    hostile = "\x1b[2J\x9b31m\u202e\n\x07"
+    found = change({"data": {"a": "b"}}, {"data": {"a": hostile, hostile: "x" * 10_000}})
+    assert all(line.isprintable() for line in unified(found))
+    assert max(map(len, unified(found))) < 2_100
+    coloured = list(unified(found, coloured=True))
+    assert coloured[0] == "\x1b[1m--- live/v1.ConfigMap.a\x1b[0m"
+    assert any(line.startswith("\x1b[31m-  a: b") for line in coloured)
+    for line in coloured:
+        inner = line.removesuffix("\x1b[0m")
+        assert (inner[5:] if inner.startswith("\x1b[3") else inner.removeprefix("\x1b[1m")).isprintable()
+
+
+def test_what_is_too_long_is_said_to_differ_and_is_not_compared():
+    long = {"data": {f"key-{number}": "x" for number in range(30_000)}}
+    assert list(unified(change({"data": {}}, long))) == [
+        "v1.ConfigMap.a differs, and is too long to be compared"
+    ]
