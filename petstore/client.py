@@ -101,8 +101,9 @@ _ERRORS: Final = {
 }
 
 
-Handled = Callable[[str, str, str], None]
-"""Gets the kind of a call (`unary`, `server_stream`), its method and its status, as metrics have them."""
+Handled = Callable[[str, str, str, float], None]
+"""Gets the kind of a call (`unary`, `server_stream`), its method and its status, as metrics have them, and
+the seconds that it took."""
 
 Writing = Callable[[], AbstractAsyncContextManager[None]]
 """Makes what is entered around each call that changes something."""
@@ -285,6 +286,7 @@ class PetStoreClient:
     def _told(self, method: str, kind_of_call: str = "unary") -> Iterator[None]:
         """Turn what gRPC and the store say into this module's errors, and tell of it."""
         code = grpc.StatusCode.OK
+        began = asyncio.get_running_loop().time()
         try:
             yield
         except grpc.aio.AioRpcError as error:
@@ -305,4 +307,5 @@ class PetStoreClient:
             raise Unreachable("the client was closed") from None
         finally:
             if self._handled is not None:
-                self._handled(kind_of_call, method, code_name(code))
+                seconds = asyncio.get_running_loop().time() - began
+                self._handled(kind_of_call, method, code_name(code), seconds)

@@ -46,6 +46,7 @@ from manager.duration import parse_duration
 from manager.logs import reconcile_log
 from manager.rate_limit import Repeats
 from manager.settings import SettingsError
+from manager.tracing import called
 from manager.webhook import AdmissionRequest, JsonObject
 from petstore.errors import InvalidPet, NoAnswer, PetStoreError
 
@@ -378,12 +379,17 @@ class PetOperator(Operator[Pet]):
 
 
 def calls_counted(registry: CollectorRegistry) -> Handled:
-    """What counts the calls of a client, under the names that go-grpc-prometheus gave them."""
+    """What counts a client's calls, under the names that go-grpc-prometheus gave them, and traces them."""
     from prometheus_client import Counter  # noqa: PLC0415 - help does without it
 
     labels = ("grpc_type", "grpc_service", "grpc_method", "grpc_code")
     calls = Counter("grpc_client_handled", "Calls ended, by status.", labels, registry=registry)
-    return lambda kind, method, code: calls.labels(kind, "petstore.PetStore", method, code).inc()
+
+    def told(kind: str, method: str, code: str, seconds: float) -> None:
+        calls.labels(kind, "petstore.PetStore", method, code).inc()
+        called(f"petstore.PetStore/{method}", seconds, "" if code == "OK" else code)
+
+    return told
 
 
 def _was_unreachable(pet: Pet) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 
@@ -21,6 +22,7 @@ from manager.open_files import LEAST, raised_limit
 from manager.operator import AnyOperator
 from manager.program import Program
 from manager.settings import SettingsError, SettingValues, Sources
+from manager.tracing import CannotTrace, tracing
 from manager.watchdog import Watchdog
 from manager.webhook.methods import has_webhooks
 
@@ -97,6 +99,7 @@ async def _manage(
     with StopSignals(watchdog) as signals:
         try:
             async with AsyncExitStack() as stack:
+                await stack.enter_async_context(tracing(program, os.environ))
                 # The stop may be asked for while the cluster has not answered yet.
                 manager = await signals.unless_stopped(
                     stack.enter_async_context(
@@ -105,6 +108,8 @@ async def _manage(
                 )
                 if manager is not None:
                     await manager.run(signals.stop)
+        except CannotTrace as error:
+            raise SettingsError(str(error)) from error
         except (SettingsError, ConfigError):
             raise
         except Exception as error:  # noqa: BLE001 - whatever it was, it ends here, in one line

@@ -22,6 +22,7 @@ from manager.loop import ended, threads_from_here
 from manager.metrics import Metrics
 from manager.rate_limit import Repeats, TokenBucket
 from manager.runs import LONGEST_TEXT, Run, Shelf, Trigger, enter_run, leave_run
+from manager.tracing import ReconcileTrace, current_tracer
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -67,13 +68,13 @@ class ControllerMetrics:
         metrics.max_concurrent_reconciles.labels(name).set(workers)
         metrics.active_workers.labels(name).set_function(active)
 
-    def count(self, run: Run) -> None:
-        """A run has ended."""
+    def count(self, run: Run, exemplar: dict[str, str] | None = None) -> None:
+        """A run has ended; `exemplar` leads to its trace."""
         for trigger in run.triggers:
             if trigger.why in _EVENTS:
                 self._event_latency(run.started - trigger.at)
                 break
-        self._time(run.seconds)
+        self._time(run.seconds, exemplar)
         if (count := self._outcomes.get(run.outcome)) is not None:
             count()
         if run.skipped:
@@ -185,6 +186,8 @@ class ReconcileRunner:
         )
         log = self._log.bind(namespace=key.namespace, name=key.name, reconcile_id=f"{run.id:016x}")
         token, run_token = set_reconcile_log(log), enter_run(run)
+        tracer = current_tracer()
+        trace = None if tracer is None else tracer.reconcile(run)
         own_writes = own_writes_from_here() if self._skips_own_writes else None
         threads = threads_from_here()
         self._running[key] = run
@@ -198,13 +201,15 @@ class ReconcileRunner:
             del self._running[key]
             run.seconds = loop.time() - started
             run.outcome = outcome
-            self._ended(run, log)
+            self._ended(run, log, trace)
             leave_run(run_token)
             reset_reconcile_log(token)
 
-    def _ended(self, run: Run, log: FilteringBoundLogger) -> None:
+    def _ended(self, run: Run, log: FilteringBoundLogger, trace: ReconcileTrace | None) -> None:
         """Tell of a run, wherever it is to be told: the one place that knows all of what happened."""
-        self._metrics.count(run)
+        self._metrics.count(run, None if trace is None else trace.exemplar)
+        if trace is not None:
+            trace.ended()
         if log.is_enabled_for(logging.DEBUG):
             seconds = round(run.seconds, 4)
             log.debug("reconciled", why=run.why, result=run.outcome, seconds=seconds, writes=run.writes)

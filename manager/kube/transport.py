@@ -29,6 +29,7 @@ from manager.kube.wire import LONGEST, Wire, WireRequest
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.runs import NO_ANSWER, Sent, current_run
+from manager.tracing import current_trace
 
 
 class RequestMetrics:
@@ -258,17 +259,29 @@ class Transport:
         if writes:
             self._writes_in_flight += 1
         run = current_run()
-        sent = None if run is None else run.sends(_verb(method, content_type, query, body), path, name)
+        sent = trace = None
+        failure: BaseException | None = None
+        answer = b""
+        if run is not None:
+            sent = run.sends(_verb(method, content_type, query, body), path, name)
+            if (traced := current_trace()) is not None:
+                trace = traced.request(sent)
+                request.headers = {**request.headers, **trace.headers}
         limit = self._deadlines.start(seconds)
         try:
-            return await self._send(request, limit.when, longest, sent)
-        except asyncio.CancelledError:
-            if limit.missed():
-                raise DeadlineExceeded(f"{method} {path}: no answer within {seconds:g} s") from None
+            answer = await self._send(request, limit.when, longest, sent)
+        except BaseException as error:
+            failure = error
+            if isinstance(error, asyncio.CancelledError) and limit.missed():
+                failure = DeadlineExceeded(f"{method} {path}: no answer within {seconds:g} s")
+                raise failure from None
             raise
         finally:
             self._deadlines.stop(limit)
             self._writes_in_flight -= writes
+            if trace is not None:
+                trace.ended(answer, failure)
+        return answer
 
     @asynccontextmanager
     async def stream(

@@ -17,6 +17,7 @@ from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.rate_limit import Lines
 from manager.tls.served import ServedCertificate
+from manager.tracing import current_tracer
 from manager.webhook.admission import AdmissionEndpoint
 from manager.webhook.bodies import Bodies, BodyRefused
 from manager.webhook.bounds import Turns
@@ -56,7 +57,9 @@ def _review_page(
         loop = asyncio.get_running_loop()
         began = loop.time()
         in_flight.inc()
-        response: web.StreamResponse
+        tracer = current_tracer()
+        trace = None if tracer is None else tracer.review(endpoint.path, request.headers)
+        response: web.StreamResponse | None = None
         try:
             if identified and not request.get_extra_info("peercert"):
                 response = _failure(request, HTTPStatus.UNAUTHORIZED, "Unauthorized", _NOBODY)
@@ -64,6 +67,8 @@ def _review_page(
                 response = await _response(request, endpoint, bodies, turns, faults)
         finally:
             in_flight.dec()
+            if trace is not None:
+                trace.ended(0 if response is None else response.status)
             latency.observe(loop.time() - began)
         counter = by_code.get(response.status)
         (counter or requests.labels(endpoint.path, str(response.status))).inc()

@@ -165,7 +165,7 @@ async def test_the_end_of_each_call_is_told() -> None:
     told: list[tuple[str, str, str]] = []
     async with (
         local_store() as store,
-        PetStoreClient(str(store.server.address), handled=lambda *call: told.append(call)) as client,
+        PetStoreClient(str(store.server.address), handled=lambda *call: told.append(call[:3])) as client,
     ):
         await client.add([pet()])
         assert len([each async for each in client.search()]) == 1

@@ -1,0 +1,373 @@
+"""Traces by OpenTelemetry: what is made of reconciles, reviews and calls for whoever collects spans.
+
+Nothing of OpenTelemetry is imported unless the standard `OTEL_*` variables ask for traces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Hashable, Mapping
+from contextlib import asynccontextmanager
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any
+
+from manager import clock
+from manager.program import Program
+from manager.runs import NO_ANSWER, SPARED, Run, Sent
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span, SpanContext, TracerProvider
+
+__all__ = ["CannotTrace", "Tracer", "called", "current_trace", "current_tracer", "trace_from_here", "tracing"]
+
+_ASKING = (
+    "OTEL_TRACES_EXPORTER",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+)
+
+_REMEMBERED = 10_000
+"""Writes, and objects, of which is remembered in which span they were written: for links."""
+
+_ERROR_CODES = 400
+
+_version = re.compile(rb'"resourceVersion"\s*:\s*"([0-9]{1,19})"')
+
+_FLUSH = 5.0
+"""Seconds that spans which are still unsent may hold up the end of the process."""
+
+
+class CannotTrace(Exception):
+    """Traces are asked for, and cannot be made: one line that says why."""
+
+
+class Tracer:
+    """Makes spans. One for a process: what one reconcile writes may cause another one's."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        from opentelemetry import context, propagate, trace  # noqa: PLC0415 - only where traces are asked for
+
+        self.trace, self.context, self.propagate = trace, context, propagate
+        self.spans = provider.get_tracer("operator-manager")
+        self._written: OrderedDict[Hashable, SpanContext] = OrderedDict()
+
+    def remember(self, what: Hashable, span: SpanContext) -> None:
+        """Note in which span something was done that may ask for a reconcile."""
+        self._written[what] = span
+        self._written.move_to_end(what)
+        if len(self._written) > _REMEMBERED:
+            self._written.popitem(last=False)
+
+    def known(self, what: Hashable) -> SpanContext | None:
+        """In which span it was done, if we did it."""
+        return self._written.get(what)
+
+    def reconcile(self, run: Run) -> ReconcileTrace:
+        """A reconcile begins, in the calling task."""
+        return ReconcileTrace(self, run)
+
+    def review(self, path: str, headers: Mapping[str, str]) -> ReviewTrace:
+        """A webhook is asked; the API server may say in which of its spans."""
+        return ReviewTrace(self, path, headers)
+
+    def headers(self, span: Span) -> dict[str, str]:
+        """By which the other side joins the trace."""
+        carrier: dict[str, str] = {}
+        self.propagate.inject(carrier, self.trace.set_span_in_context(span))
+        return carrier
+
+    def fail(self, span: Span, kind: str, message: str, at: int | None = None) -> None:
+        """Note that what the span is of has failed; a traceback may have more than all may know."""
+        attributes = {"exception.type": kind, "exception.message": message}
+        span.add_event("exception", attributes, timestamp=at)
+        span.set_attribute("error.type", kind)
+        span.set_status(self.trace.Status(self.trace.StatusCode.ERROR, message))
+
+
+class _Clock:
+    """Nanoseconds of the calendar for moments of the loop's clock."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._offset = clock.now().timestamp() - self._loop.time()
+
+    def now(self) -> int:
+        return self.at(self._loop.time())
+
+    def at(self, moment: float) -> int:
+        return int((moment + self._offset) * 1e9)
+
+
+class ReconcileTrace:
+    """The spans of one reconcile: its own, which is current in the task, and those of what it sends."""
+
+    def __init__(self, tracer: Tracer, run: Run) -> None:
+        self.tracer = tracer
+        self.clock = _Clock()
+        self._run = run
+        begun = run.started - run.waited
+        self.span = tracer.spans.start_span(
+            f"reconcile {run.controller}",
+            context=tracer.context.Context(),
+            links=self._links(),
+            start_time=self.clock.at(begun),
+            attributes={
+                "k8s.controller.name": run.controller,
+                "k8s.namespace.name": run.namespace,
+                "k8s.object.name": run.name,
+                "reconcile.id": f"{run.id:016x}",
+                "reconcile.attempt": run.attempt,
+                "reconcile.priority": int(run.priority),
+                "reconcile.triggers": run.triggered,
+            },
+        )
+        self.inside: Context = tracer.trace.set_span_in_context(self.span)
+        for each in run.triggers:
+            attributes = {"why": each.text}
+            if each.name:
+                attributes |= {"k8s.object.name": each.name, "k8s.namespace.name": each.namespace}
+            if each.new:
+                attributes["k8s.object.resource_version"] = str(each.new)
+            at = self.clock.at(max(each.at, begun)) if each.at else self.clock.at(begun)
+            self.span.add_event("enqueued", attributes, timestamp=at)
+        queued = tracer.spans.start_span("queue wait", self.inside, start_time=self.clock.at(begun))
+        queued.end(self.clock.at(run.started))
+        self._token = tracer.context.attach(self.inside)
+        self._trace_token = _current.set(self)
+
+    def _links(self) -> list[Any]:
+        run, tracer = self._run, self.tracer
+        found: dict[int, SpanContext] = {}
+        for each in run.triggers:
+            what: Hashable = each.new or (run.controller, run.namespace, run.name)
+            if each.why in {"event", "freed", "requeue", "back-off", "probe"} and (
+                known := tracer.known(what)
+            ):
+                found[known.span_id] = known
+        return [tracer.trace.Link(each) for each in found.values()]
+
+    @property
+    def exemplar(self) -> dict[str, str] | None:
+        """What leads from a metric to this trace, if anybody keeps it."""
+        context = self.span.get_span_context()
+        if not context.trace_flags.sampled:
+            return None
+        return {"trace_id": f"{context.trace_id:032x}", "span_id": f"{context.span_id:016x}"}
+
+    def request(self, sent: Sent) -> RequestTrace:
+        """A request to the API server begins."""
+        return RequestTrace(self, sent)
+
+    def called(self, what: str, seconds: float, error: str) -> None:
+        """A call of something outside of the cluster has ended."""
+        now = self.clock.now()
+        span = self.tracer.spans.start_span(
+            what, self.inside, kind=self.tracer.trace.SpanKind.CLIENT, start_time=now - int(seconds * 1e9)
+        )
+        if error:
+            self.tracer.fail(span, error, error, now)
+        span.end(now)
+
+    def ended(self) -> None:
+        """The reconcile is over, and its record has all of it."""
+        run, span, tracer = self._run, self.span, self.tracer
+        end = self.clock.at(run.started + run.seconds)
+        for each in run.requests:
+            if each.code == SPARED:
+                span.add_event("write spared", {"verb": each.verb, "url.path": each.path}, timestamp=end)
+        for told in run.events:
+            span.add_event("Event", {"type": told.type, "reason": told.reason}, timestamp=end)
+        span.set_attributes(
+            {
+                "reconcile.outcome": run.outcome,
+                "reconcile.seconds": run.seconds,
+                "reconcile.requests": run.requested,
+                "reconcile.writes": run.writes,
+                "reconcile.writes_spared": run.spared,
+            }
+        )
+        if run.next_in is not None:
+            span.set_attribute("reconcile.next_in", run.next_in)
+        if run.failure:
+            span.set_attribute("reconcile.failure", run.failure)
+            tracer.fail(span, run.error_type, run.error, end)
+        elif run.outcome == "cancelled":
+            tracer.fail(span, "cancelled", "the reconcile was cancelled", end)
+        tracer.remember((run.controller, run.namespace, run.name), span.get_span_context())
+        _current.reset(self._trace_token)
+        tracer.context.detach(self._token)
+        span.end(end)
+
+
+class RequestTrace:
+    """The span of one request, all its attempts included."""
+
+    def __init__(self, of: ReconcileTrace, sent: Sent) -> None:
+        self._of, self._sent = of, sent
+        tracer = of.tracer
+        attributes = {"k8s.verb": sent.verb, "url.path": sent.path}
+        if sent.name:
+            attributes["k8s.object.name"] = sent.name
+        self._span = tracer.spans.start_span(
+            f"{sent.verb} {_kind_of(sent.path)}",
+            of.inside,
+            kind=tracer.trace.SpanKind.CLIENT,
+            attributes=attributes,
+            start_time=of.clock.now(),
+        )
+        self.headers = tracer.headers(self._span)
+
+    def ended(self, answer: bytes, error: BaseException | None) -> None:
+        """There is an answer, or there is none."""
+        span, sent, of = self._span, self._sent, self._of
+        if sent.code != NO_ANSWER:
+            span.set_attribute("http.response.status_code", sent.code)
+        if sent.attempts > 1:
+            span.set_attribute("http.request.resend_count", sent.attempts - 1)
+        end = of.clock.now()
+        if error is not None:
+            of.tracer.fail(span, type(error).__name__, f"no answer, or {sent.code}", end)
+        elif sent.verb != "get" and (found := _version.search(answer)) is not None:
+            of.tracer.remember(int(found[1]), span.get_span_context())
+        span.end(end)
+
+
+class ReviewTrace:
+    """The span of a webhook's review, in the API server's trace if that has one."""
+
+    def __init__(self, tracer: Tracer, path: str, headers: Mapping[str, str]) -> None:
+        self._tracer = tracer
+        self._clock = _Clock()
+        lower = {name.lower(): value for name, value in headers.items()}
+        self._span = tracer.spans.start_span(
+            f"review {path}",
+            tracer.propagate.extract(lower, context=tracer.context.Context()),
+            kind=tracer.trace.SpanKind.SERVER,
+            attributes={"http.route": path},
+            start_time=self._clock.now(),
+        )
+        self._token = tracer.context.attach(tracer.trace.set_span_in_context(self._span))
+
+    def ended(self, status: int) -> None:
+        """It is answered with that status; 0 is not at all."""
+        end = self._clock.now()
+        if status:
+            self._span.set_attribute("http.response.status_code", status)
+        if not status or status >= _ERROR_CODES:
+            self._tracer.fail(self._span, str(status or "no answer"), "there is no verdict", end)
+        self._tracer.context.detach(self._token)
+        self._span.end(end)
+
+
+def _kind_of(path: str) -> str:
+    """What the path is of, without names, of which there may be any number."""
+    parts = path.strip("/").split("/")
+    rest = parts[2 if parts[0] == "api" else 3 :]
+    if rest[:1] == ["namespaces"] and len(rest) > 2:  # noqa: PLR2004 - and the name of one
+        rest = rest[2:]
+    return "/".join(each for number, each in enumerate(rest) if number != 1)
+
+
+_tracer: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
+_current: ContextVar[ReconcileTrace | None] = ContextVar("current_trace", default=None)
+
+
+def current_tracer() -> Tracer | None:
+    """What makes spans; None where nobody has asked for any."""
+    return _tracer.get()
+
+
+def current_trace() -> ReconcileTrace | None:
+    """The trace of the reconcile that the calling task belongs to, if there is one."""
+    return _current.get()
+
+
+def trace_from_here(tracer: Tracer) -> Token[Tracer | None]:
+    """Have the calling task, and those that it starts, make spans."""
+    return _tracer.set(tracer)
+
+
+def called(what: str, seconds: float, error: str = "") -> None:
+    """Tell the trace, if there is one, of a call to something outside of the cluster that took so long.
+
+    `what` is `service/method`, without anything that is different for each object; `error` a word for how it
+    failed.
+    """
+    if (trace := _current.get()) is not None:
+        trace.called(what, seconds, error)
+
+
+def is_asked_for(environ: Mapping[str, str]) -> bool:
+    """Whether the standard variables ask for traces."""
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    if environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none":
+        return False
+    return any(environ.get(name) for name in _ASKING)
+
+
+@asynccontextmanager
+async def tracing(program: Program, environ: Mapping[str, str]) -> AsyncIterator[None]:
+    """Make spans in the calling task, and all that it starts, if the standard variables ask for it.
+
+    Raises CannotTrace.
+    """
+    if not is_asked_for(environ):
+        yield
+        return
+    provider = await asyncio.to_thread(_provider, program, environ)
+    token = trace_from_here(Tracer(provider))
+    try:
+        yield
+    finally:
+        _tracer.reset(token)
+        await asyncio.to_thread(provider.force_flush, int(_FLUSH * 1000))
+        await asyncio.to_thread(provider.shutdown)
+
+
+def _provider(program: Program, environ: Mapping[str, str]) -> Any:
+    """What the variables describe: exporter, sampler, resource and limits."""
+    try:
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - only where traces are asked for
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+        from opentelemetry.sdk.trace.export import (  # noqa: PLC0415
+            BatchSpanProcessor,
+            ConsoleSpanExporter,
+            SpanExporter,
+        )
+    except ImportError as error:
+        asking = next(name for name in _ASKING if environ.get(name))
+        raise CannotTrace(f"{asking} is set, and needs what operator-manager[tracing] installs") from error
+    exporters = environ.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
+    provider = TracerProvider(
+        resource=Resource.create(
+            {
+                "service.name": environ.get("OTEL_SERVICE_NAME") or program.name,
+                "service.version": program.version,
+            }
+        )
+    )
+    for name in exporters.split(","):
+        exporter: SpanExporter
+        match name.strip():
+            case "otlp":
+                exporter = _otlp(environ)
+            case "console":
+                exporter = ConsoleSpanExporter()
+            case _:
+                raise CannotTrace(f"OTEL_TRACES_EXPORTER: otlp, console or none is expected, not {name!r}")
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
+
+
+def _otlp(environ: Mapping[str, str]) -> Any:
+    named = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    protocol = next((environ[name] for name in named if environ.get(name)), "http/protobuf")
+    if protocol != "http/protobuf":
+        raise CannotTrace(f"OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is expected, not {protocol!r}")
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+
+    return OTLPSpanExporter()

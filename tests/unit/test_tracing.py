@@ -1,0 +1,234 @@
+"""What is made of reconciles for whoever collects spans."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+from prometheus_client.openmetrics.exposition import generate_latest
+
+from manager import Context, Operator
+from manager.api import ObjectMeta
+from manager.api.core_v1 import ConfigMap
+from manager.kube.errors import Unreachable
+from manager.kube.wire import WireRequest
+from manager.program import Program
+from manager.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
+from manager.testing import LocalWire, World, operated
+from manager.tracing import CannotTrace, Tracer, called, is_asked_for, trace_from_here, tracing
+
+pytestmark = pytest.mark.virtual_time
+
+Do = Callable[[Any, Context], Any]
+
+
+class Traced:
+    """A world in which everything is traced."""
+
+    def __init__(self, world: World, exporter: InMemorySpanExporter) -> None:
+        self.world = world
+        self._exporter = exporter
+
+    def spans(self) -> list[ReadableSpan]:
+        return list(self._exporter.get_finished_spans())
+
+    def roots(self) -> list[ReadableSpan]:
+        """The reconciles, in the order of their ends."""
+        return [span for span in self.spans() if span.name == "reconcile greeting"]
+
+    def children(self, root: ReadableSpan) -> dict[str, ReadableSpan]:
+        mine = [span for span in self.spans() if span.parent and span.parent.span_id == root.context.span_id]
+        return {span.name: span for span in sorted(mine, key=lambda each: each.start_time)}
+
+
+@asynccontextmanager
+async def traced(do: Do, monkeypatch: pytest.MonkeyPatch, **members: Any) -> AsyncIterator[Traced]:
+    """An operator with this reconcile, and a Greeting."""
+
+    class Doing(Operator[Greeting]):
+        name = "greeting"
+        owns = (ConfigMap,)
+
+        async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+            await do(greeting, ctx)
+
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace_from_here(Tracer(provider))
+    operator = type("Doing", (Doing,), members)
+    async with operated(operator) as world:
+        await world.create(Greeting(metadata=ObjectMeta(name="hello"), spec=GreetingSpec(size=7)))
+        yield Traced(world, exporter)
+    provider.shutdown()
+
+
+def config(name: str = "one") -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name, namespace="default"), data={"a": "b"})
+
+
+async def settled(world: Traced, count: int) -> None:
+    """Wait for so many reconciles."""
+    await until(lambda: len(world.roots()) >= count)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Wait for something of which nobody tells."""
+    for _ in range(600):
+        if holds():
+            return
+        await asyncio.sleep(0.1)
+    pytest.fail("it is not so")
+
+
+async def test_a_reconcile_is_a_trace_with_its_wait_and_its_requests(monkeypatch: pytest.MonkeyPatch):
+    sent: list[Mapping[str, str]] = []
+    answer = LocalWire.answer
+
+    async def noted(self: LocalWire, request: WireRequest) -> Any:
+        if "traceparent" in request.headers:
+            sent.append(request.headers)
+        return await answer(self, request)
+
+    monkeypatch.setattr(LocalWire, "answer", noted)
+
+    async def apply(greeting: Greeting, ctx: Context) -> None:
+        await ctx.apply(config())
+        ctx.condition("Ready", True, "Done")
+        called("store/Add", 0.0)
+
+    async with traced(apply, monkeypatch) as world:
+        await settled(world, 2)
+        first, second, *_ = world.roots()
+        children = world.children(first)
+        page = generate_latest(world.world.manager.metrics.registry).decode()
+    assert first.parent is None
+    attributes = dict(first.attributes or {})
+    assert attributes["k8s.controller.name"] == "greeting"
+    assert (attributes["k8s.namespace.name"], attributes["k8s.object.name"]) == ("default", "hello")
+    assert (attributes["reconcile.attempt"], attributes["reconcile.outcome"]) == (0, "success")
+    assert len(str(attributes["reconcile.id"])) == 16
+    assert "reconcile.priority" in attributes
+    assert set(children) == {"queue wait", "post configmaps", "patch greetings/status", "store/Add"}
+    post = children["post configmaps"]
+    assert post.kind is SpanKind.CLIENT
+    assert dict(post.attributes or {})["http.response.status_code"] == 201
+    parent = f"00-{first.context.trace_id:032x}-{post.context.span_id:016x}-"
+    assert [headers["traceparent"].startswith(parent) for headers in sent] == [True, False]
+    assert first.status.status_code is StatusCode.UNSET
+    # What it wrote asked for the second, which found nothing to write.
+    links = {each.context.span_id for each in second.links}
+    assert links & {post.context.span_id, children["patch greetings/status"].context.span_id}
+    assert [each.name for each in second.events].count("write spared") >= 1
+    assert f'trace_id="{second.context.trace_id:032x}"' in page
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "failure"),
+    [
+        (Unreachable("nobody there"), "Unreachable", "fault"),
+        (ValueError("Xk-secret"), "ValueError", "unexpected"),
+        (ExceptionGroup("several", [KeyError("Xk-secret")]), "ExceptionGroup", "panic"),
+    ],
+)
+async def test_a_failure_is_an_error_of_the_span_and_says_no_more_than_the_record(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, kind: str, failure: str
+):
+    async def fail(greeting: Greeting, ctx: Context) -> None:
+        raise error
+
+    async with traced(fail, monkeypatch) as world:
+        await settled(world, 2)
+        first, second, *_ = world.roots()
+    assert first.status.status_code is StatusCode.ERROR
+    attributes = dict(first.attributes or {})
+    assert (attributes["error.type"], attributes["reconcile.outcome"]) == (kind, "error")
+    assert attributes["reconcile.failure"] in {failure, "unexpected"}
+    assert "Xk-secret" not in str(first.to_json())
+    assert [each.name for each in first.events].count("exception") == 1
+    # The next attempt is because of this one.
+    assert [each.context.span_id for each in second.links] == [first.context.span_id]
+    assert dict(second.attributes or {})["reconcile.attempt"] == 1
+
+
+async def test_a_refused_request_is_an_error_of_its_own_span(monkeypatch: pytest.MonkeyPatch):
+    async def create(greeting: Greeting, ctx: Context) -> None:
+        await ctx.client.create(config("Not A Name"))
+
+    async with traced(create, monkeypatch) as world:
+        await settled(world, 1)
+        first = world.roots()[0]
+        post = world.children(first)["post configmaps"]
+    assert post.status.status_code is StatusCode.ERROR
+    assert dict(post.attributes or {})["http.response.status_code"] == 422
+    assert dict(post.attributes or {})["error.type"] == "Invalid"
+
+
+async def test_a_reconcile_that_is_cancelled_ends_its_span(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    begun = []
+
+    async def hang(greeting: Greeting, ctx: Context) -> None:
+        begun.append(greeting)
+        await asyncio.sleep(1_000_000)
+
+    async with traced(hang, monkeypatch) as world:
+        await until(lambda: begun)
+        controller = world.world.manager.controllers[0]
+        await controller.stop(grace=0.0)
+        [root] = world.roots()
+    assert dict(root.attributes or {})["reconcile.outcome"] == "cancelled"
+    assert root.status.status_code is StatusCode.ERROR
+
+
+@pytest.mark.parametrize(
+    ("environ", "asked"),
+    [
+        ({}, False),
+        ({"OTEL_SERVICE_NAME": "x"}, False),
+        ({"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"}, False),
+        ({"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": ""}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"}, True),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://localhost:4318/v1/traces"}, True),
+        ({"OTEL_TRACES_EXPORTER": "console"}, True),
+    ],
+)
+def test_the_standard_variables_ask_for_traces(environ: dict[str, str], asked: bool):
+    assert is_asked_for(environ) is asked
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({"OTEL_TRACES_EXPORTER": "zipkin"}, "OTEL_TRACES_EXPORTER: otlp, console or none is expected"),
+        (
+            {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+            "OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is expected",
+        ),
+    ],
+)
+async def test_what_cannot_be_done_is_told_in_one_line(environ: dict[str, str], told: str):
+    with pytest.raises(CannotTrace, match=told):
+        async with tracing(Program("test", "0"), environ):
+            pass
+
+
+def test_nothing_of_opentelemetry_is_imported_by_a_manager_that_is_not_asked_for_traces():
+    code = (  # in a process of its own: this one has it
+        "import sys, manager.cli.run, manager.cli.assembly, manager.testing;"
+        "print(*[each for each in sys.modules if each.startswith('opentelemetry')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == ""
