@@ -77,6 +77,9 @@ class Tracer:
         """By which the other side joins the trace."""
         carrier: dict[str, str] = {}
         self.propagate.inject(carrier, self.trace.set_span_in_context(span))
+        if (parent := carrier.get("traceparent")) is not None:
+            # API servers refuse any flag but the first: one more came with level 2 of the standard.
+            carrier["traceparent"] = f"{parent[:-2]}{int(parent[-2:], 16) & 1:02x}"
         return carrier
 
     def fail(self, span: Span, kind: str, message: str, at: int | None = None) -> None:

@@ -1,0 +1,165 @@
+"""Traces of a real manager, by OTLP, and of the API server that it calls: both sides are in one."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Self
+
+import grpc
+import pytest
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import (
+    TraceServiceServicer,
+    add_TraceServiceServicer_to_server,
+)
+
+from tests.support.eventually import eventually
+from tests.support.manager_process import run_once
+from tests.support.namespaces import create_namespace
+from tests.support.pets import pet, pet_path
+from tests.support.ports import PortBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+    from tests.conftest import RunManager, StartControlPlane
+    from tests.support.control_plane_kinds import ControlPlaneKind
+
+NO_STORE = "127.0.0.1:9"
+SERVER, MANAGER = "apiserver", "operator-manager"
+ERROR = 2
+
+
+class Receiver(TraceServiceServicer):
+    """Takes spans by OTLP: over gRPC, as API servers send them, and over HTTP, as the manager does."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spans: list[tuple[str, Span]] = []
+        self._grpc = grpc.server(ThreadPoolExecutor(2))
+        add_TraceServiceServicer_to_server(self, self._grpc)
+        self.grpc_port = self._grpc.add_insecure_port("127.0.0.1:0")
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.Export(pb.ExportTraceServiceRequest.FromString(body), None)
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Nothing."""
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._http.serve_forever)
+        self.url = f"http://127.0.0.1:{self._http.server_port}"
+
+    def __enter__(self) -> Self:
+        self._grpc.start()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._grpc.stop(None).wait()
+        self._http.shutdown()
+        self._thread.join()
+        self._http.server_close()
+
+    def Export(self, request: Any, _: Any) -> Any:  # noqa: N802 - its name in the protocol
+        with self._lock:
+            for resource in request.resource_spans:
+                named = {each.key: each.value.string_value for each in resource.resource.attributes}
+                for scope in resource.scope_spans:
+                    self._spans += [(named.get("service.name", ""), span) for span in scope.spans]
+        return pb.ExportTraceServiceResponse()
+
+    def trace_of(self, name: str, **attributes: str) -> list[tuple[str, Span]]:
+        """All spans of the first trace whose root has that name and these attributes."""
+        with self._lock:
+            spans = list(self._spans)
+        for _, span in spans:
+            has = {each.key: each.value.string_value for each in span.attributes}
+            if span.name == name and attributes.items() <= has.items():
+                return [each for each in spans if each[1].trace_id == span.trace_id]
+        return []
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as receiving:
+        yield receiving
+
+
+@pytest.fixture
+def ports() -> Iterator[PortBlock]:
+    with PortBlock(1) as reserved:
+        yield reserved
+
+
+@pytest.mark.contract
+def test_one_trace_has_the_reconcile_its_requests_what_the_api_server_did_and_what_it_asked(
+    receiver: Receiver,
+    control_plane_kind: ControlPlaneKind,
+    own_control_plane: StartControlPlane,
+    run_manager: RunManager,
+    tmp_path: Path,
+    ports: PortBlock,
+) -> None:
+    config = tmp_path / "tracing.yaml"
+    config.write_text(
+        "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: TracingConfiguration\n"
+        f"endpoint: 127.0.0.1:{receiver.grpc_port}\nsamplingRatePerMillion: 0\n"
+    )
+    traces = control_plane_kind.name != "devcluster"
+    flags = (f"--tracing-config-file={config}",) if traces else ()
+    plane = own_control_plane(parts=("etcd", "apiserver"), apiserver_flags=flags, crds=True)
+    create_namespace(plane, "traced")
+    manager = run_manager(
+        plane.kubeconfig,
+        "--controllers=pet",
+        f"--petstore-address={NO_STORE}",
+        f"--webhook-bind-address=127.0.0.1:{ports[0]}",
+        environ={"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "OTEL_BSP_SCHEDULE_DELAY": "200"},
+    ).wait_ready()
+    plane.api.create(pet_path("traced"), pet("rex"))
+
+    def has_both_sides() -> dict[str, tuple[str, Span]]:
+        trace = receiver.trace_of("reconcile pet", **{"k8s.object.name": "rex"})
+        found = {span.name: (service, span) for service, span in trace}
+        assert {"reconcile pet", "queue wait", "patch pets"} <= set(found)
+        [call] = [span for name, (_, span) in found.items() if name.startswith("petstore.PetStore/")]
+        assert call.status.code == ERROR
+        if traces:
+            assert SERVER in {service for service, _ in trace}
+            assert any(name.startswith("review /mutate") for name in found), sorted(found)
+        return found
+
+    found = eventually(has_both_sides)
+    root = found["reconcile pet"][1]
+    patch = found["patch pets"][1]
+    assert not root.parent_span_id
+    assert patch.parent_span_id == root.span_id
+    assert found["reconcile pet"][0] == MANAGER
+    if traces:
+        trace = receiver.trace_of("reconcile pet", **{"k8s.object.name": "rex"})
+        theirs = [span for service, span in trace if service == SERVER]
+        assert patch.span_id in {span.parent_span_id for span in theirs}
+        review = next(span for name, (_, span) in found.items() if name.startswith("review /mutate"))
+        assert review.parent_span_id in {span.span_id for span in theirs}
+    manager.terminate()
+    assert manager.wait() == 0
+
+
+def test_what_cannot_be_traced_is_told_in_one_line(tmp_path: Path, receiver: Receiver) -> None:
+    environ = {"OTEL_TRACES_EXPORTER": "zipkin"}
+    done = run_once("run", f"--kubeconfig={tmp_path / 'none'}", folder=tmp_path, environ=environ)
+    assert done.returncode == 2
+    told = "operator-manager: run: OTEL_TRACES_EXPORTER: otlp, console or none is expected, not 'zipkin'\n"
+    assert done.stderr == told
