@@ -103,6 +103,10 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     "tests/integration/test_plan.py::test_an_upgraded_image_is_a_difference_in_the_child_and_in_the_status": (
         ".venv/bin/operator-manager plan --all --memcached-image=memcached:1.6.40-alpine",
     ),
+    (
+        "tests/integration/test_tracing.py::"
+        "test_one_trace_has_the_reconcile_its_requests_what_the_api_server_did_and_what_it_asked"
+    ): ("OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 .venv/bin/operator-manager run",),
     "tests/integration/test_migrate_storage.py::test_pets_of_the_old_version_are_migrated": (
         ".venv/bin/operator-manager migrate-storage --dry-run",
         ".venv/bin/operator-manager migrate-storage",
@@ -193,6 +197,7 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
             "sqlite3.connect('/data/petstore.db').backup(sqlite3.connect('/data/backup.db'))\""
         ),
     ),
+    "what tests need has it already": ('.venv/bin/pip install ".[tracing]"',),
     "it takes twenty minutes; tests/integration/test_benchmarks.py does the same with a few objects": (
         "make bench",
         "make bench ONLY=cold,takeover",
