@@ -99,7 +99,8 @@ class DryRunTransport(Transport):
         if steps >= _OBJECT and subresource in {"", "status"} and method != "POST":
             # What it is now; NotFound where it is not, as the write would have it.
             planned = await self._of(where, missing=content_type == APPLY_PATCH)
-            write = _Write(method, _of_stored(body, planned, content_type), content_type, subresource)
+            body = _of_stored(body, planned, content_type)
+            write = _Write(method, query, body, content_type, subresource)
             return await self._write(where, planned, write, partial(send, method, path, query=query))
         raw = await send(method, path, query=query, body=body)
         if method == "DELETE":
@@ -127,10 +128,33 @@ class DryRunTransport(Transport):
             self._becomes(where, planned, None)
             return raw
         after = json_object(raw, "an object")
+        if planned.renamed and write.content_type == APPLY_PATCH:
+            after = await self._applied(where, planned, after, write.query)
         if planned.stored is not None and planned.after is not None:
             after = _merged(planned.after, merge_diff(planned.stored, after))
         planned.renamed |= b"/metadata/managedFields/" in (write.body or b"")
         return self._becomes(where, planned, after)
+
+    async def _applied(
+        self, where: str, planned: _Planned, after: Object, query: Mapping[str, str] | None
+    ) -> Object:
+        """What an apply makes of an object that was not changed since it was created (`_without_released`).
+
+        The server fills in its defaults for what is gone, if it lets itself be asked.
+        """
+        manager = (query or {}).get("fieldManager", "")
+        left = _without_released(after, manager)
+        if left != after:
+            left["metadata"]["resourceVersion"] = (planned.stored or after)["metadata"]["resourceVersion"]
+            left["metadata"].pop("managedFields", None)
+            sent = {"fieldManager": manager, **DRY_RUN}
+            try:
+                raw = await super().request("PUT", where, query=sent, body=orjson.dumps(left))
+            except ApiError:
+                return after
+            after = json_object(raw, "an object")
+        planned.renamed = False
+        return after
 
     def _becomes(self, where: str, planned: _Planned, after: Object | None) -> bytes:
         """Take note of what an object would be; returns it as an answer."""
@@ -168,6 +192,7 @@ class _Write(NamedTuple):
     """A write to one object, or to its status."""
 
     method: str
+    query: Mapping[str, str] | None
     body: bytes | None
     content_type: str
     subresource: str
@@ -249,3 +274,51 @@ def _patched(there: Object, operations: list[Any]) -> Object:
         else:
             at[last] = each["value"]
     return document
+
+
+def _without_released(answer: Object, field_manager: str) -> Object:
+    """What an apply leaves of an object whose creation it takes over: fields that nobody counts as theirs go.
+
+    The server would do it, had the creation's record been renamed before (see `client.ownership`).
+    """
+    entries = [each for each in answer["metadata"].get("managedFields", ()) if not each.get("subresource")]
+    created = [
+        each
+        for each in entries
+        if each.get("operation") == "Update" and str(each.get("manager")).startswith(f"{field_manager}+")
+    ]
+    kept = [each.get("fieldsV1") or {} for each in entries if each not in created]
+    left = copy.deepcopy(answer)
+    for each in created:
+        _release(left, each.get("fieldsV1") or {}, kept)
+    return left
+
+
+def _release(there: Any, owned: Mapping[str, Any], kept: list[Mapping[str, Any]]) -> None:
+    """Take out of a map, or a list, what `owned` names, and none of `kept`."""
+    for path, below in owned.items():
+        step: Any = path[2:]
+        if path.startswith("f:") and isinstance(there, dict):
+            if step not in there:
+                continue
+        elif path.startswith(("k:", "v:")) and isinstance(there, list):
+            step = _position(there, orjson.loads(step), keyed=path.startswith("k:"))
+            if step is None:
+                continue
+        else:
+            continue
+        others = [each[path] for each in kept if path in each]
+        parts = [each for each in below if each != "."]
+        if parts:
+            _release(there[step], below, others)
+        if not others and (not parts or not there[step]):
+            del there[step]
+
+
+def _position(items: list[Any], named: Any, *, keyed: bool) -> int | None:
+    for number, each in enumerate(items):
+        if keyed and isinstance(each, dict) and named.items() <= each.items():
+            return number
+        if not keyed and each == named:
+            return number
+    return None

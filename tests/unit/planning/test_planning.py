@@ -15,8 +15,12 @@ from manager import Context, Operator
 from manager.api import ObjectKey, ObjectMeta
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import ConfigMap, Secret
+from manager.cache import Cache
+from manager.client import Client
 from manager.codegen import custom_resource_definitions
 from manager.kube.errors import Fenced
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
 from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.operator import add_controller
@@ -36,8 +40,10 @@ class Cluster:
 
     def __init__(self, cluster: DevCluster) -> None:
         self.client = cluster.client
-        wire = LocalWire(cluster)
-        self.transport = DryRunTransport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+        self.wire = LocalWire(cluster)
+        self.transport = DryRunTransport(
+            self.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test"
+        )
         self.manager = Manager(
             self.transport,
             program=Program("test", "0"),
@@ -148,6 +154,37 @@ async def test_several_writes_to_one_object_add_up():
     assert own.after is not None
     assert own.after["metadata"]["annotations"] == {"one": "1", "two": "2"}
     assert [each["reason"] for each in own.after["status"]["conditions"]] == ["Second"]
+
+
+async def test_what_is_no_longer_set_in_a_child_is_seen_to_go_although_nobody_changed_it_since():
+    labels = {"app": "web"}
+    before = {"name": "a", "image": "b", "env": [{"name": "X", "value": "1"}], "workingDir": "/"}
+
+    def deployment(container: dict[str, Any]) -> Deployment:
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+        annotations = {"kept": "y", **({"old": "x"} if container is before else {})}
+        metadata = ObjectMeta(name="web", namespace="default", labels=labels, annotations=annotations)
+        return Deployment(
+            metadata=metadata, spec={"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+        )
+
+    async def apply(greeting: Greeting, ctx: Context) -> None:
+        await ctx.apply(deployment({"name": "a", "image": "c"}))
+
+    async with planning() as cluster:
+        transport = Transport(cluster.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+        mapper = RestMapper(transport)
+        cache = Cache(transport, mapper, field_manager="test", metrics=Metrics(), rng=random.Random(1))
+        client = Client(transport, mapper, cache, field_manager="test-greeting")
+        greeting = await client.uncached.get(Greeting, KEY)
+        await client.apply(deployment(before), owner=greeting)
+        planned = await cluster.plan(apply, owns=(Deployment,))
+    assert planned.ends == ""
+    child = planned.changes[0]
+    assert not child.renamed
+    changed = [line.strip("+- ") for line in unified(child) if line[0] in "+-"][2:]
+    gone = ["old: x", "env:", "name: X", "value: '1'", "workingDir: /"]
+    assert sorted(changed) == sorted([*gone, "generation: 1", "generation: 2", "image: b", "image: c"])
 
 
 async def test_what_is_deleted_is_gone_for_the_rest_of_the_reconcile():
