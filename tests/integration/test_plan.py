@@ -177,3 +177,11 @@ def test_what_is_not_there_or_cannot_be_done_is_told_and_is_a_failure(cluster: C
     assert code == 1
     assert f"Memcached {cluster.namespace}/nobody is not there" in printed
     assert "0 of 2 objects would change something; 1 failed" in printed
+
+
+def test_a_plan_ends_when_its_time_is_up(cluster: Cluster) -> None:
+    flags = (f"--namespaces={cluster.namespace}", f"--kubeconfig={cluster.plane.kubeconfig}")
+    done = run_once("plan", "--all", "--controllers=foo", "--timeout=1us", *flags, folder=cluster.folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("operator-manager: plan: not done after ")
+    assert "foos.tutorial.my.domain: waiting for the first list" in done.stderr

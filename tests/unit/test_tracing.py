@@ -190,6 +190,24 @@ async def test_a_reconcile_that_is_cancelled_ends_its_span(
     assert root.status.status_code is StatusCode.ERROR
 
 
+async def test_a_review_is_part_of_the_trace_of_who_asks():
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracer, trace, parent = Tracer(provider), "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    for status in (200, 503, 0):
+        tracer.review("/mutate", {"Traceparent": f"00-{trace}-{parent}-01"}).ended(status)
+    tracer.review("/mutate", {"traceparent": "nonsense"}).ended(200)
+    *known, unknown = exporter.get_finished_spans()
+    for span in known:
+        assert f"{span.context.trace_id:032x}" == trace
+        assert span.parent is not None
+        assert f"{span.parent.span_id:016x}" == parent
+        assert (span.name, span.kind) == ("review /mutate", SpanKind.SERVER)
+    assert [span.status.status_code is StatusCode.ERROR for span in known] == [False, True, True]
+    assert unknown.parent is None
+    provider.shutdown()
+
+
 @pytest.mark.parametrize(
     ("environ", "asked"),
     [
