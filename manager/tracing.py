@@ -321,7 +321,11 @@ async def tracing(program: Program, environ: Mapping[str, str]) -> AsyncIterator
     if not is_asked_for(environ):
         yield
         return
-    provider = await asyncio.to_thread(_provider, program, environ)
+    try:
+        provider = await asyncio.to_thread(_provider, program, environ)
+    except ImportError as error:
+        asking = next(name for name in _ASKING if environ.get(name))
+        raise CannotTrace(f"{asking} is set, and needs what operator-manager[tracing] installs") from error
     token = trace_from_here(Tracer(provider))
     try:
         yield
@@ -333,17 +337,14 @@ async def tracing(program: Program, environ: Mapping[str, str]) -> AsyncIterator
 
 def _provider(program: Program, environ: Mapping[str, str]) -> Any:
     """What the variables describe: exporter, sampler, resource and limits."""
-    try:
-        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - only where traces are asked for
-        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-        from opentelemetry.sdk.trace.export import (  # noqa: PLC0415
-            BatchSpanProcessor,
-            ConsoleSpanExporter,
-            SpanExporter,
-        )
-    except ImportError as error:
-        asking = next(name for name in _ASKING if environ.get(name))
-        raise CannotTrace(f"{asking} is set, and needs what operator-manager[tracing] installs") from error
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - only where traces are asked for
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - as above
+    from opentelemetry.sdk.trace.export import (  # noqa: PLC0415 - as above
+        BatchSpanProcessor,
+        ConsoleSpanExporter,
+        SpanExporter,
+    )
+
     exporters = environ.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
     provider = TracerProvider(
         resource=Resource.create(
@@ -371,6 +372,6 @@ def _otlp(environ: Mapping[str, str]) -> Any:
     protocol = next((environ[name] for name in named if environ.get(name)), "http/protobuf")
     if protocol != "http/protobuf":
         raise CannotTrace(f"OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is expected, not {protocol!r}")
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - as above
 
     return OTLPSpanExporter()

@@ -94,8 +94,9 @@ class DryRunTransport(Transport):
         if method == "POST" and steps == _COLLECTION:
             raw = await send(method, path, query=query, body=body, name=name)
             created = json_object(raw, "an object")
-            where = f"{path}/{name or created['metadata']['name']}"
-            return self._becomes(where, _Planned(None), created)
+            called = name or (created.get("metadata") or {}).get("name")
+            # What has no name is a question, as a SubjectAccessReview is.
+            return self._becomes(f"{path}/{called}", _Planned(None), created) if called else raw
         if steps >= _OBJECT and subresource in {"", "status"} and method != "POST":
             # What it is now; NotFound where it is not, as the write would have it.
             planned = await self._of(where, missing=content_type == APPLY_PATCH)

@@ -241,6 +241,20 @@ async def test_what_cannot_be_done_is_told_in_one_line(environ: dict[str, str], 
             pass
 
 
+@pytest.mark.parametrize(
+    "missing", ["opentelemetry.sdk.resources", "opentelemetry.exporter.otlp.proto.http.trace_exporter"]
+)
+async def test_what_is_not_installed_is_told_with_who_installs_it(
+    monkeypatch: pytest.MonkeyPatch, missing: str
+):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(
+        CannotTrace, match=r"ENDPOINT is set, and needs what operator-manager\[tracing\] installs"
+    ):
+        async with tracing(Program("test", "0"), {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:1"}):
+            pass
+
+
 def test_nothing_of_opentelemetry_is_imported_by_a_manager_that_is_not_asked_for_traces():
     code = (  # in a process of its own: this one has it
         "import sys, manager.cli.run, manager.cli.assembly, manager.testing;"

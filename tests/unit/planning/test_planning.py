@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import orjson
 import pytest
 
 from devcluster import DevCluster
@@ -259,6 +260,10 @@ async def test_other_requests_are_named():
     async def scale(greeting: Greeting, ctx: Context) -> None:
         deployment = await ctx.client.uncached.get(Deployment, ObjectKey("default", "web"))
         await ctx.client.subresource("scale").patch(deployment, {"spec": {"replicas": 3}})
+        review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        answer = await cluster.transport.request("POST", path, body=orjson.dumps(review))
+        assert orjson.loads(answer)["status"]["allowed"]
 
     labels = {"app": "web"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
