@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 from prometheus_client.openmetrics.exposition import generate_latest
 
 from manager import Context, Operator
@@ -100,7 +100,10 @@ async def test_a_reconcile_is_a_trace_with_its_wait_and_its_requests(monkeypatch
 
     monkeypatch.setattr(LocalWire, "answer", noted)
 
+    current: list[int] = []
+
     async def apply(greeting: Greeting, ctx: Context) -> None:
+        current.append(get_current_span().get_span_context().span_id)
         await ctx.apply(config())
         ctx.condition("Ready", True, "Done")
         called("store/Add", 0.0)
@@ -111,6 +114,7 @@ async def test_a_reconcile_is_a_trace_with_its_wait_and_its_requests(monkeypatch
         children = world.children(first)
         page = generate_latest(world.world.manager.metrics.registry).decode()
     assert first.parent is None
+    assert current[:2] == [first.context.span_id, second.context.span_id]
     attributes = dict(first.attributes or {})
     assert attributes["k8s.controller.name"] == "greeting"
     assert (attributes["k8s.namespace.name"], attributes["k8s.object.name"]) == ("default", "hello")

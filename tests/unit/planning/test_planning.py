@@ -78,11 +78,15 @@ class Cluster:
             assert self.versions() == before
 
     def versions(self) -> dict[str, str]:
-        return {
+        watched = ("configmaps", "secrets", "events", "greetings.hello.example.com")
+        found = {
             f"{resource}/{each['metadata']['name']}": each["metadata"]["resourceVersion"]
-            for resource in ("configmaps", "secrets", "events", "greetings.hello.example.com")
+            for resource in watched
             for each in self.client.list(resource, "default")
         }
+        for each in self.client.list("deployments.apps", "default"):  # which has a controller of its own
+            found[each["metadata"]["name"]] = str(each["metadata"]["generation"])
+        return found
 
 
 @asynccontextmanager
@@ -155,6 +159,21 @@ async def test_several_writes_to_one_object_add_up():
     assert own.after is not None
     assert own.after["metadata"]["annotations"] == {"one": "1", "two": "2"}
     assert [each["reason"] for each in own.after["status"]["conditions"]] == ["Second"]
+
+
+async def test_what_was_planned_before_may_be_changed_again_by_its_version():
+    async def write(greeting: Greeting, ctx: Context) -> None:
+        greeting.metadata.annotations["one"] = "1"
+        await ctx.patch()
+        [first], _ = cluster.transport.taken()
+        assert first.after is not None
+        greeting.metadata.annotations["two"] = "2"
+        await ctx.client.patch(greeting, optimistic_lock=True)
+
+    async with planning() as cluster:
+        planned = await cluster.plan(write)
+    assert (planned.ends, planned.failed) == ("", False)
+    assert "+    two: '2'" in shown(planned)
 
 
 async def test_what_is_no_longer_set_in_a_child_is_seen_to_go_although_nobody_changed_it_since():
