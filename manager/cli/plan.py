@@ -190,10 +190,10 @@ async def _plan(
         controllers = {each: add_controller(each(manager)) for each in operators}
         reading = asyncio.create_task(manager.cache.run(), name="cache")
         try:
-            async with asyncio.timeout(seconds) as limit:
+            async with asyncio.timeout(seconds):
                 await _synced(manager, reading)
                 keys = list(_keys(manager, controllers, named, config.namespace or "default"))
-                return await _tell_all(keys, transport, limit)
+                return await _tell_all(keys, transport)
         except TimeoutError:
             why = "; ".join(manager.cache.problems()) or "the API server is slow"
             raise CannotRun(f"{_COMMAND}: not done after {format_duration(seconds)}: {why}") from None
@@ -246,20 +246,16 @@ def _keys(
             yield _Target(kind, key, None if there.get(key) is None else controller)
 
 
-async def _tell_all(targets: Sequence[_Target], transport: DryRunTransport, limit: asyncio.Timeout) -> int:
+async def _tell_all(targets: Sequence[_Target], transport: DryRunTransport) -> int:
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     changing = failing = unshown = 0
     room = _MOST_SHOWN
-    for number, target in enumerate(targets):
+    for target in targets:
         name = _safe(f"{target.kind} {target.key}")
         if target.controller is None:
             failing += 1
             _print(f"{name} is not there")
             continue
-        if asyncio.get_running_loop().time() >= (limit.when() or 0.0):
-            failing += 1
-            _print(f"{len(targets) - number} objects more were not looked at: the time is up")
-            break
         planned = await plan_one(target.controller, target.key, transport)
         changing += bool(planned.changes or planned.other)
         failing += planned.failed
