@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Hashable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 
@@ -323,16 +324,36 @@ async def tracing(program: Program, environ: Mapping[str, str]) -> AsyncIterator
         return
     try:
         provider = await asyncio.to_thread(_provider, program, environ)
+        tracer = Tracer(provider)
     except ImportError as error:
         asking = next(name for name in _ASKING if environ.get(name))
         raise CannotTrace(f"{asking} is set, and needs what operator-manager[tracing] installs") from error
-    token = trace_from_here(Tracer(provider))
+    except ValueError as error:  # the SDK's, for a value that it cannot use
+        raise CannotTrace(f"the OTEL_* variables cannot be used: {error}") from error
+    token = trace_from_here(tracer)
     try:
         yield
     finally:
         _tracer.reset(token)
-        await asyncio.to_thread(provider.force_flush, int(_FLUSH * 1000))
-        await asyncio.to_thread(provider.shutdown)
+        await _sent_in_time(provider)
+
+
+async def _sent_in_time(provider: Any) -> None:
+    """Let what is still unsent be sent, and do not wait for a collector that does not answer.
+
+    The SDK keeps no limit of time of its own here. A thread of an executor would be waited for at the end.
+    """
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+    def shut_down() -> None:
+        provider.shutdown()
+        with suppress(RuntimeError):  # the loop is closed: nobody waited
+            loop.call_soon_threadsafe(done.set)
+
+    threading.Thread(target=shut_down, name="spans", daemon=True).start()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_FLUSH):
+            await done.wait()
 
 
 def _provider(program: Program, environ: Mapping[str, str]) -> Any:
@@ -352,7 +373,8 @@ def _provider(program: Program, environ: Mapping[str, str]) -> Any:
                 "service.name": environ.get("OTEL_SERVICE_NAME") or program.name,
                 "service.version": program.version,
             }
-        )
+        ),
+        shutdown_on_exit=False,
     )
     for name in exporters.split(","):
         exporter: SpanExporter

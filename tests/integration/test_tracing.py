@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import (
 )
 
 from tests.support.eventually import eventually
+from tests.support.foos import foo, foo_path
 from tests.support.manager_process import run_once
 from tests.support.namespaces import create_namespace
 from tests.support.pets import pet, pet_path
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
     from tests.conftest import RunManager, StartControlPlane
+    from tests.support.control_plane import ControlPlane
     from tests.support.control_plane_kinds import ControlPlaneKind
 
 NO_STORE = "127.0.0.1:9"
@@ -44,11 +47,16 @@ class Receiver(TraceServiceServicer):
         self._grpc = grpc.server(ThreadPoolExecutor(2))
         add_TraceServiceServicer_to_server(self, self._grpc)
         self.grpc_port = self._grpc.add_insecure_port("127.0.0.1:0")
+        self.asked, self.silent, self._closing = threading.Event(), threading.Event(), threading.Event()
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.asked.set()
+                if receiver.silent.is_set():
+                    receiver._closing.wait()
+                    return
                 receiver.Export(pb.ExportTraceServiceRequest.FromString(body), None)
                 self.send_response(200)
                 self.send_header("Content-Length", "0")
@@ -67,6 +75,7 @@ class Receiver(TraceServiceServicer):
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._closing.set()
         self._grpc.stop(None).wait()
         self._http.shutdown()
         self._thread.join()
@@ -153,6 +162,25 @@ def test_one_trace_has_the_reconcile_its_requests_what_the_api_server_did_and_wh
         assert patch.span_id in {span.parent_span_id for span in theirs}
         review = next(span for name, (_, span) in found.items() if name.startswith("review /mutate"))
         assert review.parent_span_id in {span.span_id for span in theirs}
+    manager.terminate()
+    assert manager.wait() == 0
+
+
+def test_a_collector_that_never_answers_does_not_hold_up_the_end(
+    receiver: Receiver, crds: ControlPlane, run_manager: RunManager
+) -> None:
+    receiver.silent.set()
+    environ = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
+        "OTEL_BSP_SCHEDULE_DELAY": "100",
+        "OTEL_EXPORTER_OTLP_TIMEOUT": "100000",
+    }
+    namespace = f"silent-{secrets.token_hex(4)}"
+    create_namespace(crds, namespace)
+    crds.api.create(foo_path(namespace), foo("lonely", "jack"))
+    flags = ("--controllers=foo", f"--namespaces={namespace}")
+    manager = run_manager(crds.kubeconfig, *flags, environ=environ).wait_ready()
+    assert receiver.asked.wait(60)
     manager.terminate()
     assert manager.wait() == 0
 

@@ -237,9 +237,17 @@ def test_the_standard_variables_ask_for_traces(environ: dict[str, str], asked: b
             {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
             "OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is expected",
         ),
+        (
+            {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_BSP_MAX_QUEUE_SIZE": "-1"},
+            r"the OTEL_\* variables cannot be used: max_queue_size must be a positive integer",
+        ),
     ],
 )
-async def test_what_cannot_be_done_is_told_in_one_line(environ: dict[str, str], told: str):
+async def test_what_cannot_be_done_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], told: str
+):
+    for name, value in environ.items():  # the SDK reads them there
+        monkeypatch.setenv(name, value)
     with pytest.raises(CannotTrace, match=told):
         async with tracing(Program("test", "0"), environ):
             pass
