@@ -137,6 +137,15 @@ def test_one_trace_has_the_reconcile_its_requests_what_the_api_server_did_and_wh
         f"--webhook-bind-address=127.0.0.1:{ports[0]}",
         environ={"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "OTEL_BSP_SCHEDULE_DELAY": "200"},
     ).wait_ready()
+
+    def is_asked_for_reviews() -> None:
+        """An API server may take a while until it knows of a new webhook."""
+        plane.api.create(f"{pet_path('traced')}?dryRun=All", pet("tried"))
+        reviews = manager.metrics().select("controller_runtime_webhook_requests_total", code="200")
+        assert any(each.value for each in reviews if each.labels["webhook"].startswith("/mutate"))
+
+    if traces:
+        eventually(is_asked_for_reviews)
     plane.api.create(pet_path("traced"), pet("rex"))
 
     def has_both_sides() -> dict[str, tuple[str, Span]]:
