@@ -14,6 +14,7 @@ A file holds one conversation for each YAML document:
       as: somebody                # a user without rights of its own; default: the administrator
       save: {rv: metadata.resourceVersion}   # for {rv} in later steps
       until: {status.phase: Active}          # ask again until it says so (or `until_status: 404`,
+                                             # `until_not: {metadata.resourceVersion: "{rv}"}`,
                                              # or `until_warning: a part of its text`)
       unrecorded: true            # only to get somewhere; the answer must be a success
     - open: w                     # start a watch
@@ -23,6 +24,7 @@ A file holds one conversation for each YAML document:
     - close: w
     - webhook: some-path            # from here on, a webhook at {hooks}/some-path answers so:
       answer: {response: {allowed: false}, patch: [], delay: 2, status_code: 500, text: no JSON}
+                                    # or converts: {rename: {v1: size, v2: count}, carry: {fragile: v2}}
     - asked: some-path              # the reviews that it got since
     finally:                      # requests whose answers do not matter, always made
     - DELETE /apis/.../{id}
@@ -54,6 +56,7 @@ class Step:
     user: str = ""
     save: dict[str, str] = dataclasses.field(default_factory=dict)
     until: dict[str, Any] = dataclasses.field(default_factory=dict)
+    until_not: dict[str, Any] = dataclasses.field(default_factory=dict)
     until_status: int = 0
     until_warning: str = ""
     unrecorded: bool = False

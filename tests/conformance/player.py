@@ -79,7 +79,7 @@ class _Webhooks(WebhookServer):
         """As the steps say, whatever was asked."""
         told = self.answers.get(path, {})
         if "rename" in told:
-            self.convert = functools.partial(_renamed, told["rename"])
+            self.convert = functools.partial(_renamed, told)
         elif "desiredAPIVersion" in asked:
             return told.get("response", {})
         patch = {"patch": told["patch"]} if "patch" in told else {}
@@ -87,11 +87,26 @@ class _Webhooks(WebhookServer):
         return super().respond(path, asked)
 
 
-def _renamed(names: dict[str, str], obj: Answer, wanted: str) -> Answer:
-    """The object in another version, where its only field has another name."""
-    values = list((obj.get("spec") or {}).values())
-    spec = {names[wanted.rpartition("/")[2]]: values[0]} if values else {}
-    return {**obj, "apiVersion": wanted, "spec": spec}
+def _renamed(told: Answer, obj: Answer, wanted: str) -> Answer:
+    """The object in another version, as the steps say.
+
+    What is to be renamed has in each version the name that `rename` says, in spec and status. A field that
+    only the version has which `carry` says rides in an annotation elsewhere.
+    """
+    names, version = told["rename"], wanted.rpartition("/")[2]
+    found = {**obj, "apiVersion": wanted}
+    for part in {"spec", "status"} & obj.keys():
+        values = obj[part] or {}
+        found[part] = {names[version] if name in names.values() else name: values[name] for name in values}
+    for name, home in told.get("carry", {}).items():
+        spec, metadata = found.get("spec", {}), {**obj["metadata"]}
+        carried = {**(metadata.pop("annotations", None) or {})}
+        if version == home and name in carried:
+            spec[name] = json.loads(carried.pop(name))
+        elif version != home and name in spec:
+            carried[name] = json.dumps(spec.pop(name))
+        found |= {"spec": spec, "metadata": metadata | ({"annotations": carried} if carried else {})}
+    return found
 
 
 def play(conversation: Conversation, plane: ControlPlane) -> dict[str, Answer]:
@@ -172,6 +187,8 @@ class _Player:
         if step.until_status:
             return got.status == step.until_status
         if not any(step.until_warning in text for text in got.headers.get_all("Warning", [""])):
+            return False
+        if any(_value(got.value, path) == self._filled(before) for path, before in step.until_not.items()):
             return False
         return all(_value(got.value, path) == self._filled(wanted) for path, wanted in step.until.items())
 

@@ -236,22 +236,6 @@ def test_what_a_new_site_leaves_open_is_warned_about_without_showing_it(person: 
     assert warning.startswith("spec.serviceType: NodePort lets whoever comes first install WordPress")
 
 
-def test_a_volume_does_not_shrink(person: Person) -> None:
-    person.can("create", given=wordpress("blog", storageSize="20Gi"))
-    for size in ("19Gi", None):  # without one it is the default of 10Gi
-        said = person.cannot("patch", "wordpress", "blog", *spec(storageSize=size))
-        assert "spec.storageSize" in said
-        assert "can grow, but not shrink" in said
-        assert PASSWORD not in said
-    assert person.can("patch", "wordpress", "blog", *spec(storageSize="21Gi")) == []
-
-
-def test_a_name_is_not_too_long_for_the_children(person: Person) -> None:
-    said = person.cannot("create", given=wordpress("n" * 51))
-    assert "metadata.name: Invalid value: must be at most 50 characters" in said
-    person.can("create", given=wordpress("n" * 50))
-
-
 # Nobody has rules for these.
 
 

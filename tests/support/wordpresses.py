@@ -39,11 +39,6 @@ def wordpress_path(namespace: str, name: str = "") -> str:
     return object_path(API, namespace, "wordpresses", name)
 
 
-def secret(name: str, **values: str) -> dict[str, Any]:
-    """A Secret, as a user would write it."""
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": values}
-
-
 class WordpressWalk(Walk):
     """What is seen of Wordpresses."""
 
@@ -74,11 +69,6 @@ class WordpressWalk(Walk):
         """Whether it is up, and nothing is under way."""
         available, progressing = self.condition(name, "Available"), self.condition(name, "Progressing")
         return available["status"] == "True" and progressing["status"] == "False"
-
-    def is_degraded(self, name: str, reason: str) -> bool:
-        """Whether it says that, and only if so, something of that kind is the matter."""
-        found = self.condition(name, "Degraded")
-        return (found["status"], found["reason"]) == ("True", reason)
 
     def events(self, name: str) -> dict[str, int]:
         """How often each reason was told about it."""

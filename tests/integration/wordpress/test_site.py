@@ -14,8 +14,10 @@ from tests.support.eventually import consistently, eventually
 from tests.support.wordpresses import (
     CHILDREN,
     COLLECTED,
+    RETAINED,
     WordpressWalk,
     owners,
+    requested,
     wordpress,
     wordpress_path,
 )
@@ -96,53 +98,6 @@ def test_the_worked_example(walk: WordpressWalk) -> None:
     assert walk.is_available(BY_REFERENCE)
 
 
-def test_sites_whose_names_meet_do_not_touch_each_other(walk: WordpressWalk) -> None:
-    walk.plane.require(Feature.READY_PODS)
-    # The one's database would be called like the other's frontend.
-    walk.create("a")
-    eventually(lambda: walk.is_available("a"))
-    walk.create("a-mysql")
-    eventually(lambda: walk.is_degraded("a-mysql", "NameTaken"))
-    assert owners(walk.deployment("a-mysql"))[0]["name"] == "a"
-    assert walk.condition("a-mysql", "Available")["status"] == "False"
-    assert walk.is_available("a")
-    walk.delete("a")
-    eventually(lambda: walk.is_available("a-mysql"))
-    assert owners(walk.deployment("a-mysql"))[0]["name"] == "a-mysql"
-    eventually(lambda: walk.events("a-mysql")["NameTaken"] == 2)  # Deployment and Service
-
-
-def test_the_longest_name_will_do(walk: WordpressWalk) -> None:
-    walk.plane.require(Feature.READY_PODS)
-    name = "n" * 50
-    walk.create(name)
-    eventually(lambda: walk.is_available(name))
-
-
-def test_wordpress_waits_for_a_database_that_is_not_ready(walk: WordpressWalk) -> None:
-    walk.plane.require(Feature.READY_PODS)
-    # Its pod stays pending, as there is no volume for it.
-    walk.create("patient", storageClassName=f"later-{walk.namespace}")
-    eventually(lambda: walk.condition("patient", "Progressing")["reason"] == "WaitingForDatabase")
-    assert walk.condition("patient", "DatabaseReady")["status"] == "False"
-    settled = walk.site("patient")["metadata"]["resourceVersion"]
-    before = walk.reconciles("wordpress")
-    time.sleep(6.0)
-    # It looks again from time to time, but neither often, nor with anything to say.
-    assert 1 <= walk.reconciles("wordpress") - before <= 3
-    assert walk.site("patient")["metadata"]["resourceVersion"] == settled
-    assert len(walk.missing("patient")) == 2
-
-    # The database of a site that is up does not take the site with it.
-    walk.create("shaken")
-    eventually(lambda: walk.is_available("shaken"))
-    frontend = walk.deployment("shaken")["metadata"]["uid"]
-    walk.kubectl("delete", "deployment", "shaken-mysql")
-    eventually(lambda: walk.events("shaken")["DatabaseReady"] == 2)
-    eventually(lambda: walk.is_available("shaken"))
-    assert walk.deployment("shaken")["metadata"]["uid"] == frontend
-
-
 def test_at_rest_nothing_is_asked_for(
     crds: ControlPlane,
     storage: None,
@@ -185,3 +140,59 @@ def test_at_rest_nothing_is_asked_for(
     assert sorted((each.method, each.path) for each in restarted) == [
         ("GET", object_path("v1", namespace, "secrets", f"{name}-mysql")) for name in names
     ]
+
+
+CLAIMS = ("site-mysql-pv-claim", "site-wp-pv-claim")
+
+
+def retained_uids(walk: WordpressWalk) -> list[str]:
+    return [child["metadata"]["uid"] for child in list(walk.children("site"))[: len(RETAINED)]]
+
+
+@pytest.mark.contract
+def test_what_is_retained_is_taken_up_by_a_site_of_the_same_name(walk: WordpressWalk) -> None:
+    walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
+    walk.create("site")
+    eventually(lambda: walk.is_available("site"))
+    uids, passwords = retained_uids(walk), walk.passwords("site")
+    walk.delete("site")
+    eventually(lambda: walk.missing("site") == walk.missing("site", COLLECTED) != [])
+    eventually(lambda: len(walk.missing("site")) == len(COLLECTED))
+
+    walk.create("site", storageSize="20Gi")
+    eventually(lambda: walk.is_available("site"))
+    assert retained_uids(walk) == uids
+    assert walk.passwords("site") == passwords
+    assert walk.condition("site", "Degraded")["status"] == "False"
+    eventually(lambda: [requested(walk.claim(name)) for name in CLAIMS] == ["20Gi", "20Gi"])
+    walk.delete("site")
+    eventually(lambda: len(walk.missing("site")) == len(COLLECTED))
+
+    # Another root password does not fit the database that is there: that stays as it is, and works.
+    walk.create("site", sqlrootpassword="another-password", storageSize="1Gi", storageClassName="fixed-size")
+    eventually(lambda: walk.is_available("site"))
+    assert walk.passwords("site") == passwords
+    assert retained_uids(walk) == uids
+    # Nor does it shrink, or change its class.
+    assert [requested(walk.claim(name)) for name in CLAIMS] == ["20Gi", "20Gi"]
+    degraded = walk.condition("site", "Degraded")
+    assert degraded["status"] == "True"
+    assert "another root password" in degraded["message"]
+    assert "storage class standard, not fixed-size" in degraded["message"]
+    eventually(lambda: walk.events("site")["RootPasswordDiffers"] == 1)
+
+
+@pytest.mark.contract
+def test_what_is_to_be_deleted_goes_with_the_site(walk: WordpressWalk) -> None:
+    walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
+    walk.create("site", reclaimPolicy="Delete")
+    eventually(lambda: walk.is_available("site"))
+    first = retained_uids(walk)
+    # Made again at once, the new site waits for what the old one leaves, and starts afresh.
+    walk.kubectl("delete", "wordpress", "site", "--wait=true")
+    walk.create("site", reclaimPolicy="Delete")
+    eventually(lambda: walk.missing("site") == [] and not set(retained_uids(walk)) & set(first))
+    eventually(lambda: walk.is_available("site"))
+    assert "NameTaken" not in walk.events("site")
+    walk.delete("site")
+    eventually(lambda: len(walk.missing("site")) == len(CHILDREN))

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from apis.example.v1.wordpress import Wordpress, WordpressSpec
+from apis.example.v1.wordpress import SecretKeyReference, Wordpress, WordpressSpec
 from controllers.example.parts import DATABASE, check_ours, claim_for, identity, is_claimed_for
 from controllers.example.wordpress import WordpressOperator
 from manager import Blocked
-from manager.api import ObjectMeta, OwnerReference, is_true
+from manager.api import ObjectMeta, OwnerReference, find_condition, is_true
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import PersistentVolumeClaim, Secret, Service
 from manager.testing import operated
@@ -86,3 +86,30 @@ async def test_what_belongs_to_a_site_says_which_program_manages_it():
         ):
             made = await world.get(kind, name)
             assert made.metadata.labels["app.kubernetes.io/managed-by"] == "test"
+
+
+@pytest.mark.virtual_time
+async def test_a_site_goes_on_when_what_stands_in_its_way_goes_or_what_it_waits_for_comes():
+    storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = PersistentVolumeClaim.model_validate({"metadata": {"name": "blog-wp-pv-claim"}, "spec": storage})
+    secret = Secret(metadata=ObjectMeta(name="blog-mysql"))
+    reference = SecretKeyReference(name="given", key="root")
+    blog = Wordpress(
+        metadata=ObjectMeta(name="blog"), spec=WordpressSpec(sql_root_password_secret_ref=reference)
+    )
+    async with operated(WordpressOperator, objects=[claim, secret, blog]) as world:
+
+        async def told(begin: str) -> None:
+            def says(site: Wordpress) -> bool:
+                found = find_condition(site.status.conditions, "Degraded")
+                return found is not None and found.message.startswith(begin)
+
+            await world.until(blog, says)
+
+        await told("PersistentVolumeClaim blog-wp-pv-claim already exists")
+        await world.delete(await world.get(PersistentVolumeClaim, "blog-wp-pv-claim"))
+        await told("Secret blog-mysql already exists")
+        await world.delete(await world.get(Secret, "blog-mysql"))
+        await told("waiting for Secret given")
+        await world.create(Secret(metadata=ObjectMeta(name="given"), data={"root": "c2VjcmV0"}))
+        await world.until(blog, lambda it: is_true(it.status.conditions, "Available"))

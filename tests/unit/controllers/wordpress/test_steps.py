@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import base64
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -7,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from apis.example.v1.wordpress import Wordpress
+from apis.example.v1.wordpress import PASSWORD_LENGTH, Wordpress
+from controllers.main import PROGRAM
 from devcluster.errors import StatusError
 from manager import ObjectKey, Result
 from manager.api.core_v1 import Secret
@@ -160,14 +162,23 @@ async def test_what_was_orphaned_is_taken_up_by_a_site_of_the_name_and_not_befor
     assert len(world.passwords) == 1
 
 
-async def test_a_child_without_an_owner_that_somebody_else_made_is_left_alone(world: World) -> None:
+@pytest.mark.parametrize(("kind", "name"), [("services", "site-mysql"), ("deployments.apps", "site")])
+async def test_a_child_without_an_owner_that_somebody_else_made_is_left_alone(
+    world: World, kind: str, name: str
+) -> None:
     await world.create()
-    spec = {"ports": [{"port": 9}]}
-    await world.api.create("services", world.namespace, {"metadata": {"name": "site-mysql"}, "spec": spec})
-    before = world.api.peek("services", world.namespace, "site-mysql")
+    labels = {"app": "theirs"}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "x", "image": "y"}]}}
+    theirs = {"deployments.apps": {"selector": {"matchLabels": labels}, "template": pod}}
+    spec = theirs.get(kind, {"ports": [{"port": 9}]})
+    await world.api.create(kind, world.namespace, {"metadata": {"name": name}, "spec": spec})
+    before: Any = world.api.peek(kind, world.namespace, name)
     await world.settle()
     assert world.conditions()["Degraded"] == ("True", "NameTaken")
-    assert world.api.peek("services", world.namespace, "site-mysql") == before
+    # Who has a name of the frontend does not stand in the way of the database.
+    assert world.conditions()["DatabaseReady"] == ("True", "Ready")
+    after: Any = world.api.peek(kind, world.namespace, name)
+    assert (after["metadata"].get("ownerReferences"), after["spec"]) == (None, before["spec"])
 
 
 async def test_names_that_are_taken_are_told_beside_a_secret_that_is_missing(world: World) -> None:
@@ -196,6 +207,124 @@ async def test_names_that_are_taken_are_told_beside_a_secret_that_is_missing(wor
         await world.api.delete("services", world.namespace, name)
     await world.settle()
     assert world.conditions()["Available"] == ("True", "Ready")
+
+
+def base64_of(**values: str) -> dict[str, str]:
+    return {key: base64.b64encode(value.encode("latin-1")).decode() for key, value in values.items()}
+
+
+async def live(world: World, process: Process) -> None:
+    """Let one manager do all that it can, with what it remembers."""
+    for _ in range(4):
+        await process.reconcile(world.key)
+        await world.bring_up()
+    await process.reconcile(world.key)
+
+
+async def test_a_site_starts_once_its_secret_is_right_and_is_none_the_worse_for_what_becomes_of_it(
+    world: World,
+) -> None:
+    await world.create(sqlrootpassword="", sqlRootPasswordSecretRef={"name": "given", "key": "root"})
+    process = world.process(Fate())
+
+    async def says(reason: str, **data: str) -> None:
+        if data:
+            await world.api.patch("secrets", world.namespace, "given", {"data": base64_of(**data)})
+        await live(world, process)
+        assert world.conditions()["Degraded"] == ("True", reason)
+        assert world.events.reasons("site").count(reason) == 1
+
+    await says("SecretNotFound")
+    assert world.conditions()["Progressing"] == ("True", "SecretNotFound")
+    await world.api.create("secrets", world.namespace, {"metadata": {"name": "given"}, "data": {}})
+    await says("SecretKeyNotFound", other="x")
+    await says("SecretKeyEmpty", root="")
+    # As `kubectl create secret --from-file` makes it of a file that ends in a line break.
+    await says("SecretValueUnfit", root="from-a-file\n")
+    for unfit in ("\xff\xff", "p" * (PASSWORD_LENGTH + 1)):
+        await says("SecretValueUnfit", root=unfit)
+    assert world.api.peek("secrets", world.namespace, SECRET) is None
+    await world.api.patch("secrets", world.namespace, "given", {"data": base64_of(root="from-a-file")})
+    await live(world, process)
+    assert world.conditions()["Available"] == ("True", "Ready")
+    # The database has it now; what becomes of the Secret it came from is only worth telling.
+    await says("RootPasswordDiffers", root="changed")
+    await world.api.delete("secrets", world.namespace, "given")
+    await live(world, process)
+    assert world.conditions()["Degraded"] == ("False", "AsExpected")
+    assert world.conditions()["Available"] == ("True", "Ready")
+    stored: Any = world.api.peek("secrets", world.namespace, SECRET)
+    assert stored["data"]["root-password"] == base64_of(x="from-a-file")["x"]
+
+
+async def test_the_database_of_a_site_that_is_up_does_not_take_the_site_with_it(world: World) -> None:
+    await world.create()
+    await world.settle()
+    await world.api.delete("deployments.apps", world.namespace, "site-mysql")
+    await world.process(Fate()).reconcile(world.key)
+    assert world.conditions()["Available"] == ("False", "DatabaseNotReady")
+    assert world.conditions()["Progressing"] == ("True", "RollingOut")
+    await world.settle()
+    assert world.conditions()["Available"] == ("True", "Ready")
+
+
+async def test_what_is_labelled_as_the_sites_is_handed_over_to_it(world: World) -> None:
+    labels = {"app.kubernetes.io/managed-by": PROGRAM.name, "app.kubernetes.io/instance": "site"}
+    given = {"metadata": {"name": SECRET, "labels": labels}, "data": base64_of(**{"root-password": "old"})}
+    await world.create(sqlrootpassword="old")
+    await world.api.create("secrets", world.namespace, given)
+    await world.settle()
+    assert world.conditions()["Degraded"] == ("True", "SecretIncomplete")
+    await world.api.patch("secrets", world.namespace, SECRET, {"data": base64_of(password="of-a-backup")})
+    await world.settle()
+    assert world.conditions()["Available"] == ("True", "Ready")
+    assert world.passwords == {"of-a-backup"}
+
+
+async def test_without_its_secret_a_database_has_a_password_that_nobody_knows(world: World) -> None:
+    await world.create()
+    await world.settle()
+    await world.api.delete("secrets", world.namespace, SECRET)
+    await world.settle()
+    assert world.events.reasons("site").count("PasswordRenewed") == 1
+    assert len(world.passwords) == 2
+
+
+async def test_a_volume_that_may_not_grow_is_told_of_once_and_asked_for_again_in_a_while(
+    world: World,
+) -> None:
+    await world.create(storageSize="1Gi")
+    await world.settle()
+    await world.change(storageSize="2Gi")
+    fate = Fate(dict.fromkeys(range(2), StatusError(403, "Forbidden", "is not expandable")))
+    process = world.process(fate)
+    assert await process.reconcile(world.key) == Result(requeue_after=300)
+    assert world.conditions()["Degraded"] == ("True", "VolumeNotGrown")
+    assert world.conditions()["Available"] == ("True", "Ready")
+    assert [each.split("/")[-1] for each in fate.passed] == [*CLAIMS, "status"]
+    assert await process.reconcile(world.key) is not None
+    assert len(fate.passed) == 3
+    assert world.events.reasons("site").count("VolumeNotGrown") == 2
+    await asyncio.sleep(301)
+    assert await process.reconcile(world.key) is None
+    assert world.events.reasons("site").count("Grown") == 2
+    assert world.conditions()["Degraded"] == ("False", "AsExpected")
+
+
+async def test_a_claim_that_is_deleted_is_told_of_and_made_anew(world: World) -> None:
+    await world.create()
+    await world.settle()
+    held = {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}
+    await world.api.patch("persistentvolumeclaims", world.namespace, CLAIMS[1], held)
+    await world.api.delete("persistentvolumeclaims", world.namespace, CLAIMS[1])
+    await world.settle()
+    assert world.conditions()["Degraded"] == ("True", "BeingDeleted")
+    assert world.conditions()["Available"] == ("True", "Ready")
+    gone = {"metadata": {"finalizers": None}}
+    await world.api.patch("persistentvolumeclaims", world.namespace, CLAIMS[1], gone)
+    await world.settle()
+    assert world.conditions()["Degraded"] == ("False", "AsExpected")
+    assert len(world.children()) == 7
 
 
 async def site_whose_database_has_the_name_of_the_frontend(world: World) -> None:

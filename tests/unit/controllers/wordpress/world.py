@@ -139,7 +139,7 @@ class World:
     def look(self) -> None:
         """Take note of the generated password."""
         secret = self.api.peek("secrets", self.namespace, SECRET)
-        if secret is not None:
+        if secret is not None and "password" in secret["data"]:
             self.passwords.add(base64.b64decode(secret["data"]["password"]).decode())
 
     def site(self, name: str = "site") -> Wordpress:

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
 from devcluster.admission.client import WebhookClient, WebhookFailed
 from devcluster.storage import Store
+from tests.support.certificates import Authority
+from tests.support.webhook_server import WebhookServer
 
 
 class Webhook:
@@ -66,3 +70,43 @@ async def test_an_answer_without_end_is_not_read_to_it(
     webhook.parts = [b"x" * 900] * 3
     with pytest.raises(WebhookFailed, match="the answer is too large"):
         await client.call({"url": f"http://127.0.0.1:{webhook.port}/"}, {}, 5)
+
+
+REVIEW = {"apiVersion": "v1", "kind": "Review", "request": {"uid": "u"}}
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[WebhookServer]:
+    with WebhookServer(tmp_path) as running:
+        yield running
+
+
+async def test_connections_are_kept(client: WebhookClient, served: WebhookServer) -> None:
+    for _ in range(5):
+        await client.call(served.client_config("x"), REVIEW, 5)
+    assert len(served.callers["x"]) == 1
+
+
+def come_again(served: WebhookServer) -> None:
+    """Connections that were kept are gone."""
+    with served.down():
+        pass
+
+
+async def test_whom_the_bundle_has_is_trusted_and_nobody_else(
+    client: WebhookClient, served: WebhookServer
+) -> None:
+    now, following = served.authority, Authority("the next")
+
+    async def call(*authorities: Authority) -> None:
+        bundle = base64.b64encode(b"".join(each.pem for each in authorities)).decode()
+        await client.call({**served.client_config("x"), "caBundle": bundle}, REVIEW, 5)
+
+    await call(now, following)
+    await asyncio.to_thread(served.renew, following)
+    await call(now, following)  # on the connection that was kept
+    await asyncio.to_thread(come_again, served)
+    await call(now, following)
+    await call(following)
+    with pytest.raises(WebhookFailed, match="certificate signed by unknown authority"):
+        await call(now)
