@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         resource_version_changed,
         termination_started,
     )
+    from manager.loop import Portions
     from manager.operator import (
         LEFT_OVER,
         NAME_TAKEN,
@@ -59,6 +60,7 @@ __all__ = [
     "ObjectKey",
     "Operator",
     "Owns",
+    "Portions",
     "Priority",
     "Reads",
     "Resource",
@@ -88,7 +90,7 @@ __all__ = [
     "webhook",
 ]
 
-_HOMES = ("operator", "controller", "cache", "api", "rights", "runnables", "settings")
+_HOMES = ("operator", "controller", "cache", "api", "loop", "rights", "runnables", "settings")
 
 
 def __getattr__(name: str) -> Any:

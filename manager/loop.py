@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -14,9 +15,22 @@ from typing import Any, TypeVar
 
 from prometheus_client import Histogram
 
-__all__ = ["WorkThreads", "count_tasks", "ended", "loop_factory", "observe_lag", "threads_from_here"]
+__all__ = [
+    "SMALL",
+    "Portions",
+    "WorkThreads",
+    "count_tasks",
+    "ended",
+    "loop_factory",
+    "observe_lag",
+    "own_turn",
+    "threads_from_here",
+]
 
 T = TypeVar("T")
+
+SMALL = 64 * 1024
+"""Bytes of JSON that nobody has to wait for: they are read in a few milliseconds, whatever is in them."""
 
 _LAG_INTERVAL = 1.0
 
@@ -58,6 +72,57 @@ async def observe_lag(lag: Histogram) -> None:
         due = loop.time() + _LAG_INTERVAL
         await asyncio.sleep(_LAG_INTERVAL)
         lag.observe(max(0.0, loop.time() - due))
+
+
+_waiting: dict[asyncio.AbstractEventLoop, deque[asyncio.Future[None]]] = {}
+"""Who asked for a turn, in each loop in which somebody does."""
+
+
+async def own_turn(size: int) -> None:
+    """Let others have their turn before work on so many bytes begins, unless that is little.
+
+    Of all who ask, one begins in each turn of the loop, in the order in which they have asked: what many
+    begin in the same turn would hold up everybody else as if one did it all.
+    """
+    if size <= SMALL:
+        return
+    loop = asyncio.get_running_loop()
+    if loop not in _waiting:
+        _waiting[loop] = deque()
+        loop.call_soon(_begin_next, loop)
+    turn = loop.create_future()
+    _waiting[loop].append(turn)
+    await turn
+
+
+def _begin_next(loop: asyncio.AbstractEventLoop) -> None:
+    queue = _waiting[loop]
+    while queue:
+        if not (turn := queue.popleft()).done():  # as it is of who was cancelled
+            turn.set_result(None)
+            loop.call_soon(_begin_next, loop)
+            return
+    del _waiting[loop]
+
+
+class Portions:
+    """Divides work on what may be many, or large, so that others have their turn after some milliseconds.
+
+    portions = Portions()
+    for record in informer.list():
+        await portions.begin(len(record.raw))
+        pet = record.decode(Pet)
+    """
+
+    def __init__(self) -> None:
+        self._size = 0
+
+    async def begin(self, size: int) -> None:
+        """To be awaited before the work on each of them; `size` is its bytes of JSON."""
+        self._size += size
+        if self._size > SMALL:
+            await own_turn(self._size)
+            self._size = size
 
 
 class WorkThreads(ThreadPoolExecutor):

@@ -60,8 +60,7 @@ class MemcachedOperator(Operator[Memcached]):
             self.deployment(memcached), created=f"with {size} replicas", changed=scaled
         )
 
-        pods = await ctx.list_metadata(Pod, labels=labels)
-        nodes = sorted(pod.metadata.name for pod in pods if pod.metadata.deletion_timestamp is None)
+        nodes = [pod.name for pod in await ctx.keys(Pod, labels=labels, deleting=False)]
         status.nodes, status.node_count = nodes[:MOST_NODES], len(nodes)
         status.replicas = deployment.status.replicas
         ready = status.ready_replicas = deployment.status.ready_replicas

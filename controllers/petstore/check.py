@@ -14,7 +14,7 @@ from controllers.petstore.birthday import InvalidBirthday
 from controllers.petstore.claims import BY_ID, BY_UID, oldest
 from controllers.petstore.outlook import Outlook
 from controllers.petstore.record import Content, wanted
-from manager import Informer, ObjectKey
+from manager import Informer, ObjectKey, Portions
 from manager.cache import Record as CachedPet
 from manager.logs import get_logger
 from petstore.errors import DeadlinePassed, NoAnswer, PetStoreError
@@ -27,7 +27,7 @@ _LONGEST = 300.0
 """Seconds that reading the whole store may take."""
 
 _AT_ONCE = 50
-"""Records, or Pets, looked at before others get their turn: a millisecond's worth."""
+"""Records looked at before others get their turn: a millisecond's worth."""
 
 _log = get_logger("petstore")
 
@@ -75,13 +75,14 @@ class StoreCheck:
         """Read all records, and note whose they are; raises TimeoutError when none come for a while."""
         patience, now = self._store.timeout, asyncio.get_running_loop().time
         records = self._store.search(lenient=True, timeout=max(_LONGEST, patience))
-        number = 0
+        number, portions = 0, Portions()
         async with asyncio.timeout(patience) as deadline, aclosing(records):
             async for record in records:
                 # A record's Pet is the one that it has the key of, else the one that has its id.
                 key = record.idempotency_key
                 cached = oldest(self._pets.list(index=(BY_UID, key) if key else (BY_ID, record.id)))
                 if cached is not None and cached.key not in seen:
+                    await portions.begin(len(cached.raw))
                     seen.add(cached.key)
                     # What cannot be made right before its spec is, is left alone.
                     if not cached.deleting and (pet := _read(cached)) and self._is_wrong(pet, record):
@@ -106,11 +107,11 @@ class StoreCheck:
         )
 
     async def _ask_for_all(self, is_meant: Callable[[CachedPet], bool]) -> None:
-        for number, pet in enumerate(self._pets.list(), start=1):
+        portions = Portions()
+        for pet in self._pets.list():
+            await portions.begin(len(pet.raw))
             if not pet.deleting and is_meant(pet):
                 self._ask_for(pet.key)
-            if number % _AT_ONCE == 0:
-                await asyncio.sleep(0)
 
 
 def _read(cached: CachedPet) -> Pet | None:

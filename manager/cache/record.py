@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -16,7 +17,7 @@ from manager.kube.errors import ProtocolError
 R = TypeVar("R", bound=Resource)
 
 
-class Owner(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class Owner(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """An owner reference."""
 
     uid: str
@@ -24,6 +25,7 @@ class Owner(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str = ""
     api_version: str = ""
     controller: bool = False
+    block_owner_deletion: bool | None = None
 
 
 class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -95,12 +97,20 @@ _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_entries = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 PARTIAL = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%b}'
+_WIRE_NAMES = {name: name for name in ("annotations", "labels", "finalizers")} | {
+    "owner_references": "ownerReferences"
+}
 PARTIAL_KIND = "PartialObjectMetadata"
 
 # Here kubectl keeps a copy of the whole object, all values of a Secret included.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # Bytes of an annotation that is still metadata, rather than content that somebody has put there.
 ANNOTATION = 4096
+# Labels, annotations, finalizers and owner references of which anybody means something by each. Whoever may
+# write an object can fill it with a hundred thousand, which everybody pays for who reads it.
+MOST_KEPT = 1000
+CUT = "cut"
+"""What names, beside the metadata that is kept, the lists in it that were longer."""
 
 
 class _ArrivingMeta(Meta, frozen=True, gc=False, rename="camel"):
@@ -124,14 +134,6 @@ _decode = msgspec.json.Decoder(_Arriving).decode
 _decode_metadata = msgspec.json.Decoder(_RawMetadata).decode
 
 
-def metadata_of(raw: bytes) -> bytes:
-    """An object's JSON as the server sends it when asked for the metadata only; raises ProtocolError."""
-    try:
-        return PARTIAL % bytes(_decode_metadata(raw).metadata)
-    except MALFORMED as error:
-        raise not_a("an object", error) from None
-
-
 class Arrival(NamedTuple):
     """An object of which only the metadata was looked at so far: enough to see whether it is news."""
 
@@ -146,11 +148,13 @@ class RecordDecoder:
     """Makes records of one kind.
 
     Of `managedFields`, which can be half of an object, only entries are kept that belong to our own field
-    managers: `field_manager` itself and every name that begins with it. With `metadata_only`, all but the
-    metadata is dropped, whatever the server sent, and so are annotations that hold content: kubectl's copy of
-    what was applied, and every one of more than 4 KB. `transform` gets the JSON that would be kept and
-    answers what is kept instead; it must leave alone what identifies the object (name, namespace, uid,
-    resourceVersion) and the labels that selectors look at.
+    managers: `field_manager` itself and every name that begins with it. `transform` gets the JSON that would
+    be kept and answers what is kept instead; it must leave alone what identifies the object (name, namespace,
+    uid, resourceVersion) and the labels that selectors look at.
+
+    With `metadata_only`, all but the metadata is dropped, whatever the server sent. So are managedFields, and
+    annotations that hold content: kubectl's copy of what was applied, and every one of more than 4 KB. Of
+    labels, annotations, finalizers and owner references the first 1,000 are kept, and always the controller.
     """
 
     def __init__(
@@ -164,7 +168,8 @@ class RecordDecoder:
         self._kind = gvk.kind
         self._what = f"a {gvk.kind} object"
         self._metadata_only = metadata_only
-        self._managed_fields = OwnManagedFields(field_manager)
+        # An apply, which asks for them, knows all of its object.
+        self._managed_fields = OwnManagedFields(None if metadata_only else field_manager)
         self._transform = transform
 
     def __call__(self, raw: bytes | msgspec.Raw) -> tuple[Record, Meta]:
@@ -196,10 +201,9 @@ class RecordDecoder:
         try:
             whole = self._project(bytes(raw), arriving.kind)
             kept = self._managed_fields.strip(whole, bytes(meta.managed_fields))
-            if self._metadata_only and (content := _annotations_with_content(meta)):
-                kept = _without_annotations(kept, content)
-                others = {name: value for name, value in meta.annotations.items() if name not in content}
-                meta = msgspec.structs.replace(meta, annotations=others)
+            if self._metadata_only and (less := _limited(meta)):
+                kept = _with_less(kept, less)
+                meta = msgspec.structs.replace(meta, **less)
         except MALFORMED as error:
             raise not_a(self._what, error) from None
         record = Record(key, kept, uid, version, meta.generation, meta.deletion_timestamp is not None)
@@ -227,25 +231,52 @@ class RecordDecoder:
         return record, meta
 
 
-def _annotations_with_content(meta: Meta) -> list[str]:
-    return [
+def metadata_of(raw: bytes, gvk: GroupVersionKind) -> bytes:
+    """What a cache of metadata would keep of an object's JSON; raises ProtocolError."""
+    return RecordDecoder(gvk, field_manager="", metadata_only=True)(raw)[0].raw
+
+
+def _limited(meta: Meta) -> dict[str, Any]:
+    """The fields of which not all is kept, with what is."""
+    less: dict[str, Any] = {}
+    content = {
         name
         for name, value in meta.annotations.items()
         # The number of characters answers for nearly all of them.
         if name == LAST_APPLIED or (len(value) > ANNOTATION // 4 and len(value.encode()) > ANNOTATION)
-    ]
+    }
+    if content or len(meta.annotations) > MOST_KEPT:
+        kept = (each for each in meta.annotations.items() if each[0] not in content)
+        less["annotations"] = dict(islice(kept, MOST_KEPT))
+    if len(meta.labels) > MOST_KEPT:
+        less["labels"] = dict(islice(meta.labels.items(), MOST_KEPT))
+    if len(meta.finalizers) > MOST_KEPT:
+        less["finalizers"] = meta.finalizers[:MOST_KEPT]
+    if len(meta.owner_references) > MOST_KEPT:
+        first, rest = meta.owner_references[: MOST_KEPT - 1], meta.owner_references[MOST_KEPT - 1 :]
+        less["owner_references"] = (*first, next((each for each in rest if each.controller), rest[0]))
+    return less
+
+
+def _with_less(raw: bytes, less: Mapping[str, Any]) -> bytes:
+    """The JSON of an object's metadata with less in these fields, and the names of the lists among them."""
+    values = {_WIRE_NAMES[name]: msgspec.json.encode(value) if value else b"" for name, value in less.items()}
+    lists = sorted(_WIRE_NAMES[name] for name, value in less.items() if isinstance(value, tuple))
+    raw = _rebuild(raw, values)
+    return b'%b,"%b":%b}' % (raw[:-1], CUT.encode(), msgspec.json.encode(lists)) if lists else raw
 
 
 class OwnManagedFields:
     """Cuts out of objects what `managedFields` says of others.
 
-    Our own are the managers whose names begin with `field_manager`; their entries stay as they are.
+    Our own are the managers whose names begin with `field_manager`; their entries stay as they are. None
+    means that none are.
     """
 
-    def __init__(self, field_manager: str) -> None:
-        self._field_manager = field_manager.encode()
+    def __init__(self, field_manager: str | None) -> None:
+        self._field_manager = None if field_manager is None else field_manager.encode()
         # The text stands nowhere else in an entry: quotes within its strings are escaped.
-        self._is_own = re.compile(rb'"manager"\s*:\s*"' + re.escape(self._field_manager)).search
+        self._is_own = re.compile(rb'"manager"\s*:\s*"' + re.escape(self._field_manager or b"")).search
 
     def strip(self, raw: bytes, value: bytes) -> bytes:
         """Return the object's JSON without others' entries, given the JSON of its `metadata.managedFields`.
@@ -260,39 +291,29 @@ class OwnManagedFields:
         key = KEY_AND_COLON.search(raw)
         if key is None or raw.count(KEY) != 1:
             # The object has a field of that name somewhere else too, or it is written in another way.
-            return _rebuild(raw, "managedFields", own)
+            return _rebuild(raw, {"managedFields": own})
         before, after = raw[: key.start()], raw[key.end() + len(value) :]
         if own:
             return b"".join((before, key[0], own, after))
+        before, after = before.rstrip(), after.lstrip()
         if before.endswith(b","):
             return before[:-1] + after
         return before + after.removeprefix(b",")
 
     def _own_entries(self, value: bytes) -> bytes:
         """The JSON of our own entries, empty when there are none."""
-        if self._field_manager not in value:
+        if self._field_manager is None or self._field_manager not in value:
             return b""
         own = [entry for entry in map(bytes, _decode_entries(value)) if self._is_own(entry)]
         return b"[%b]" % b",".join(own) if own else b""
 
 
-def _without_annotations(raw: bytes, names: Collection[str]) -> bytes:
-    """Return the object's JSON without these annotations, which it has."""
-    metadata = _decode_object(_decode_object(raw)["metadata"])
-    annotations = _decode_object(metadata["annotations"])
-    kept = {name: value for name, value in annotations.items() if name not in names}
-    return _rebuild(raw, "annotations", _join(kept) if kept else b"")
-
-
-def _rebuild(raw: bytes, name: str, value: bytes) -> bytes:
-    """Put another value into the metadata; without a value, take the name out."""
+def _rebuild(raw: bytes, values: Mapping[str, bytes]) -> bytes:
+    """Put other values into the metadata; what has none is taken out."""
     members = _decode_object(raw)
     metadata = _decode_object(members["metadata"])
-    if value:
-        metadata[name] = msgspec.Raw(value)
-    else:
-        del metadata[name]
-    members["metadata"] = msgspec.Raw(_join(metadata))
+    metadata |= {name: msgspec.Raw(value) for name, value in values.items()}
+    members["metadata"] = msgspec.Raw(_join({name: value for name, value in metadata.items() if value}))
     return _join(members)
 
 

@@ -43,6 +43,7 @@ from manager.kube.errors import (
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import LONGEST_LIST, Transport
 from manager.logs import get_logger
+from manager.loop import Portions
 from manager.rate_limit import Repeats
 
 # Objects per page: few requests, and a body of a few megabytes.
@@ -202,7 +203,7 @@ class Reflector:
         query = {**selection, **self._not_older()}
         accept = self._accept("List")
         self._intake.begin_list()
-        pages = Pages()
+        pages, portions = Pages(), Portions()
         while True:
             body = await self._transport.request(
                 "GET",
@@ -215,6 +216,7 @@ class Reflector:
             answer = await despite_depth(decode_page, body)
             pages.turned(query.get("continue"), answer.resume, empty=not answer.items)
             for item in answer.items:
+                await portions.begin(len(memoryview(item)))
                 self._intake.list_item(item)
             if not answer.resume:
                 self._finish_list(answer.version)

@@ -21,10 +21,11 @@ from manager.client.ownership import (
     own_entries,
     takeover_patch,
 )
-from manager.client.reader import decode_object
+from manager.client.reader import decode_at_once
 from manager.client.write import APPLY_PATCH, JSON_PATCH, Writer, booked
 from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
+from manager.loop import own_turn
 from manager.runs import current_run
 
 R = TypeVar("R", bound=Resource)
@@ -79,13 +80,14 @@ class Applier:
             except AlreadyExists:
                 # Not in the cache yet, or made by somebody else a moment ago: look before touching it.
                 found = await self._writer.read(kind, obj.key)
+        await own_turn(len(found))
         live = _decoded(kind, found)
         if owner is not None:
             self._refuse_foreign(kind, obj.key, live, owner)
         if self._holds(wanted, live, encoded) or self._settled.knows(encoded, live):
             if (run := current_run()) is not None:
                 run.spares("apply", kind, obj.key)
-            return Applied(decode_object(found, kind, obj.key, parsed=live), None, Outcome.UNCHANGED)
+            return Applied(decode_at_once(found, kind, obj.key, parsed=live), None, Outcome.UNCHANGED)
         if self._own_entries(live).created is not None:
             if dry_run:
                 force = True  # what we have created ourselves would seem to be of another
@@ -98,17 +100,19 @@ class Applier:
             raw = await self._writer.send(kind, obj.key, APPLY_PATCH, orjson.dumps(targeted), query)
         except Conflict as error:
             raise ApplyConflict.of(error) or error from None
+        await own_turn(len(raw))
         after = _decoded(kind, raw) if dry_run else self._settle(kind, wanted, encoded, raw)
         changed = _content(after) != _content(live)
-        now = decode_object(raw, kind, obj.key, parsed=after)
+        now = decode_at_once(raw, kind, obj.key, parsed=after)
         if not changed:
             return Applied(now, None, Outcome.UNCHANGED)  # only ownership was to be written down
-        return Applied(now, decode_object(found, kind, obj.key, parsed=live), Outcome.UPDATED)
+        return Applied(now, decode_at_once(found, kind, obj.key, parsed=live), Outcome.UPDATED)
 
     async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
         """Raise as `apply` for the object of that name, if it is there and is not the owner's."""
         found = await self._live(kind, key)
         if found is not None:
+            await own_turn(len(found))
             self._refuse_foreign(kind, key, _decoded(kind, found), owner)
 
     async def _live(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
@@ -129,7 +133,7 @@ class Applier:
         query = booked(creator_name(self._field_manager, encoded), dry_run=dry_run)
         raw = await self._writer.send_create(type(obj), obj.key, encoded, query)
         after = _decoded(type(obj), raw) if dry_run else self._settle(type(obj), wanted, encoded, raw)
-        return Applied(decode_object(raw, type(obj), obj.key, parsed=after), None, Outcome.CREATED)
+        return Applied(decode_at_once(raw, type(obj), obj.key, parsed=after), None, Outcome.CREATED)
 
     def _refuse_foreign(
         self, kind: type[Resource], key: ObjectKey, live: dict[str, Any], owner: Resource

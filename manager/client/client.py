@@ -10,6 +10,7 @@ import orjson
 
 from manager.api import GroupVersionKind, ObjectKey, PartialObjectMetadata, Resource, Unstructured
 from manager.cache import Cache, metadata_of
+from manager.cache.record import CUT, MOST_KEPT
 from manager.client.applier import Applied, Applier
 from manager.client.live import LiveList, LiveReader, followed
 from manager.client.reader import CachedReader, MetadataReader, decode_object
@@ -18,6 +19,7 @@ from manager.client.write import JSON, MERGE_PATCH, Writer, booked, merge_diff, 
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
+from manager.loop import own_turn
 from manager.runs import current_run
 
 R = TypeVar("R", bound=Resource)
@@ -64,7 +66,7 @@ class Client(CachedReader):
         body = orjson.dumps(whole_object(obj))
         query = booked(self.field_manager, dry_run=dry_run)
         raw = await self._writer.send_create(type(obj), obj.key, body, query)
-        return decode_object(raw, type(obj), obj.key)
+        return await decode_object(raw, type(obj), obj.key)
 
     async def update(self, obj: R, *, dry_run: bool = False) -> R:
         """Replace the object; raises Conflict when it changed since it was read. Returns it as stored."""
@@ -74,7 +76,7 @@ class Client(CachedReader):
         raw = await self._writer.send(
             type(obj), obj.key, JSON, body, query, replaces=obj.metadata.resource_version
         )
-        return decode_object(raw, type(obj), obj.key)
+        return await decode_object(raw, type(obj), obj.key)
 
     async def patch(
         self,
@@ -100,7 +102,9 @@ class Client(CachedReader):
                 f"{obj.kind} {obj.key} was not read from the API server: use create() or apply()"
             )
         kind = kind or type(obj)
-        before = _patchable(orjson.loads(obj.origin))
+        await own_turn(len(obj.origin))
+        original = orjson.loads(obj.origin)
+        before = _patchable(original)
         changes = merge_diff(before, _patchable(obj.to_wire()))
         if not changes:
             if (run := current_run()) is not None:
@@ -108,6 +112,12 @@ class Client(CachedReader):
             return obj
         metadata = changes.setdefault("metadata", {})
         replaces = ""
+        if isinstance(obj, PartialObjectMetadata):
+            for name in metadata.keys() & original.get(CUT, ()):
+                raise ValueError(
+                    f"{kind.gvk.kind} {obj.key} has more {name} than the {MOST_KEPT} that are cached: "
+                    "to change them, read it with client.uncached"
+                )
         if "ownerReferences" in metadata:
             await self._writer.check_owners(obj, kind)
         if optimistic_lock or SHARED_LISTS & metadata.keys():
@@ -125,8 +135,8 @@ class Client(CachedReader):
                 ) from error
             raise
         if isinstance(obj, PartialObjectMetadata):
-            raw = metadata_of(raw)
-        return decode_object(raw, type(obj), obj.key)
+            raw = metadata_of(raw, kind.gvk)
+        return await decode_object(raw, type(obj), obj.key)
 
     async def apply(
         self, obj: R, *, owner: Resource | None = None, force: bool = True, dry_run: bool = False

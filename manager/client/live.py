@@ -12,11 +12,12 @@ import msgspec
 from manager.api import ObjectKey, Resource
 from manager.cache import Informer
 from manager.client.errors import Undecodable
-from manager.client.reader import ObjectList, decode_object, decode_records
+from manager.client.reader import ObjectList, decode_at_once, decode_object, decode_records
 from manager.kube.decoding import Decoder, Pages, despite_depth
 from manager.kube.errors import Gone, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import LONGEST_LIST, Transport
+from manager.loop import Portions
 
 R = TypeVar("R", bound=Resource)
 
@@ -57,7 +58,7 @@ class LiveReader:
         """Return the object as the server has it now; raises NotFound, other ApiErrors, and Undecodable."""
         mapping = await self._mapper.resolve(kind.gvk)
         raw = await self._transport.request("GET", mapping.path(key.namespace, key.name))
-        return decode_object(raw, kind, key)
+        return await decode_object(raw, kind, key)
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
         """As `get`, but None if there is no such object."""
@@ -119,7 +120,7 @@ class LiveReader:
                 continue
             page = await despite_depth(_decode_list, answer)
             pages.turned(query.get("continue"), page.metadata.resume, empty=not page.items)
-            yield _decoded(page.items or (), kind)
+            yield await _decoded(page.items or (), kind)
             if not page.metadata.resume:
                 return
             query["continue"] = page.metadata.resume
@@ -138,13 +139,15 @@ class LiveReader:
         await self._transport.request("GET", mapping.path(namespace), query=query)
 
 
-def _decoded(items: Iterable[msgspec.Raw], kind: type[R]) -> ObjectList[R]:
+async def _decoded(items: Iterable[msgspec.Raw], kind: type[R]) -> ObjectList[R]:
     found: list[R] = []
     undecodable: list[Undecodable] = []
+    portions = Portions()
     for raw in items:
+        await portions.begin(len(memoryview(raw)))
         named = _decode_named(raw).metadata
         try:
-            found.append(decode_object(bytes(raw), kind, ObjectKey(named.namespace, named.name)))
+            found.append(decode_at_once(bytes(raw), kind, ObjectKey(named.namespace, named.name)))
         except Undecodable as error:
             undecodable.append(error)
     return ObjectList(found, undecodable)
@@ -187,7 +190,7 @@ class LiveList(Generic[R]):
         if self._failure is not None:
             raise self._failure
         self._news.clear()
-        return decode_records(self._informer, self._informer.list(), self._kind)
+        return await decode_records(self._informer, self._informer.list(), self._kind)
 
     async def _run(self) -> None:
         """Follow the server until cancelled."""

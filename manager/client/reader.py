@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from pydantic import ValidationError
 
 from manager.api import ObjectKey, PartialObjectMetadata, Resource
 from manager.cache import Cache, Informer, Record, Selection, SelectionOptions
-from manager.cache.spec import WHOLE
+from manager.cache.spec import WHOLE, Requirement, Selector
 from manager.client.errors import NotCached, Undecodable
 from manager.kube.decoding import json_object, shallow_at_once
 from manager.kube.errors import NotFound
+from manager.loop import Portions, own_turn
 
 R = TypeVar("R", bound=Resource)
 
@@ -28,6 +29,8 @@ class ListOptions(TypedDict, total=False):
     """By owner reference."""
     index: tuple[str, str] | None
     """Name and value of an index registered on the informer."""
+    deleting: bool | None
+    """Only those that are being deleted, or with False those that are not."""
 
 
 class _Reader:
@@ -59,15 +62,28 @@ class _Reader:
             )
         return informer
 
-    def _select(self, kind: type[Resource], options: ListOptions) -> tuple[Informer, list[Record]]:
-        owner, namespace = options.get("owner"), options.get("namespace")
+    async def _select(self, kind: type[Resource], options: ListOptions) -> tuple[Informer, list[Record]]:
+        owner, namespace, labels = options.get("owner"), options.get("namespace"), options.get("labels")
         informer = self._informer(kind, namespace)
+        rest: Sequence[Requirement] = ()
+        if isinstance(labels, str):
+            labels, rest = Selector.parse(labels).split()
         records = informer.list(
             namespace=namespace,
-            labels=options.get("labels"),
+            labels=labels,
             owner_uid=None if owner is None else owner.metadata.uid,
             index=options.get("index"),
         )
+        if (deleting := options.get("deleting")) is not None:
+            records = [record for record in records if record.deleting is deleting]
+        if rest:
+            # No index answers that, so each is looked at.
+            matching, portions = [], Portions()
+            for record in records:
+                await portions.begin(len(record.raw))
+                if all(each.matches(record.meta().labels) for each in rest):
+                    matching.append(record)
+            records = matching
         return informer, records
 
 
@@ -91,11 +107,20 @@ class ObjectList(list[R]):
         return self
 
 
-def decode_object(raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[str, Any] | None = None) -> R:
+async def decode_object(
+    raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[str, Any] | None = None
+) -> R:
     """A fresh object (see `Resource.decode`); raises Undecodable when it is not of the kind's shape.
 
-    And ProtocolError when it is no JSON at all, which is no matter of the shape.
+    And ProtocolError when it is no JSON at all, which is no matter of the shape. A large one waits for its
+    turn.
     """
+    await own_turn(len(raw))
+    return decode_at_once(raw, kind, key, parsed=parsed)
+
+
+def decode_at_once(raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[str, Any] | None = None) -> R:
+    """The same, for who has waited already."""
     try:
         return kind.decode(raw, parsed=parsed)
     except ValidationError as error:
@@ -103,15 +128,16 @@ def decode_object(raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[str
             raise Undecodable(kind.gvk, key, error) from error
     # Or it is nested more than 200 levels deep, which is too much for pydantic's parser alone.
     raw = shallow_at_once(raw)
-    return decode_object(raw, kind, key, parsed=json_object(raw, f"a {kind.gvk.kind}"))
+    return decode_at_once(raw, kind, key, parsed=json_object(raw, f"a {kind.gvk.kind}"))
 
 
-def decode_records(informer: Informer, records: Iterable[Record], kind: type[R]) -> ObjectList[R]:
+async def decode_records(informer: Informer, records: Iterable[Record], kind: type[R]) -> ObjectList[R]:
     """Fresh objects; the informer counts those that are not of the kind's shape."""
-    objects, undecodable = [], []
+    objects, undecodable, portions = [], [], Portions()
     for record in records:
+        await portions.begin(len(record.raw))
         try:
-            objects.append(decode_object(record.raw, kind, record.key))
+            objects.append(decode_at_once(record.raw, kind, record.key))
         except Undecodable as error:
             informer.left_out(record, error)
             undecodable.append(error)
@@ -137,7 +163,7 @@ class CachedReader(_Reader):
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
         """Return the object, or None if it is not in the cache; raises Undecodable."""
         record = self._informer(kind, key.namespace).get(key)
-        return None if record is None else decode_object(record.raw, kind, record.key)
+        return None if record is None else await decode_object(record.raw, kind, record.key)
 
     async def get(self, kind: type[R], key: ObjectKey) -> R:
         """Return the object; raises NotFound if it is not in the cache."""
@@ -152,8 +178,8 @@ class CachedReader(_Reader):
         A list through an index costs what it returns, not what the cache holds. An object that does not fit
         the model is left out, counted and logged (see `ObjectList`).
         """
-        informer, records = self._select(kind, options)
-        return decode_records(informer, records, kind)
+        informer, records = await self._select(kind, options)
+        return await decode_records(informer, records, kind)
 
 
 class MetadataReader(_Reader):
@@ -168,15 +194,15 @@ class MetadataReader(_Reader):
     async def find(self, kind: type[Resource], key: ObjectKey) -> PartialObjectMetadata | None:
         """Return the object's metadata, or None if it is not in the cache."""
         record = self._informer(kind, key.namespace).get(key)
-        return None if record is None else decode_object(record.raw, PartialObjectMetadata, record.key)
+        return None if record is None else await decode_object(record.raw, PartialObjectMetadata, record.key)
 
     async def keys(self, kind: type[Resource], **options: Unpack[ListOptions]) -> list[ObjectKey]:
         """Return the keys of the objects that meet all given conditions, without decoding them."""
-        return [record.key for record in self._select(kind, options)[1]]
+        return [record.key for record in (await self._select(kind, options))[1]]
 
     async def list(
         self, kind: type[Resource], **options: Unpack[ListOptions]
     ) -> ObjectList[PartialObjectMetadata]:
         """Return the metadata of the objects that meet all given conditions (see `CachedReader.list`)."""
-        informer, records = self._select(kind, options)
-        return decode_records(informer, records, PartialObjectMetadata)
+        informer, records = await self._select(kind, options)
+        return await decode_records(informer, records, PartialObjectMetadata)

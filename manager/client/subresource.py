@@ -15,6 +15,7 @@ from manager.client.reader import decode_object
 from manager.client.write import DRY_RUN, JSON, JSON_PATCH, MERGE_PATCH, Writer, booked, whole_object
 from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import Conflict, Invalid, ServerError, TransportError
+from manager.loop import own_turn
 from manager.runs import current_run
 
 R = TypeVar("R", bound=Resource)
@@ -107,7 +108,7 @@ class StatusClient:
         name. If the object was not read from the server, everything is written.
         """
         raw = await self._write(obj, dry_run=dry_run)
-        return obj if raw is None else decode_object(raw, type(obj), obj.key)
+        return obj if raw is None else await decode_object(raw, type(obj), obj.key)
 
     async def report(self, obj: Resource) -> bool:
         """As `patch`, for the end of a reconcile: the answer goes to the cache, and is not decoded.
@@ -121,13 +122,14 @@ class StatusClient:
         body = orjson.dumps(whole_object(obj))
         query = booked(self._field_manager, dry_run=dry_run)
         raw = await self._writer.send(type(obj), obj.key, JSON, body, query, "status")
-        return decode_object(raw, type(obj), obj.key)
+        return await decode_object(raw, type(obj), obj.key)
 
     async def _write(self, obj: Resource, *, dry_run: bool = False) -> bytes | None:
         """Send what differs; returns the object as stored, None when nothing was sent."""
         after: Status = obj.to_wire(only={"status"}).get("status", {})
         if obj.origin is None:
             return await self._send(obj, [{"op": "add", "path": "/status", "value": after}], dry_run)
+        await own_turn(len(obj.origin))
         before: Status | None = orjson.loads(obj.origin).get("status")
         live, raw = before, obj.origin
         cached = before

@@ -19,6 +19,7 @@ from manager.cache import CacheEvent, Informer, Meta, Part
 from manager.controller.predicate import Predicate
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority, Request
+from manager.loop import Portions
 from manager.runs import Trigger
 
 Handler: TypeAlias = Callable[[CacheEvent], Iterable[Request]]
@@ -57,9 +58,6 @@ def enqueue_owner(owner: type[Resource]) -> Handler:
 
     return enqueue_mapped(owner_of)
 
-
-_REPLAYED_AT_ONCE = 250
-"""Some milliseconds' worth."""
 
 _RETRY_BASE = 1.0
 """Seconds until a handler that failed is asked again; twice as long after each further failure."""
@@ -135,10 +133,10 @@ class KindSource(Source):
         try:
             # A warm cache may hold very many: what is there is told in portions, and what changes meanwhile
             # is told at once by the subscription. An object that goes before its turn is asked for in vain.
-            for number, record in enumerate(self._informer.list(), start=1):
+            portions = Portions()
+            for record in self._informer.list():
+                await portions.begin(len(record.raw))
                 deliver(CacheEvent(None, record, initial=True))
-                if number % _REPLAYED_AT_ONCE == 0:
-                    await asyncio.sleep(0)
             await asyncio.get_running_loop().create_future()
         finally:
             cancel()

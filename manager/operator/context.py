@@ -14,7 +14,6 @@ from manager import clock
 from manager.api import (
     Condition,
     ObjectKey,
-    PartialObjectMetadata,
     Resource,
     controller_reference,
     set_condition,
@@ -268,11 +267,21 @@ class Context:
         """The objects of a kind, from the cache, in the object's namespace."""
         return await self.client.list(kind, namespace=self.object.metadata.namespace, labels=labels)
 
-    async def list_metadata(
-        self, kind: type[Resource], *, labels: dict[str, str] | str | None = None
-    ) -> ObjectList[PartialObjectMetadata]:
-        """The metadata of the objects of a kind that is watched with `metadata_only`, in the namespace."""
-        return await self.client.metadata.list(kind, namespace=self.object.metadata.namespace, labels=labels)
+    async def keys(
+        self,
+        kind: type[Resource],
+        *,
+        labels: dict[str, str] | str | None = None,
+        deleting: bool | None = None,
+    ) -> Sequence[ObjectKey]:
+        """The keys of the objects of a kind that is watched with `metadata_only`, in the object's namespace,
+        in order. None of them is decoded, so it does not matter how large they are.
+
+        `deleting` chooses those that are being deleted, or with False those that are not. For labels and
+        annotations see `client.metadata`.
+        """
+        namespace = self.object.metadata.namespace
+        return await self.client.metadata.keys(kind, namespace=namespace, labels=labels, deleting=deleting)
 
     async def find(self, kind: type[R], name: str) -> R | None:
         """The object of that name, from the cache, in the object's namespace; None if there is none."""

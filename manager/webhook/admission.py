@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from manager.api import Resource
 from manager.logs import get_logger
+from manager.loop import own_turn
 from manager.rate_limit import Lines
-from manager.webhook.bounds import own_turn
 from manager.webhook.endpoint import LINES, answered, encoded, time_limit
 from manager.webhook.errors import BadReview, FunctionFailed, Unanswered
 from manager.webhook.json_patch import json_patch

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from manager.webhook.bounds import SMALL
+from manager.loop import SMALL
 from manager.webhook.errors import Busy
 
 if TYPE_CHECKING:

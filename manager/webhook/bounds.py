@@ -11,10 +11,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from manager.loop import SMALL
 from manager.webhook.errors import Busy, TooCostly
-
-SMALL = 64 * 1024
-"""Bytes of what nobody has to wait for: it is read in a few milliseconds, whatever is in it."""
 
 MAX_OBJECT = 3 * 1024 * 1024
 """Bytes of one object. The API server takes no larger request, and etcd stores half of that."""
@@ -51,12 +49,6 @@ _NOTHING = memoryview(b"")
 
 _CHUNK = 128 * 1024
 """Bytes that are counted in one go: about a millisecond."""
-
-
-async def own_turn(size: int) -> None:
-    """Let others have their turn before work on so many bytes begins, unless that is little."""
-    if size > SMALL:
-        await asyncio.sleep(0)
 
 
 async def check_number(body: bytes | bytearray) -> None:

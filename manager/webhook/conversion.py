@@ -14,8 +14,9 @@ from prometheus_client import Counter
 
 from manager.api import Resource
 from manager.logs import get_logger
+from manager.loop import own_turn
 from manager.rate_limit import Lines
-from manager.webhook.bounds import STORED_WORK, own_turn
+from manager.webhook.bounds import STORED_WORK
 from manager.webhook.endpoint import LINES, answered, encoded, time_limit
 from manager.webhook.errors import BadReview, FunctionFailed, NotConverted, TooCostly, Unanswered
 from manager.webhook.refused import Refused

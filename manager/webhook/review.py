@@ -10,6 +10,7 @@ import orjson
 
 from manager.api import GroupVersionKind
 from manager.kube.decoding import shallow
+from manager.loop import own_turn
 from manager.webhook.bounds import (
     CHANGED_WORK,
     CREATED_WORK,
@@ -18,7 +19,6 @@ from manager.webhook.bounds import (
     USER_WORK,
     check_number,
     check_object,
-    own_turn,
     work_of,
 )
 from manager.webhook.errors import BadReview, TooCostly

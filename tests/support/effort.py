@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import time
+from collections.abc import Awaitable
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Effort"]
+__all__ = ["Effort", "turns_of_others"]
 
 
 class Effort:
@@ -47,3 +49,21 @@ def _seconds_of_a_piece() -> float:
     made = {f"{number:05x}": [number, {"a": number}] for number in range(12_000)}
     sorted((len(key) + len(value) for key, value in made.items()), reverse=True)
     return time.thread_time() - began
+
+
+async def turns_of_others(work: Awaitable[object]) -> int:
+    """How often others have their turn of the loop while the work goes on, none of which waits."""
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    try:
+        await work
+    finally:
+        task.cancel()
+    return turns

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from manager.loop import WorkThreads, count_tasks, loop_factory, observe_lag
+from manager import loop
+from manager.loop import SMALL, WorkThreads, count_tasks, loop_factory, observe_lag, own_turn
 from manager.metrics import Metrics
 
 
@@ -125,3 +126,32 @@ async def test_threads_that_are_busy_with_work_keep_nobody_else_waiting():
     assert threads.at_work == 100
     may_end.set()
     await asyncio.gather(*tasks)
+
+
+@pytest.mark.virtual_time
+class TestLargeWork:
+    async def test_is_begun_in_the_order_in_which_it_was_asked_for_by_whoever_has_much_of_it(self):
+        order = list[str]()
+
+        async def works(name: str, times: int) -> None:
+            for _ in range(times):
+                await own_turn(SMALL + 1)
+                order.append(name)
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(works("much", 3))
+            for name in ("a", "b"):
+                tasks.create_task(works(name, 1))
+        assert order == ["much", "a", "b", "much", "much"]
+
+    async def test_of_who_is_cancelled_meanwhile_holds_up_nobody(self):
+        first, second, third = (asyncio.create_task(own_turn(SMALL + 1)) for _ in range(3))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.gather(first, third)
+        assert second.cancelled()
+
+    async def test_leaves_nothing_behind(self):
+        await asyncio.gather(*(own_turn(SMALL + 1) for _ in range(3)))
+        await asyncio.sleep(0)
+        assert asyncio.get_running_loop() not in loop._waiting

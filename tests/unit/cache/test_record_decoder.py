@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from manager.api import ObjectKey
 from manager.cache.answers import deleted_uid, is_removed
-from manager.cache.record import RecordDecoder
+from manager.cache.record import MOST_KEPT, RecordDecoder
 from manager.kube.errors import ProtocolError
 from tests.unit.cache.objects import Pod, encoded, pod, taken
 
@@ -121,6 +121,41 @@ def test_metadata_keeps_no_copy_of_what_was_applied_and_no_large_annotation(
     assert json.loads(record.raw)["metadata"] == pod("a", 1, annotations=kept, labels={"a": "b"})["metadata"]
     # What events are judged by is what a later look at the cache will say.
     assert meta.annotations == record.meta().annotations == kept
+
+
+def owner(number: int, **more: object) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "A", "name": "b", "uid": f"u{number}", **more}
+
+
+def test_metadata_keeps_no_more_of_anything_than_somebody_means_something_by(
+    metadata_decoder: RecordDecoder,
+):
+    many = [f"a{number:05}" for number in range(MOST_KEPT + 5)]
+    metadata = {
+        "labels": dict.fromkeys(many, "é"),
+        "annotations": {**dict.fromkeys(many, ""), "a": "x" * 5000},
+        "finalizers": [f"example.com/{name}" for name in many],
+        # An object is looked for by its controller, whatever others have put before it.
+        "ownerReferences": [*map(owner, range(MOST_KEPT + 5)), owner(-1, controller=True)],
+        "managedFields": [{"manager": "operator-manager", "fieldsV1": {"f:a": {}}}],
+    }
+    value = pod("a", 1, **metadata)
+    record, meta = metadata_decoder(json.dumps(value, indent=1, ensure_ascii=False).encode())
+    kept = {
+        "labels": dict.fromkeys(many[:MOST_KEPT], "é"),
+        "annotations": dict.fromkeys(many[:MOST_KEPT], ""),
+        "finalizers": metadata["finalizers"][:MOST_KEPT],
+        "ownerReferences": [*map(owner, range(MOST_KEPT - 1)), owner(-1, controller=True)],
+    }
+    assert json.loads(record.raw) == {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": pod("a", 1, **kept)["metadata"],
+        # Whoever writes one of these lists has to know all of it.
+        "cut": ["finalizers", "ownerReferences"],
+    }
+    # What events are judged by is what a later look at the cache will say.
+    assert msgspec.structs.asdict(record.meta()).items() <= msgspec.structs.asdict(meta).items()
 
 
 def test_a_whole_object_keeps_every_annotation_because_it_may_be_written_back(decoder: RecordDecoder):

@@ -18,6 +18,7 @@ from manager.kube.errors import Forbidden
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
+from tests.support.effort import turns_of_others
 from tests.support.scripted_wire import (
     Cut,
     Delayed,
@@ -247,6 +248,17 @@ class TestAServerWithoutStreamingLists:
         server.on("list", longer_than_any_object(page(10, ("a", 1))))
         await following.sync()
         assert following.names == ["a"]
+
+    async def test_may_send_large_objects_and_each_is_taken_in_a_turn_of_its_own(
+        self, make: Make, server: PodServer
+    ):
+        async def turns(size: int) -> int:
+            items = [pod(f"p{number}", number, spec={"filler": "x" * size}) for number in range(1, 21)]
+            server.on("stream", Reply.status(400, "", "what is sendInitialEvents?"))
+            server.on("list", Reply.json({"metadata": {"resourceVersion": "30"}, "items": items}))
+            return await turns_of_others(make().sync())
+
+        assert await turns(70_000) >= await turns(7) + 20
 
     async def test_is_recognised_by_a_bookmark_that_does_not_end_the_list(
         self, following: Following, server: PodServer

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
 from manager.api import ObjectKey, PartialObjectMetadata
 from manager.cache import Cache, Meta, Record
+from manager.cache.record import MOST_KEPT
 from manager.client import Client, NotCached, Undecodable
 from manager.kube.errors import NoMatch
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
+from tests.support.effort import turns_of_others
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cache.objects import Node, Pod, encoded, pod
 from tests.unit.cache.server import DISCOVERY, longer_than_any_object, page
@@ -255,3 +260,105 @@ async def test_an_object_of_which_only_metadata_was_read_cannot_be_written_back(
         with pytest.raises(NoMatch):
             await write(partial)
     assert {request.method for request in world.wire.requests} == {"GET"}
+
+
+@pytest.mark.parametrize("field", ["finalizers", "owner_references"])
+async def test_a_list_of_which_the_cache_keeps_the_beginning_is_not_written_back(world: World, field: str):
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "a"}
+    owners = [{**owner, "uid": f"u{number}"} for number in range(MOST_KEPT + 1)]
+    finalizers = [f"example.com/a{number}" for number in range(MOST_KEPT + 1)]
+    world.holds("full", 9, finalizers=finalizers, ownerReferences=owners)
+    world.wire.on("PATCH", "/api/v1/namespaces/ns/pods/full", Reply.json(pod("full", 10)))
+    partial = await world.client.metadata.find(Pod, ObjectKey("ns", "full"))
+    assert partial is not None
+    partial.metadata.labels["x"] = "y"
+    await world.client.patch(partial, kind=Pod)
+    del getattr(partial.metadata, field)[0]
+    with pytest.raises(ValueError, match=rf"Pod ns/full has more .* than .* {MOST_KEPT}.*uncached"):
+        await world.client.patch(partial, kind=Pod)
+    assert len(world.wire.sent("PATCH", "/api/v1/namespaces/ns/pods/full")) == 1
+
+
+class TestWhatIsLargeOrMany:
+    """Whoever may fill objects, or make many, must not have everybody wait for a read of them."""
+
+    COUNT = 20
+    LARGE: ClassVar = {"annotations": {f"a{number}": "x" * 4000 for number in range(20)}}
+    OWNER = Pod.model_validate(pod("owner", 1, uid="owner"))
+
+    @pytest.fixture
+    async def large(self) -> World:
+        world = World()
+        owners = [{"apiVersion": "v1", "kind": "Pod", "name": "owner", "uid": "owner"}]
+        objects = [
+            pod(f"p{number}", number, labels={"app": "web"}, ownerReferences=owners, **self.LARGE)
+            for number in range(1, self.COUNT + 1)
+        ]
+        world.index_all()
+        for each in objects:
+            world.cache.observe_write(Pod, encoded(each))
+        for path, answer in (
+            ("", {"metadata": {"resourceVersion": "30"}, "items": objects}),
+            ("/p1", objects[0]),
+        ):
+            world.wire.on("GET", f"/api/v1/namespaces/ns/pods{path}", Reply.json(answer))
+        await world.client.uncached.probe(Pod, namespace="ns")
+        return world
+
+    @pytest.mark.parametrize(
+        "read",
+        [
+            pytest.param(lambda client: client.list(Pod), id="all"),
+            pytest.param(lambda client: client.list(Pod, labels={"app": "web"}), id="by label"),
+            pytest.param(lambda client: client.list(Pod, labels="app in (web, x)"), id="by selector"),
+            pytest.param(lambda client: client.list(Pod, owner=TestWhatIsLargeOrMany.OWNER), id="by owner"),
+            pytest.param(lambda client: client.list(Pod, index=("all", "x")), id="by index"),
+            pytest.param(lambda client: client.metadata.list(Pod), id="metadata"),
+            pytest.param(lambda client: client.uncached.list(Pod, namespace="ns"), id="from the server"),
+        ],
+    )
+    async def test_is_read_so_that_others_have_their_turn_after_each(
+        self, large: World, read: Callable[[Client], Awaitable[list[object]]]
+    ):
+        alone = await turns_of_others(asyncio.sleep(0))
+        assert await turns_of_others(read(large.client)) >= alone + self.COUNT
+        assert len(await read(large.client)) == self.COUNT
+
+    async def test_is_read_so_though_each_of_many_is_small(self):
+        world = World()
+        for number in range(1000):
+            world.holds(f"p{number}", number + 1, labels={"app": "x" * 60})
+        assert await turns_of_others(world.client.list(Pod)) > 2
+
+    @pytest.mark.parametrize(
+        "read",
+        [
+            pytest.param(lambda client: client.find(Pod, ObjectKey("ns", "p1")), id="cached"),
+            pytest.param(lambda client: client.metadata.find(Pod, ObjectKey("ns", "p1")), id="metadata"),
+            pytest.param(lambda client: client.uncached.get(Pod, ObjectKey("ns", "p1")), id="server"),
+            pytest.param(
+                lambda client: client.apply(
+                    Pod.model_validate({"metadata": {"name": "p1", "namespace": "ns"}}), force=False
+                ),
+                id="apply",
+            ),
+        ],
+    )
+    async def test_is_not_begun_by_many_in_one_turn(
+        self, large: World, read: Callable[[Client], Awaitable[object]]
+    ):
+        async def at_once(number: int) -> None:
+            await asyncio.gather(*(read(large.client) for _ in range(number)))
+
+        large.wire.on("PATCH", "/api/v1/namespaces/ns/pods/p1", Reply.json(pod("p1", 50, **self.LARGE)))
+        await read(large.client)  # once it is settled, an apply sends nothing
+        few, many = await turns_of_others(at_once(1)), await turns_of_others(at_once(21))
+        assert many >= few + 20
+
+    async def test_keeps_no_small_one_waiting(self, large: World):
+        large.holds("small", 40)
+        listed = asyncio.create_task(large.client.list(Pod))
+        await asyncio.sleep(0)
+        assert await turns_of_others(large.client.find(Pod, ObjectKey("ns", "small"))) == 0
+        assert not listed.done()
+        await listed

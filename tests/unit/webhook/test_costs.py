@@ -13,8 +13,9 @@ import pytest
 
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
+from manager.loop import SMALL
 from manager.metrics import Metrics
-from manager.webhook.bounds import CHANGED_WORK, CREATED_WORK, SMALL, STORED_WORK, Turns, work_of
+from manager.webhook.bounds import CHANGED_WORK, CREATED_WORK, STORED_WORK, Turns, work_of
 from manager.webhook.errors import BadReview, Busy, TooCostly, Unanswered
 from manager.webhook.json_patch import json_patch
 from manager.webhook.registration import Webhooks

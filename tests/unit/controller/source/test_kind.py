@@ -12,6 +12,7 @@ from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority, Request
 from manager.controller.source import KindSource, Source, enqueue_object
 from manager.metrics import Metrics
+from tests.support.effort import turns_of_others
 from tests.unit.cache.objects import Pod
 from tests.unit.controller.doubles import turns
 from tests.unit.controller.source.conftest import MakeQueue
@@ -60,6 +61,22 @@ async def test_what_is_there_already_comes_at_low_priority_and_what_happens_at_n
             ("a", Priority.LOW, None),
             ("b", Priority.LOW, None),
         ]
+
+
+@pytest.mark.parametrize(("count", "size"), [(20, 70_000), (1000, 1_400)])
+async def test_what_is_there_already_is_asked_for_with_turns_for_others(
+    pods: Watched, make_queue: MakeQueue, count: int, size: int
+):
+    queue = make_queue()
+    pods.listed(*(f"p{number}" for number in range(count)), annotations={"filler": "x" * size})
+    pods.synced()
+
+    async def asked() -> None:
+        async with running(KindSource(pods.informer, enqueue_object), queue):
+            for _ in range(count):
+                await queue.get()
+
+    assert await turns_of_others(asked()) >= 20
 
 
 async def test_what_is_listed_after_the_start_comes_at_low_priority_too(pods: Watched, make_queue: MakeQueue):

@@ -8,8 +8,11 @@ from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from controllers.cache.memcached import MOST_NODES, MemcachedOperator
 from manager.api import ObjectMeta
 from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import Pod
 from manager.kube.errors import Invalid
 from manager.testing import operated
+from tests.support.scripted_wire import Reply, Sent
+from tests.unit.controllers.operator_world import OperatorWorld
 
 pytestmark = pytest.mark.virtual_time
 
@@ -25,6 +28,28 @@ async def test_of_many_servers_the_status_names_some_and_counts_all():
         cluster = await world.until(cluster, lambda it: it.status.node_count == size)
         assert len(cluster.status.nodes) == MOST_NODES
         assert cluster.status.nodes == sorted(cluster.status.nodes)
+
+
+async def test_its_pods_are_named_without_a_look_into_them_which_would_cost_what_somebody_put_there():
+    def create(sent: Sent) -> Reply:
+        wanted = sent.json()
+        return Reply.json({**wanted, "metadata": {**wanted["metadata"], "uid": "d", "resourceVersion": "9"}})
+
+    world = OperatorWorld("memcached")
+    world.wire.on("POST", "/apis/apps/v1/namespaces/*", create)
+    memcacheds, deployments = world.kind(Memcached), world.kind(Deployment)
+    pods = world.kind(Pod, metadata_only=True)
+    memcacheds.listed(memcacheds.obj("m", spec={"size": 0}))
+    deployments.listed()
+    odd = {"uid": "u", "kind": "A", "name": "b"}  # who decodes it misses its apiVersion
+    labels = {"app": "memcached", "memcached_cr": "m"}
+    pods.listed(
+        pods.obj("b", labels=labels, ownerReferences=[odd]),
+        pods.obj("a", labels=labels),
+        pods.obj("going", labels=labels, deletionTimestamp="2026-01-01T00:00:00Z"),
+    )
+    async with world.running():
+        assert memcacheds.status("m")["nodes"] == ["a", "b"]
 
 
 async def test_more_servers_than_anybody_can_mean_are_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from tests.unit.controllers.fate import Fate
 from tests.unit.controllers.petstore.world import ApiServer, Process
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from manager.api import ObjectKey
 
 NOW = "2026-01-01T00:00:00Z"
@@ -37,16 +40,14 @@ class Scene:
         await self.process.settle_all(keys)
         return keys
 
+    async def check(self, ask_for: Callable[[ObjectKey], None]) -> None:
+        pets: Any = self.process.cache
+        await StoreCheck(self.store.client, pets, ask_for, self.process.outlook).check()
+
     async def asked_for(self) -> list[str]:
         """The names of the Pets that a check asks for."""
         sent: list[str] = []
-
-        def ask_for(key: ObjectKey) -> None:
-            sent.append(key.name)
-
-        pets: Any = self.process.cache
-        check = StoreCheck(self.store.client, pets, ask_for, self.process.outlook)
-        await check.check()
+        await self.check(lambda key: sent.append(key.name))
         return sorted(sent)
 
     def id_of(self, key: ObjectKey) -> str:
@@ -125,3 +126,25 @@ async def test_a_status_that_somebody_has_written_is_put_back(scene: Scene, stat
     }
     assert await scene.asked_for() == []
     assert len(await scene.store.pets()) == 2
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["changed", "lost"])
+async def test_whoever_fills_pets_keeps_nobody_waiting_for_a_check(scene: Scene, lost: bool):
+    keys = await scene.settled(*(f"p{number}" for number in range(20)))
+    if lost:
+        await scene.store.client.delete([scene.id_of(key) for key in keys])
+    for key in keys:
+        scene.server.change(key, birthday="2020-01-01")
+        scene.server.pets[key]["metadata"]["annotations"] = {"filler": "x" * 70_000}
+    turn, asked_in = 0, list[int]()
+
+    async def others() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    await scene.check(lambda _: asked_in.append(turn))
+    task.cancel()
+    assert len(set(asked_in)) == len(keys)

@@ -45,6 +45,7 @@ class Store:
 
 class CachedPet:
     deleting = False
+    raw = b"{}"
 
     def __init__(self, key: ObjectKey) -> None:
         self.key = key
