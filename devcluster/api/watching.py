@@ -199,7 +199,7 @@ class _Stream:
                     return
                 if loop.time() >= bookmark:
                     bookmark = self._next_bookmark(loop.time(), end)
-                    if self._options.bookmarks:
+                    if self._options.bookmarks and self._store.version >= self._not_before:
                         self._seen = max(self._seen, self._store.version if not changes else 0)
                         await self._store.settled(self._seen)
                         yield self._bookmark({})

@@ -43,6 +43,9 @@ class State(enum.Enum):
     """Get the present content in one answer, because the server does not keep it long enough for pages."""
     WATCH = "watch"
     """Follow the changes."""
+    CHECK = "check"
+    """Ask whether the server has come as far as the watch, which was silent: one whose storage was restored
+    from a backup tells nothing until it has."""
     WAIT = "wait"
     """Pause before the next attempt."""
 
@@ -87,17 +90,19 @@ class Rule:
     pause: Pause
 
 
-RESOLVE, STREAM, LIST, LIST_WHOLE, WATCH = (
+RESOLVE, STREAM, LIST, LIST_WHOLE, WATCH, CHECK = (
     State.RESOLVE,
     State.STREAM,
     State.LIST,
     State.LIST_WHOLE,
     State.WATCH,
+    State.CHECK,
 )
 
 # The first rule that fits counts. A watch goes on from where it was, if that makes sense; after garbage the
 # same would come again. The last rules mean that a stream which fails for a reason not foreseen is tried as
-# pages next, and pages as a stream, so that a server (or a proxy) that can do only one is served too.
+# pages next, and pages as a stream, so that a server (or a proxy) that can do only one is served too. A check
+# that fails (504: the server has not come so far) leads to a list, and that is judged as any other.
 RULES = (
     Rule((NoMatch, NotFound), None, RESOLVE, "not-served", Pause.YES),
     Rule((Unauthorized, Forbidden), None, None, "forbidden", Pause.YES),
@@ -110,7 +115,7 @@ RULES = (
     Rule((OlderList,), None, STREAM, "stale", Pause.YES),
     Rule((WatchClosed,), (STREAM,), LIST, "closed", Pause.IF_FRUITLESS),
     Rule((WatchClosed,), None, WATCH, "closed", Pause.IF_FRUITLESS),
-    Rule((DeadlineExceeded,), (WATCH,), WATCH, "silent", Pause.IF_FRUITLESS),
+    Rule((DeadlineExceeded,), (WATCH,), CHECK, "silent", Pause.IF_FRUITLESS),
     Rule((ProtocolError,), (RESOLVE,), None, "garbage", Pause.YES),
     Rule((ProtocolError,), (LIST, LIST_WHOLE, WATCH), STREAM, "garbage", Pause.YES),
     Rule((ServerError,), (WATCH,), WATCH, "server-error", Pause.YES),

@@ -149,6 +149,8 @@ class Reflector:
                 return await self._list(None)
             case State.WATCH:
                 return await self._watch()
+            case State.CHECK:
+                return await self._check()
             case State.WAIT:
                 if not self._outage.failures:
                     await asyncio.sleep(self._delay)
@@ -233,6 +235,16 @@ class Reflector:
             finally:
                 lasts.cancel()
         raise WatchClosed("the server closed the watch")
+
+    async def _check(self) -> State:
+        query = {
+            **self._selection(),
+            "limit": "1",
+            "resourceVersion": str(self._intake.version),
+            "resourceVersionMatch": "NotOlderThan",
+        }
+        await self._transport.request("GET", self._path, query=query, accept=self._accept("List"))
+        return State.WATCH
 
     async def _follow(self, events: AsyncIterator[WatchEvent]) -> None:
         async for event in events:

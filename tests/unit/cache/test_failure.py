@@ -24,12 +24,13 @@ from manager.kube.errors import (
     Unreachable,
 )
 
-RESOLVE, STREAM, LIST, WHOLE, WATCH = (
+RESOLVE, STREAM, LIST, WHOLE, WATCH, CHECK = (
     State.RESOLVE,
     State.STREAM,
     State.LIST,
     State.LIST_WHOLE,
     State.WATCH,
+    State.CHECK,
 )
 YES, NO, MAYBE = Pause.YES, Pause.NO, Pause.IF_FRUITLESS
 
@@ -51,7 +52,7 @@ YES, NO, MAYBE = Pause.YES, Pause.NO, Pause.IF_FRUITLESS
         (DeadlineExceeded(), RESOLVE, RESOLVE, YES),
         (DeadlineExceeded(), STREAM, LIST, YES),
         (DeadlineExceeded(), LIST, STREAM, YES),
-        (DeadlineExceeded(), WATCH, WATCH, MAYBE),
+        (DeadlineExceeded(), WATCH, CHECK, MAYBE),
         (Unauthorized(401), STREAM, STREAM, YES),
         (Forbidden(403), RESOLVE, RESOLVE, YES),
         (Forbidden(403), LIST, LIST, YES),
@@ -65,6 +66,11 @@ YES, NO, MAYBE = Pause.YES, Pause.NO, Pause.IF_FRUITLESS
         (ServerError(500), LIST, STREAM, YES),
         (ServerError(500), WATCH, WATCH, YES),
         (ServerTimeout(504), WATCH, WATCH, YES),
+        (Unreachable(), CHECK, CHECK, YES),
+        (TooManyRequests(429), CHECK, CHECK, YES),
+        (Forbidden(403), CHECK, CHECK, YES),
+        (ServerTimeout(504), CHECK, STREAM, YES),
+        (BadRequest(400), CHECK, STREAM, YES),
         (BadRequest(400), STREAM, LIST, NO),
         (Invalid(422), STREAM, LIST, NO),
         (NotStreaming(), STREAM, LIST, NO),
@@ -91,6 +97,6 @@ def test_each_failure_names_the_next_state(failure: KubeError, state: State, fol
     assert (rule.next or state, rule.pause) == (following, pause)
 
 
-@pytest.mark.parametrize("state", [RESOLVE, STREAM, LIST, WHOLE, WATCH])
+@pytest.mark.parametrize("state", [RESOLVE, STREAM, LIST, WHOLE, WATCH, CHECK])
 def test_a_failure_that_nobody_thought_of_pauses(state: State):
     assert rule_for(state, KubeError()).pause is YES

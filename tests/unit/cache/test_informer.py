@@ -241,7 +241,7 @@ class TestOurOwnDeletes:
     A = ObjectKey("ns", "a")
 
     @pytest.fixture(autouse=True)
-    def held(self, informer: Informer):
+    async def held(self, informer: Informer):
         informer.observe_write(encoded(pod("a", 5)))
 
     async def test_answered_by_a_status_show_at_once(self, informer: Informer):

@@ -400,6 +400,7 @@ class TestAWatch:
     ):
         stream = Listed(10)
         server.on("stream", stream)
+        server.on("list", page(10))
         async with following.running():
             await asyncio.sleep(89)
             assert server.sent("watch") == []
@@ -639,6 +640,31 @@ class TestAWatch:
             assert sent.query["resourceVersionMatch"] == "NotOlderThan"
         assert 3 < restarts(metrics)["stale"] < 10
 
+    async def test_of_a_server_restored_from_a_backup_that_tells_nothing_leads_to_a_list_too(
+        self, following: Following, server: PodServer, metrics: Metrics
+    ):
+        """A watch from a version that has not been brings nothing, not even bookmarks, until it has."""
+        too_large = Reply.status(504, "Timeout", "Too large resource version: 50, current: 41")
+
+        def stream(sent: Sent) -> Step:
+            return too_large if "resourceVersion" in sent.query else Listed(41, ("a", 30))
+
+        server.on("stream", Listed(50, ("a", 45)), stream)
+        server.on("list", too_large)
+        async with following.running():
+            await asyncio.sleep(10)
+            assert following.told.take() == ["ADDED ns/a@45"]
+            await asyncio.sleep(180)
+            assert following.told.take() == ["MODIFIED ns/a@30"]
+            assert following.reflector.problem is None
+        asked = server.sent("list")[0].query
+        assert (asked["limit"], asked["resourceVersion"], asked["resourceVersionMatch"]) == (
+            "1",
+            "50",
+            "NotOlderThan",
+        )
+        assert restarts(metrics)["silent"] == 1
+
     @pytest.mark.parametrize("sort", ["stream", "list"])
     async def test_of_a_server_that_says_it_is_behind_is_believed_in_the_end_too(
         self, following: Following, server: PodServer, sort: str
@@ -774,6 +800,7 @@ class TestAProblem:
             each.end()
         server.on("stream", stream)
         server.on("watch", *empty, good)
+        server.on("list", page(10))
         async with following.running():
             await asyncio.sleep(10)
             stream.end()

@@ -86,6 +86,15 @@ async def test_a_watch_ends_after_its_time_with_a_bookmark_before(api: Api) -> N
     assert await lines.ended()
 
 
+@pytest.mark.virtual_time
+async def test_a_watch_from_a_version_that_has_not_been_is_silent(api: Api) -> None:
+    lines = await api.watch(
+        f"{CONFIG_MAPS}?watch=1&timeoutSeconds=3&resourceVersion=999&allowWatchBookmarks=true"
+    )
+    await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
+    assert await lines.ended()
+
+
 async def test_a_stream_that_was_never_read_leaves_no_watch(api: Api) -> None:
     lines = await api.watch(f"{CONFIG_MAPS}?watch=1")
     await lines.aclose()
