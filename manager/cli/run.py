@@ -68,8 +68,9 @@ def _run(
     known: Sequence[AnyOperator],
 ) -> int:
     with configured(level=settings.log_level, log_format=settings.log_format) as lines:
-        for name in unknown_variables(program):
-            get_logger("start").warning("this environment variable sets nothing", variable=name)
+        for name, meant in unknown_variables(program, declared_settings(known, program)).items():
+            hint = f"; did you mean {meant}?" if meant else ""
+            get_logger("start").warning(f"this environment variable sets nothing{hint}", variable=name)
         if (limit := raised_limit()) < LEAST:
             get_logger("start").error(
                 f"at most {limit} open files are allowed (ulimit -n), and at least {LEAST} are needed"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
@@ -436,13 +437,20 @@ OWN = tuple(setting for setting in vars(Settings).values() if isinstance(setting
 """The settings of the manager itself, in the order in which they are shown."""
 
 
-def unknown_variables(program: Program) -> tuple[str, ...]:
-    """Variables that begin as the settings of `program` do but set nothing: most likely mistyped."""
-    known = {name for setting in OWN for name in setting.variables(program)}
-    return tuple(
-        sorted(
-            name
-            for name in os.environ
-            if name.startswith(program.variables) and name not in known and not _SERVICE_LINK.search(name)
-        )
-    )
+def unknown_variables(program: Program, declared: Iterable[Setting[Any]] = ()) -> dict[str, str | None]:
+    """Variables that begin as the settings of `program` do but set nothing, and which each was meant to be.
+
+    `declared` are the operators' settings, whose variables have no such beginning.
+    """
+    known = {
+        name.removeprefix(program.variables): name
+        for setting in (*OWN, *declared)
+        for name in setting.variables(program)
+    }
+    unknown: dict[str, str | None] = {}
+    for name in sorted(os.environ):
+        if not name.startswith(program.variables) or name in known.values() or _SERVICE_LINK.search(name):
+            continue
+        close = difflib.get_close_matches(name.removeprefix(program.variables), known, n=1)
+        unknown[name] = known[close[0]] if close else None
+    return unknown

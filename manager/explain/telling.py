@@ -114,16 +114,18 @@ def _blocking(found: Found, controllers: Sequence[Told], *, says: bool) -> Itera
     root, own = found.root, found.root.verdict
     if own.reason == "Terminating":
         yield _blocker(root, *own[1:])
-    last = [(each, each["runs"][-1]) for each in controllers if each.get("runs")]
-    for _, run in last:
-        if run["outcome"] == "error" and run["failure"] != "race":
-            yield _blocker(root, run["error_type"], f"the reconcile fails: {run['error']}")
+    last = [each["runs"][-1] for each in controllers if each.get("runs")]
+    failed = [run for run in last if run["outcome"] == "error" and run["failure"] != "race"]
+    for run in failed:
+        yield _blocker(root, run["error_type"], f"the reconcile fails: {run['error']}")
     if own.ready is not True:
         for leaf in bad_leaves(root):
             yield _blocker(leaf, *leaf.verdict[1:])
     for each in bad_conditions(found.object):
         reason = f"{each.get('reason')} ({each.get('type')} is {each.get('status')})"
         yield _blocker(root, reason, str(each.get("message") or ""))
+    if failed:
+        return  # a manager has looked at it
     if own.reason != "Terminating" and is_behind(found.object):
         yield _blocker(
             root, "NotObserved", "its status is of an earlier spec: no manager has looked at it since"

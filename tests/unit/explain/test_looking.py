@@ -109,6 +109,19 @@ async def test_no_content_of_a_secret_is_asked_for():
     assert asked.headers["Accept"].startswith("application/json;as=PartialObjectMetadataList")
 
 
+@pytest.mark.parametrize("metadata", [{}, {"generation": 2}], ids=["new", "changed"])
+@pytest.mark.parametrize(("outcome", "reasons"), [("success", ["NotObserved"]), ("error", ["ValueError"])])
+async def test_who_fails_at_an_object_has_looked_at_it(
+    outcome: str, reasons: list[str], metadata: dict[str, Any]
+):
+    cluster = Cluster()
+    cluster.foo["metadata"] |= metadata
+    cluster.foo["status"] = {"observedGeneration": 1} if metadata else {}
+    run = {"outcome": outcome, "failure": "unexpected", "error_type": "ValueError", "error": "odd"}
+    explained = explanation(await cluster.look(), [{"name": "foo", "runs": [run]}], says=True, manager="")
+    assert [each["reason"] for each in explained["blocking"]] == reasons
+
+
 async def test_an_object_that_is_not_there_is_an_error():
     cluster = Cluster()
     cluster.wire.on("GET", f"{BASE}/foos/foo", Reply.status(404, "NotFound", "no such Foo"))

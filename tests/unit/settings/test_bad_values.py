@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.main import PROGRAM
+from controllers.main import OPERATORS, PROGRAM
+from manager.cli.operators import declared_settings
 from manager.cli.settings import unknown_variables
 from manager.settings import SettingsError
 from tests.support.settings import load_settings
@@ -191,8 +192,14 @@ def test_certificates_of_webhooks_come_from_one_place_and_all_of_it_is_told(flag
 def test_a_mistyped_variable_is_found(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPERATOR_MANAGER_LOGLEVEL", "debug")
     monkeypatch.setenv("OPERATOR_MANAGER_LOG_LEVEL", "debug")
+    monkeypatch.setenv("OPERATOR_MANAGER_PETSTORE_ADDRESS", "localhost:1")
+    monkeypatch.setenv("OPERATOR_MANAGER_XYZ", "1")
     monkeypatch.setenv("WATCH_NAMESPACE", "a")
-    assert unknown_variables(PROGRAM) == ("OPERATOR_MANAGER_LOGLEVEL",)
+    assert unknown_variables(PROGRAM, declared_settings(OPERATORS, PROGRAM)) == {
+        "OPERATOR_MANAGER_LOGLEVEL": "OPERATOR_MANAGER_LOG_LEVEL",
+        "OPERATOR_MANAGER_PETSTORE_ADDRESS": "PETSTORE_ADDRESS",
+        "OPERATOR_MANAGER_XYZ": None,
+    }
 
 
 @pytest.mark.parametrize(
@@ -211,4 +218,4 @@ def test_what_kubernetes_sets_for_services_is_not_taken_for_a_setting(
     monkeypatch: pytest.MonkeyPatch, name: str
 ):
     monkeypatch.setenv(name, "tcp://10.0.0.1:8080")
-    assert unknown_variables(PROGRAM) == ()
+    assert unknown_variables(PROGRAM) == {}

@@ -122,6 +122,7 @@ def test_every_setting_can_be_given_in_every_way(monkeypatch: pytest.MonkeyPatch
         "metrics_cert_key": "metrics.key",
         "health_probe_bind_address": "0",
         "console_bind_address": "0",
+        "debug_pages": "true",
         "enable_webhooks": "false",
         "webhook_bind_address": ":1",
         "webhook_certificates": "files",
