@@ -28,6 +28,9 @@ _COLLECT_AFTER = (10_000, 20, 20)
 """How much may be allocated before the garbage collector looks: requests leave hardly any cycles behind."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?\Z")
 
+GATES = ("ShardedListAndWatch",)
+"""Feature gates that can be turned on."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; returns the exit code: 0 after a clean stop, 1 on failure, 2 on a wrong flag."""
@@ -105,6 +108,13 @@ def _commands() -> CommandLine:
         metavar="NAMES",
         help="admission plugins beside the usual ones: OwnerReferencesPermissionEnforcement",
     )
+    up.add_argument(
+        "--feature-gates",
+        type=_gates,
+        default=(),
+        metavar="NAME=true,...",
+        help=f"what is off by default, or not yet on: {', '.join(GATES)}",
+    )
     return commands
 
 
@@ -131,6 +141,7 @@ async def _up(options: argparse.Namespace) -> None:
         history=options.history,
         min_request_timeout=options.min_request_timeout,
         admission_plugins=options.enable_admission_plugins,
+        feature_gates=options.feature_gates,
     )
     async with cluster:
         # Whatever the start has made is there to stay, and need not be looked through again.
@@ -200,6 +211,16 @@ def _plugins(text: str) -> tuple[str, ...]:
     except UnknownPlugin as error:
         _refuse(str(error))
     return names
+
+
+def _gates(text: str) -> tuple[str, ...]:
+    given = dict(each.strip().partition("=")[::2] for each in text.split(","))
+    for name, value in given.items():
+        if name not in GATES:
+            _refuse(f"{name!r} is unknown here; it has {', '.join(GATES)}")
+        if value not in {"true", "false"}:
+            _refuse(f"{name} is true or false, not {value!r}")
+    return tuple(name for name, value in given.items() if value == "true")
 
 
 def _duration(text: str) -> float:

@@ -71,6 +71,7 @@ class DevCluster:
         history: int | None = None,
         min_request_timeout: float = MINIMUM_WATCH_TIMEOUT,
         admission_plugins: Sequence[str] = (),
+        feature_gates: Sequence[str] = (),
         clock: Clock | None = None,
         rng: random.Random | None = None,
         webhooks: WebhookClient | None = None,
@@ -90,6 +91,7 @@ class DevCluster:
             min_request_timeout: Seconds; a watch without a timeout lasts between one and two times as long.
             admission_plugins: What is to look at writes beside the usual plugins, by the names they have in
                 the real server: OwnerReferencesPermissionEnforcement.
+            feature_gates: What is to be on that is off by default, by the real server's names.
             clock: The time that goes into objects.
             rng: Where uids, names, addresses and the like come from; tokens and keys do not.
             webhooks: What calls webhooks; by default over HTTPS.
@@ -149,6 +151,7 @@ class DevCluster:
             reviews=AccessReviews(self.authenticator, self.authorizer, tokens, self.clock),
             tokens=tokens,
             min_request_timeout=min_request_timeout,
+            sharded_lists="ShardedListAndWatch" in feature_gates,
         )
         self.client = LocalClient(self.server)
         self.faults = FaultControl(self.store)

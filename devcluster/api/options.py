@@ -166,6 +166,7 @@ class ListOptions:
 
     label_selector: str = ""
     field_selector: str = ""
+    shard_selector: str = ""
     watch: bool = False
     bookmarks: bool = False
     version: str = ""
@@ -187,6 +188,7 @@ class ListOptions:
         options = cls(
             label_selector=_first(query, "labelSelector"),
             field_selector=_first(query, "fieldSelector"),
+            shard_selector=_first(query, "shardSelector"),
             watch=_boolean(query, "watch") or False,
             bookmarks=_boolean(query, "allowWatchBookmarks") or False,
             version=_first(query, "resourceVersion"),

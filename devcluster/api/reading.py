@@ -97,6 +97,8 @@ class Reader:
         self, call: Call, items: Sequence[Stored], metadata: Object, representation: Representation
     ) -> ApiResponse:
         """The answer that is a list of `items`."""
+        if representation.transform:
+            metadata = {name: value for name, value in metadata.items() if name != "shardInfo"}
         if representation.transform == "Table":
             objects = [orjson.loads(each) for each in await conversion.data_of(call.resource, items)]
             return encode(self._table(call, objects, metadata, representation), representation)
@@ -129,20 +131,21 @@ class Reader:
         if after != ("", ""):
             items = [each for each in items if (each.key.namespace, each.key.name) > after]
         metadata: Object = {"resourceVersion": str(version)}
-        limit = options.limit
-        everything = selection.everything
-        if not everything:
+        limit, count = options.limit, len(items)
+        if not selection.everything:
             items, more = await _matching(items, selection, limit)
         else:
-            more = limit > 0 and len(items) > limit
+            more = limit > 0 and count > limit
         if more and not (options.version == "0" and not options.match):
             last = items[limit - 1].key
             metadata["continue"] = Continuation(version, (last.namespace, last.name)).encode(
                 in_namespace=in_namespace
             )
-            if everything:
-                metadata["remainingItemCount"] = len(items) - limit
+            if selection.whole:
+                metadata["remainingItemCount"] = count - limit
             items = items[:limit]
+        if selection.shards is not None and not call.resource.custom:
+            metadata["shardInfo"] = {"selector": str(selection.shards)}
         return version, items, metadata
 
     def _start(self, call: Call, options: ListOptions) -> tuple[int, tuple[str, str]]:

@@ -10,6 +10,7 @@ import orjson
 
 from devcluster.api import conversion
 from devcluster.api.options import ListOptions
+from devcluster.api.sharding import ShardSelector
 from devcluster.errors import bad_request
 from devcluster.kinds.resource import Resource
 from devcluster.storage.records import Stored
@@ -24,11 +25,12 @@ _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Selection:
-    """Label and field selectors, checked against what the kind supports."""
+    """Label, field and shard selectors, checked against what the kind supports."""
 
     resource: Resource
     labels: LabelSelector | None = None
     fields: FieldSelector | None = None
+    shards: ShardSelector | None = None
     decodes: bool = False
     """Whether an object has to be read to tell."""
 
@@ -37,7 +39,7 @@ class Selection:
         """Read the selectors of the options, and the `name` of a path that names one object.
 
         Raises:
-            StatusError: 400, they make no sense, or name fields that cannot be selected by.
+            StatusError: they make no sense, or name fields that cannot be selected by.
         """
         try:
             labels = LabelSelector.parse(options.label_selector) if options.label_selector else None
@@ -59,12 +61,18 @@ class Selection:
             resource,
             None if labels is None or labels.empty else labels,
             None if fields is None or fields.empty else fields,
+            ShardSelector.parse(options.shard_selector) if options.shard_selector else None,
             decodes,
         )
 
     @property
     def everything(self) -> bool:
         """Whether nothing is left out."""
+        return self.whole and self.shards is None
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is left out but by its hash."""
         return self.labels is None and self.fields is None
 
     @property
@@ -96,6 +104,8 @@ class Selection:
 
     def matches(self, stored: Stored) -> bool:
         """Whether an object is meant; once it was `ready`."""
+        if self.shards is not None and not self.shards.matches(stored):
+            return False
         data = conversion.known(self.resource, stored) if self.converts else None
         obj = None if data is None or data is stored.data else orjson.loads(data)
         labels = stored.labels if obj is None else obj["metadata"].get("labels") or {}

@@ -74,8 +74,12 @@ class ApiServer:
         tokens: Tokens | None = None,
         logs: Logs | None = None,
         min_request_timeout: float = MINIMUM_WATCH_TIMEOUT,
+        sharded_lists: bool = False,
     ) -> None:
-        """A watch that sets no timeout lasts between one and two times `min_request_timeout` seconds."""
+        """A watch that sets no timeout lasts between one and two times `min_request_timeout` seconds.
+
+        With `sharded_lists`, lists and watches may have a `shardSelector`; else that is ignored.
+        """
         self.store = store
         self.registry = registry
         self.authenticator = authenticator
@@ -93,6 +97,7 @@ class ApiServer:
         self.metrics = Metrics()
         self.plain_paths = PlainPaths(registry, store, self.metrics)
         self._clock = clock
+        self._sharded_lists = sharded_lists
         self._verbs: dict[str, Callable[[Call, Representation], Awaitable[ApiResponse]]] = {
             "get": self.reader.get,
             "list": self._list,
@@ -258,11 +263,17 @@ class ApiServer:
         # Above the namespaces a namespaced resource can only be read.
         return not resource.namespaced or bool(target.namespace) or verb in {"list", "watch"}
 
+    def _list_options(self, call: Call) -> ListOptions:
+        options = ListOptions.of(call.request.query)
+        if not self._sharded_lists:
+            options.shard_selector = ""
+        return options
+
     async def _list(self, call: Call, representation: Representation) -> ApiResponse:
-        return await self.reader.list_objects(call, ListOptions.of(call.request.query), representation)
+        return await self.reader.list_objects(call, self._list_options(call), representation)
 
     async def _watch(self, call: Call, representation: Representation) -> ApiResponse:
-        options = ListOptions.of(call.request.query)
+        options = self._list_options(call)
         options.watch = True
         return self.watcher.watch(call, options, representation)
 
@@ -333,7 +344,7 @@ class ApiServer:
         return self.reader.one(call, orjson.dumps(deleted.obj), representation, status=code)
 
     async def _delete_collection(self, call: Call, representation: Representation) -> ApiResponse:
-        listed = ListOptions.of(call.request.query)
+        listed = self._list_options(call)
         options = decode_delete_options(call)
         selection = Selection.of(call.resource, listed)
         _, items, metadata = await self.reader.select(call, listed, selection)

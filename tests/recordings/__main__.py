@@ -90,10 +90,11 @@ def _outcomes(
         assert list(answers) == list(part.cases), f"{part.name}: the answers are not those of the cases"
         return answers
 
-    for group, members in groupby(wanted, lambda part: "" if part.bare else part.group):
+    planes = groupby(wanted, lambda part: ("" if part.bare else part.group, part.flags))
+    for number, ((group, flags), members) in enumerate(planes):
         parts = list(members)
         used = tuple(PROGRAMS) if group else BARE
-        with EnvtestControlPlane(folder / f"plane-{group}", parts=used) as plane:
+        with EnvtestControlPlane(folder / f"plane-{number}", parts=used, apiserver_flags=flags) as plane:
             version = plane.api.get("/version")["gitVersion"]
             now = {"kubernetes": version, "kubectl": kubectls}
             if now != versions():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tests.conformance import conversation, player
 from tests.conformance.kubectl import scene, stage
 from tests.conformance.kubectl.programs import programs
-from tests.recordings import builtin, custom, files, types, writes
+from tests.recordings import builtin, custom, files, shards, types, writes
 from tests.recordings.asking import Server
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ class Part:
     """The answers of a control plane; the folder is the part's own."""
     bare: bool = False
     """Whether nothing but the API server is to write."""
+    flags: tuple[str, ...] = ()
+    """Of the API server, beside the usual ones."""
 
     @property
     def answers(self) -> int:
@@ -64,12 +66,14 @@ def _scene(part: str) -> Part:
     return Part(name=part, cases=dict.fromkeys(found.labels), record=record)
 
 
-def _bare(name: str, cases: Iterable[str], ask: Callable[[Server], dict[str, Any]]) -> Part:
+def _bare(
+    name: str, cases: Iterable[str], ask: Callable[[Server], dict[str, Any]], flags: tuple[str, ...] = ()
+) -> Part:
     def record(plane: ControlPlane, folder: Path) -> dict[str, Any]:
         with Server(plane, folder) as server:
             return ask(server)
 
-    return Part(name=name, cases=dict.fromkeys(cases), record=record, bare=True)
+    return Part(name=name, cases=dict.fromkeys(cases), record=record, bare=True, flags=flags)
 
 
 PARTS = [
@@ -83,4 +87,5 @@ PARTS = [
     _bare(types.BODIES, types.body_cases(), types.record_bodies),
     _bare(types.PROTOBUF, [*types.created(), *types.served()], types.record_protobuf),
     *(_bare(part, writes.step_cases(part), partial(writes.record_steps, part)) for part in writes.PARTS),
+    _bare(shards.SELECTORS, shards.selector_cases(), shards.record_selectors, shards.FLAGS),
 ]

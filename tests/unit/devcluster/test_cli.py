@@ -20,6 +20,8 @@ from devcluster.cli import main
         (["up", "--bind-address", "here"], "--bind-address: 'here' is not an IP address"),
         (["up", "--history", "-1"], "--history: '-1' is not a whole number"),
         (["up", "--enable-admission-plugins=A"], '--enable-admission-plugins: plugin "A" is unknown here'),
+        (["up", "--feature-gates=A=true"], "'A' is unknown here; it has ShardedListAndWatch"),
+        (["up", "--feature-gates=ShardedListAndWatch=on"], "ShardedListAndWatch is true or false, not 'on'"),
         (["up", "--prot", "1"], "devcluster: up: unknown flag '--prot'; did you mean --port?\n"),
         (["pu"], "devcluster: unknown command 'pu'; the commands are up, completion, and --help\n"),
         (["up", "now"], "devcluster: up: unexpected argument 'now'\n"),

@@ -1,0 +1,100 @@
+"""Ranges of the hash of a UID, which cut all objects into equal parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+HASH_BITS = 64
+
+LABEL_PARTS = 256
+"""In so many parts the label of children divides the hashes: it stays true whatever the number of ranges."""
+
+_OFFSET = 0xCBF29CE484222325
+_PRIME = 0x100000001B3
+_MASK = 2**HASH_BITS - 1
+_LABEL_BITS = LABEL_PARTS.bit_length() - 1
+
+
+def hash_of(uid: str) -> int:
+    """The hash by which the API server's `shardSelector` divides objects: FNV-1a with 64 bits."""
+    value = _OFFSET
+    for byte in uid.encode():
+        value = (value ^ byte) * _PRIME & _MASK
+    return value
+
+
+def label_of(uid: str) -> str:
+    """What children of the object with that UID have as the value of their label: `00` to `ff`."""
+    return f"{hash_of(uid) >> (HASH_BITS - _LABEL_BITS):02x}"
+
+
+def check_count(count: int) -> None:
+    """Raise ValueError unless there can be so many ranges."""
+    if not 1 <= count <= LABEL_PARTS or count & (count - 1):
+        raise ValueError(f"must be a power of two from 1 to {LABEL_PARTS}, not {count}")
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Some of `count` equal ranges, by their numbers: which objects a replica has to do with."""
+
+    count: int
+    numbers: frozenset[int]
+
+    @classmethod
+    def of(cls, count: int, numbers: Iterable[int]) -> Ranges:
+        """Raises ValueError for a count that cannot be, and for a number that is not below it."""
+        check_count(count)
+        held = frozenset(numbers)
+        if beyond := sorted(each for each in held if not 0 <= each < count):
+            raise ValueError(f"there is no range {beyond[0]} among {count}")
+        return cls(count, held)
+
+    @property
+    def everything(self) -> bool:
+        """Whether each object is in one of them."""
+        return len(self.numbers) == self.count
+
+    def number_of(self, uid: str) -> int:
+        """The one of all ranges, these and others, that an object is in."""
+        return hash_of(uid) * self.count >> HASH_BITS
+
+    def __contains__(self, uid: str) -> bool:
+        """Whether an object is in one of them."""
+        return self.everything or self.number_of(uid) in self.numbers
+
+    @property
+    def selector(self) -> str:
+        """The `shardSelector` of a list or a watch; empty where nothing is to be left out.
+
+        Without any range there is none either: nothing is to be asked for.
+        """
+        if self.everything:
+            return ""
+        return " || ".join(
+            f"shardRange(object.metadata.uid, '0x{start:016x}', '0x{end:016x}')"
+            for start, end in self._joined()
+        )
+
+    @property
+    def labels(self) -> list[str]:
+        """The values of the children's label that stand for these ranges."""
+        each = LABEL_PARTS // self.count
+        return [
+            f"{part:02x}"
+            for number in sorted(self.numbers)
+            for part in range(number * each, (number + 1) * each)
+        ]
+
+    def _joined(self) -> Iterator[tuple[int, int]]:
+        """First and past the last hash, those that follow one another as one."""
+        size = (1 << HASH_BITS) // self.count
+        start = None
+        for number in range(self.count + 1):
+            inside = number in self.numbers
+            if inside and start is None:
+                start = number
+            elif not inside and start is not None:
+                yield start * size, number * size
+                start = None

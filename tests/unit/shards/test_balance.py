@@ -1,0 +1,102 @@
+"""Who is to hold which range: fair, complete, and with as few moves as there can be."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manager.shards.balance import balance
+
+COUNTS = st.sampled_from([2**power for power in range(9)])
+MEMBERS = st.sets(st.text("abcdefghij", min_size=1, max_size=3), min_size=1, max_size=12)
+
+
+def moved(before: dict[int, str], after: dict[int, str]) -> set[int]:
+    return {number for number in before if before[number] != after[number]}
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> tuple[int, set[str], dict[int, str]]:
+    """A number of ranges, who is there, and who holds what, others among them."""
+    count, members = draw(COUNTS), draw(MEMBERS)
+    anybody = st.sampled_from([*sorted(members), "gone", "gone too"])
+    return count, members, draw(st.dictionaries(st.integers(0, count - 1), anybody))
+
+
+@given(scenes())
+def test_each_range_is_one_members_and_shares_differ_by_one_at_most(
+    scene: tuple[int, set[str], dict[int, str]],
+):
+    count, members, holders = scene
+    wanted = balance(count, members, holders)
+    assert sorted(wanted) == list(range(count))
+    shares = [list(wanted.values()).count(member) for member in members]
+    assert sum(shares) == count
+    assert max(shares) - min(shares) <= 1
+
+
+@given(scenes())
+def test_nobody_gives_up_a_range_that_it_could_keep(scene: tuple[int, set[str], dict[int, str]]):
+    count, members, holders = scene
+    wanted = balance(count, members, holders)
+    sizes = sorted(list(holders.values()).count(member) for member in members)
+    share, larger = divmod(count, len(members))
+    # The fewest there can be: those who have most are allowed most.
+    allowed = sorted([share + 1] * larger + [share] * (len(members) - larger))
+    fewest = sum(max(0, has - may) for has, may in zip(sizes, allowed, strict=True))
+    given_up = [number for number, who in holders.items() if who in members and wanted[number] != who]
+    assert len(given_up) == fewest
+
+
+@given(scenes(), st.randoms(use_true_random=False))
+def test_all_who_see_the_same_want_the_same(scene: tuple[int, set[str], dict[int, str]], rng: random.Random):
+    count, members, holders = scene
+    shuffled, entries = sorted(members), list(holders.items())
+    rng.shuffle(shuffled)
+    rng.shuffle(entries)
+    assert balance(count, shuffled, dict(entries)) == balance(count, members, holders)
+
+
+@given(scenes())
+def test_what_is_balanced_stays_as_it_is(scene: tuple[int, set[str], dict[int, str]]):
+    count, members, holders = scene
+    wanted = balance(count, members, holders)
+    assert balance(count, members, wanted) == wanted
+
+
+@given(COUNTS.filter(lambda count: count > 2), MEMBERS, st.text("xyz", min_size=1, max_size=3))
+def test_who_comes_gets_its_share_and_nothing_else_moves(count: int, members: set[str], newcomer: str):
+    before = balance(count, members, {})
+    after = balance(count, members | {newcomer}, before)
+    assert {after[number] for number in moved(before, after)} <= {newcomer}
+    assert len(moved(before, after)) <= -(-count // (len(members) + 1))
+
+
+@given(COUNTS, MEMBERS.filter(lambda members: len(members) > 1), st.data())
+def test_of_who_goes_only_its_ranges_move(count: int, members: set[str], data: st.DataObject):
+    before = balance(count, members, {})
+    leaver = data.draw(st.sampled_from(sorted(members)))
+    after = balance(count, members - {leaver}, before)
+    assert moved(before, after) == {number for number, who in before.items() if who == leaver}
+
+
+@pytest.mark.parametrize("count", [4, 8, 16, 32, 64, 128, 256])
+def test_from_two_replicas_to_three_less_than_half_of_the_ranges_move(count: int):
+    before = balance(count, {"a", "b"}, {})
+    assert len(moved(before, balance(count, {"a", "b", "c"}, before))) < count / 2
+
+
+def test_no_range_is_left_out_when_the_number_of_replicas_and_their_names_change_together():
+    three = balance(16, {"a-1", "a-2", "a-3"}, {})
+    five = balance(16, {"b-1", "b-2", "b-3", "b-4", "b-5"}, three)
+    two = balance(16, {"c-1", "c-2"}, five)
+    for wanted, most in ((three, 6), (five, 4), (two, 8)):
+        assert sorted(wanted) == list(range(16))
+        assert max(list(wanted.values()).count(who) for who in wanted.values()) == most
+
+
+def test_without_members_nobody_is_to_hold_anything():
+    assert balance(16, (), {1: "a"}) == {}
