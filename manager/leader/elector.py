@@ -12,6 +12,7 @@ from manager.leader.candidacy import Candidacy, Claim
 from manager.leader.leadership import Leadership
 from manager.leader.lease import LeadershipLost, Lease, LeaseTiming
 from manager.leader.lease_client import LeaseClient, Troubles
+from manager.leader.lookout import Lookout
 from manager.leader.tenure import Tenure
 from manager.logs import get_logger
 from manager.metrics import Metrics
@@ -74,8 +75,11 @@ class LeaderElector:
         self._troubles = Troubles()
         self._status = metrics.leader_status.labels(name=name)
         self._status.set(0)
-        self._candidacy = Candidacy(
+        self._lookout = Lookout(
             self._leases, identity=identity, timing=self._timing, rng=rng, troubles=self._troubles
+        )
+        self._candidacy = Candidacy(
+            self._leases, self._lookout, identity=identity, timing=self._timing, troubles=self._troubles
         )
         self._tenure: Tenure | None = None
         self._running = False
@@ -104,12 +108,20 @@ class LeaderElector:
         self._running = True
         try:
             if not self._stopping:
-                claim = await self._candidacy.win()
+                claim = await self._win()
                 await self._serve(claim) if claim is not None else await self._withdraw()
         finally:
             self._status.set(0)
             self.leadership.ended("the election is over")
             self._over.set()
+
+    async def _win(self) -> Claim | None:
+        async with asyncio.TaskGroup() as group:
+            looking = group.create_task(self._lookout.run(), name=f"look at lease {self._leases}")
+            try:
+                return await self._candidacy.win()
+            finally:
+                looking.cancel()
 
     async def release(self, *, within: float = 5.0) -> None:
         """End the election, and give the lease back if we hold it: another replica takes over at once.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import socket
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -104,7 +105,20 @@ class Lease:
     @classmethod
     def decode(cls, body: bytes) -> Self:
         """Decode the JSON of a Lease; raise ProtocolError when it has not the shape of one."""
-        document = json_object(body, "a Lease")
+        return cls._of(json_object(body, "a Lease"))
+
+    @classmethod
+    def decode_list(cls, body: bytes) -> list[Self]:
+        """Decode the JSON of a list of Leases; raise ProtocolError when it has not the shape of one."""
+        items = json_object(body, "a list of Leases").get("items") or []
+        if not isinstance(items, list):
+            raise not_a("a list of Leases")
+        return [cls._of(each) for each in items]
+
+    @classmethod
+    def _of(cls, document: Any) -> Self:
+        if not isinstance(document, dict):
+            raise not_a("a Lease")
         metadata, spec = document.get("metadata"), document.get("spec") or {}
         if not isinstance(metadata, dict) or not isinstance(spec, dict):
             raise not_a("a Lease")
@@ -120,6 +134,17 @@ class Lease:
                 "spec": self.spec,
             }
         )
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+        return str(self.metadata.get("name", ""))
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """The object's labels."""
+        labels = self.metadata.get("labels")
+        return labels if isinstance(labels, dict) else {}
 
     @property
     def holder(self) -> str:
@@ -187,9 +212,10 @@ class Lease:
         return Lease(kept, self.spec)
 
     @classmethod
-    def new(cls, *, namespace: str, name: str) -> Self:
+    def new(cls, *, namespace: str, name: str, labels: Mapping[str, str] | None = None) -> Self:
         """Return a lease that nobody holds and the server does not know yet."""
-        return cls({"namespace": namespace, "name": name}, {"leaseTransitions": 0})
+        labelled = {"labels": dict(labels)} if labels else {}
+        return cls({"namespace": namespace, "name": name, **labelled}, {"leaseTransitions": 0})
 
     def _stamp(self, now: datetime) -> str:
         # Every renewal must change the record, or the server drops it as a write that changes nothing and

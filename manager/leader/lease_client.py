@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from random import Random
+from typing import Protocol
 from urllib.parse import quote
+
+import orjson
 
 from manager.kube.decoding import watch_events
 from manager.kube.errors import NotFound
@@ -44,6 +47,24 @@ class Troubles:
 _WATCH_SECONDS = (300.0, 600.0)
 
 
+def _collection(namespace: str) -> str:
+    return f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
+
+
+class LeaseSet(Protocol):
+    """One Lease, or all with a label, to be looked at."""
+
+    async def read_all(self, *, timeout: float) -> list[Lease]:
+        """Those that there are now, not from any cache."""
+
+    def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
+        """Watch them: first as they are now, then each change, until the server ends it.
+
+        With each comes whether the lease is gone, and that was its last state. A stream that says nothing for
+        `silence` seconds is taken for dead and raises DeadlineExceeded.
+        """
+
+
 class LeaseClient:
     """Reads and writes one Lease. Every method raises KubeError.
 
@@ -55,11 +76,16 @@ class LeaseClient:
         self.namespace = namespace
         self.name = name
         self._transport = transport
-        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
+        self._collection = _collection(namespace)
         self._object = f"{self._collection}/{quote(name, safe='')}"
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    async def read_all(self, *, timeout: float) -> list[Lease]:
+        """The lease as it is now, in a list; an empty one when there is none."""
+        found = await self.read(timeout=timeout)
+        return [] if found is None else [found]
 
     async def read(self, *, timeout: float) -> Lease | None:
         """Return the lease as it is now, not from any cache; None when there is none."""
@@ -80,19 +106,55 @@ class LeaseClient:
             answer = await self._transport.request("POST", self._collection, body=body, deadline=timeout)
         return Lease.decode(answer)
 
-    async def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
-        """Watch the lease: first as it is now, if there is one, then each change, until the server ends it.
-
-        With each comes whether the lease is gone, and that was its last state. A stream that says nothing for
-        `silence` seconds is taken for dead and raises DeadlineExceeded.
-        """
-        query = {
-            "watch": "true",
-            # The name in the selector is what lets RBAC grant the watch of one lease only.
-            "fieldSelector": f"metadata.name={self.name}",
-            "timeoutSeconds": str(round(rng.uniform(*_WATCH_SECONDS))),
+    async def delete(self, lease: Lease, *, timeout: float) -> None:
+        """Delete that version of the lease; raises Conflict or NotFound when there is another, or none."""
+        demanded = {
+            name: lease.metadata[name] for name in ("uid", "resourceVersion") if name in lease.metadata
         }
-        async with self._transport.stream(self._collection, query=query, idle_timeout=silence) as chunks:
-            async for event in watch_events(chunks):
-                if event.type != "BOOKMARK":
-                    yield Lease.decode(bytes(event.object)), event.type == "DELETED"
+        body = orjson.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": demanded})
+        await self._transport.request("DELETE", self._object, body=body, deadline=timeout)
+
+    def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
+        """Watch the lease; see `LeaseSet.changes`."""
+        # The name in the selector is what lets RBAC grant the watch of one lease only.
+        query = {"fieldSelector": f"metadata.name={self.name}"}
+        return _changes(self._transport, self._collection, query, rng=rng, silence=silence)
+
+
+class LeaseGroup:
+    """The Leases of a namespace that have a label. Every method raises KubeError."""
+
+    def __init__(self, transport: Transport, *, namespace: str, label: str) -> None:
+        self.namespace = namespace
+        self.label = label
+        self._transport = transport
+        self._collection = _collection(namespace)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}, label {self.label}"
+
+    def one(self, name: str) -> LeaseClient:
+        """One of them, which need not be there."""
+        return LeaseClient(self._transport, namespace=self.namespace, name=name)
+
+    async def read_all(self, *, timeout: float) -> list[Lease]:
+        """Those that there are now, not from any cache."""
+        query = {"labelSelector": self.label}
+        return Lease.decode_list(
+            await self._transport.request("GET", self._collection, query=query, deadline=timeout)
+        )
+
+    def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
+        """Watch them; see `LeaseSet.changes`."""
+        query = {"labelSelector": self.label}
+        return _changes(self._transport, self._collection, query, rng=rng, silence=silence)
+
+
+async def _changes(
+    transport: Transport, collection: str, query: dict[str, str], *, rng: Random, silence: float
+) -> AsyncGenerator[tuple[Lease, bool], None]:
+    query = {"watch": "true", **query, "timeoutSeconds": str(round(rng.uniform(*_WATCH_SECONDS)))}
+    async with transport.stream(collection, query=query, idle_timeout=silence) as chunks:
+        async for event in watch_events(chunks):
+            if event.type != "BOOKMARK":
+                yield Lease.decode(bytes(event.object)), event.type == "DELETED"

@@ -9,9 +9,10 @@ from random import Random
 from manager import clock
 from manager.duration import format_duration
 from manager.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
-from manager.leader.candidacy import TIMER_ERROR, Claim, pause
+from manager.leader.candidacy import Claim
 from manager.leader.lease import LeadershipLost, Lease, LeaseTiming
 from manager.leader.lease_client import LeaseClient, Troubles
+from manager.leader.lookout import TIMER_ERROR, pause
 
 # Renewals come a little early rather than late.
 _RENEW = (0.9, 1.0)

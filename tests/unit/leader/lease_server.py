@@ -41,13 +41,15 @@ class LeaseServer:
 
     def serve(self, wire: ScriptedWire) -> None:
         """Answer the wire's requests for Leases."""
-        for method in ("GET", "PUT", "POST"):
+        for method in ("GET", "PUT", "POST", "DELETE"):
             wire.on(method, f"{PREFIX}*", self.answer)
 
     def answer(self, sent: Sent) -> Reply | Stream:
         """Do what a request asks for."""
         if sent.query.get("watch"):
             return self._watch(sent)
+        if label := sent.query.get("labelSelector"):
+            return Reply.json({"items": [each for each in self.leases.values() if label in _labels(each)]})
         return self.handle(sent.method, sent.path, sent.body)
 
     def handle(self, method: str, path: str, body: bytes | None = None) -> Reply:
@@ -60,6 +62,8 @@ class LeaseServer:
                 return self._create(path, orjson.loads(body or b"{}"))
             case "PUT" if stored is not None:
                 return self._replace(path, stored, orjson.loads(body or b"{}"))
+            case "DELETE" if stored is not None:
+                return self._delete(path, stored["metadata"], orjson.loads(body or b"{}"))
             case "PUT":
                 # A Lease may be created by PUT; its UID is what tells that another one was meant.
                 return Reply.status(409, "Conflict", "Precondition failed: UID in precondition")
@@ -74,7 +78,17 @@ class LeaseServer:
 
     def delete(self, namespace: str, name: str) -> None:
         """Delete a Lease as somebody else would."""
-        gone = self.leases.pop(self.path(namespace, name))
+        self._remove(self.path(namespace, name))
+
+    def _delete(self, path: str, known: dict[str, Any], options: dict[str, Any]) -> Reply:
+        for field, value in options.get("preconditions", {}).items():
+            if known[field] != value:
+                return Reply.status(409, "Conflict", f"Precondition failed: {field} in precondition")
+        self._remove(path)
+        return Reply.status(200, "", "")
+
+    def _remove(self, path: str) -> None:
+        gone = self.leases.pop(path)
         self._version += 1
         gone["metadata"]["resourceVersion"] = str(self._version)
         self._tell("DELETED", gone)
@@ -133,15 +147,20 @@ class LeaseServer:
 
     def _watch(self, sent: Sent) -> Stream:
         stream = Stream()
-        name = sent.query["fieldSelector"].removeprefix("metadata.name=")
-        current = self.leases.get(f"{sent.path}/{name}")
-        if current is not None:
-            stream.event("ADDED", current)
+        name = sent.query.get("fieldSelector", "").removeprefix("metadata.name=")
+        label = sent.query.get("labelSelector")
+
+        def shows(lease: dict[str, Any]) -> bool:
+            return label in _labels(lease) if label else lease["metadata"]["name"] == name
+
+        for current in self.leases.values():
+            if shows(current):
+                stream.event("ADDED", current)
 
         def follow(kind: str, lease: dict[str, Any]) -> None:
             if stream.closed:
                 self.watchers.remove(follow)
-            elif lease["metadata"]["name"] == name:
+            elif shows(lease):
                 stream.event(kind, lease)
 
         self.watchers.append(follow)
@@ -150,3 +169,8 @@ class LeaseServer:
     def _tell(self, kind: str, lease: dict[str, Any]) -> None:
         for watcher in list(self.watchers):
             watcher(kind, lease)
+
+
+def _labels(lease: dict[str, Any]) -> dict[str, str]:
+    labels: dict[str, str] = lease["metadata"].get("labels", {})
+    return labels

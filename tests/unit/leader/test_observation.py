@@ -3,8 +3,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from manager.leader.candidacy import Observation
 from manager.leader.lease import Lease
+from manager.leader.lookout import Observation
 
 
 def view() -> Observation:

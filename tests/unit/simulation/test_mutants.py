@@ -26,7 +26,7 @@ from manager.cache.store import Store
 from manager.controller.queue import WorkQueue
 from manager.controller.source import TickerSource
 from manager.kube.transport import Transport
-from manager.leader.candidacy import Observation
+from manager.leader.lookout import Observation
 from manager.leader.elector import LeaderElector
 from manager.leader.leadership import Leadership
 from manager.operator import running

@@ -1,0 +1,149 @@
+"""Which replicas there are: each is known by a Lease of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from random import Random
+
+from manager import clock
+from manager.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from manager.leader.lease import Lease, LeaseTiming
+from manager.leader.lease_client import LeaseGroup, Troubles
+from manager.leader.lookout import Lookout, Observation
+
+MEMBER = "member"
+"""The value of the group's label that tells a replica's own Lease from those of ranges."""
+
+# Renewals come a little early rather than late.
+_RENEW = (0.9, 1.0)
+# Lease durations for which the Lease of a replica that is gone is kept: it may only have been frozen.
+_BURIED_AFTER = 1.0
+
+
+class Membership:
+    """Makes this replica known to the others of a program, and knows who they are.
+
+    It grants nothing: a replica that is taken for gone, and is not, holds its ranges as long as it renews
+    them. But one that cannot make itself known is no member in its own eyes either, and gives them up.
+    """
+
+    def __init__(
+        self,
+        group: LeaseGroup,
+        lookout: Lookout,
+        *,
+        name: str,
+        identity: str,
+        timing: LeaseTiming,
+        rng: Random,
+        troubles: Troubles,
+    ) -> None:
+        """`name` begins the names of the Leases. The caller runs `lookout`, which is of the group."""
+        self._group = group
+        self._lookout = lookout
+        self._identity = identity
+        self._timing = timing
+        self._rng = rng
+        self._troubles = troubles
+        digest = blake2b(identity.encode(), digest_size=8).hexdigest()
+        self._leases = group.one(f"{name}-{MEMBER}-{digest}")
+        self._lease: Lease | None = None
+        self._known_until = -math.inf
+
+    @property
+    def members(self) -> frozenset[str]:
+        """The identities of all replicas that are there, this one among them once the others can know."""
+        now = clock.monotonic()
+        others = {view.holder for view in self._others() if view.expired_for(now) < 0}
+        return frozenset(others | {self._identity}) if now < self._known_until else frozenset(others)
+
+    def changes_at(self) -> float:
+        """The loop time at which the first of them is gone unless it renews; infinity if none can be."""
+        now = clock.monotonic()
+        times = [self._known_until, *(now - view.expired_for(now) for view in self._others())]
+        return min((each for each in times if each > now), default=math.inf)
+
+    async def run(self, *, cleans: Callable[[], bool]) -> None:
+        """Renew this replica's Lease until cancelled; while `cleans`, delete those of who is gone."""
+        while True:
+            started = clock.monotonic()
+            await self._renew()
+            if cleans():
+                await self._bury()
+            again = started + self._timing.retry_period * self._rng.uniform(*_RENEW)
+            await asyncio.sleep(again - clock.monotonic())
+
+    async def leave(self, *, within: float) -> None:
+        """Once `run` has ended: delete this replica's Lease, which tells the others. Does not raise."""
+        self._known_until = -math.inf
+        try:
+            async with asyncio.timeout(within):
+                await self._forget()
+        except (KubeError, TimeoutError) as error:
+            self._troubles.report(f"cannot delete lease {self._leases}", error)
+
+    async def _forget(self) -> None:
+        while True:
+            lease = self._lease or await self._leases.read(timeout=self._timing.attempt_timeout)
+            if lease is None:
+                return
+            self._lease = None
+            try:
+                await self._leases.delete(lease, timeout=self._timing.attempt_timeout)
+            except Conflict:
+                continue
+            except NotFound:
+                pass
+            return
+
+    async def _renew(self) -> None:
+        base = self._lease or Lease.new(
+            namespace=self._leases.namespace, name=self._leases.name, labels={self._group.label: MEMBER}
+        )
+        wanted = base.claimed(identity=self._identity, seconds=self._timing.lease_seconds, now=clock.now())
+        timeout = self._timing.attempt_timeout
+        sent = clock.monotonic()
+        try:
+            try:
+                self._lease = await self._leases.write(wanted, timeout=timeout)
+            except (Conflict, AlreadyExists):
+                # By somebody, or by a renewal of ours whose answer was lost. The next one builds on it.
+                self._lease = await self._leases.read(timeout=timeout)
+                return
+            except NotFound:
+                self._lease = None
+                if base.version is None:
+                    raise  # there is no such namespace
+                return
+        except KubeError as error:
+            self._troubles.report(f"cannot renew lease {self._leases}", error)
+        else:
+            self._known_until = sent + self._timing.renew_deadline
+            self._troubles.clear()
+
+    async def _bury(self) -> None:
+        now = clock.monotonic()
+        for view in self._others():
+            lease = view.lease
+            if lease is None or view.expired_for(now) < _BURIED_AFTER * self._timing.lease_duration:
+                continue
+            leases = self._group.one(lease.name)
+            try:
+                await leases.delete(lease, timeout=self._timing.attempt_timeout)
+            except (Conflict, NotFound):
+                pass  # it is alive, or somebody else was faster
+            except KubeError as error:
+                self._troubles.report(f"cannot delete lease {leases}", error)
+
+    def _others(self) -> Iterator[Observation]:
+        for view in self._lookout:
+            lease = view.lease
+            if (
+                lease is not None
+                and lease.labels.get(self._group.label) == MEMBER
+                and lease.holder not in {"", self._identity}
+            ):
+                yield view

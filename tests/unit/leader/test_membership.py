@@ -1,0 +1,244 @@
+"""Which replicas there are: as each of them sees it, by Leases."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from manager.clock import monotonic as now
+from manager.kube.transport import Transport
+from manager.leader.lease import LeaseTiming
+from manager.leader.lease_client import LeaseGroup, Troubles
+from manager.leader.lookout import Lookout
+from manager.leader.membership import MEMBER, Membership
+from manager.metrics import Metrics
+from manager.simulation.loop import freeze
+from tests.support.scripted_wire import LostAfter, LostBefore, Reply, ScriptedWire, Stall, Step, Unreached
+from tests.unit.leader.conftest import LEASES, NAME, NAMESPACE
+from tests.unit.leader.lease_server import PREFIX, LeaseServer
+
+pytestmark = pytest.mark.virtual_time
+LABEL = "example.com/lease"
+EVERYTHING = f"{PREFIX}*"
+
+
+class Replica:
+    """One of a program, on a wire of its own."""
+
+    def __init__(self, server: LeaseServer, identity: str, *, cleans: bool = False) -> None:
+        self.server = server
+        self.wire = ScriptedWire()
+        server.serve(self.wire)
+        rng = random.Random(identity)
+        transport = Transport(self.wire, metrics=Metrics(), rng=rng, user_agent="test")
+        group = LeaseGroup(transport, namespace=NAMESPACE, label=LABEL)
+        timing, self.troubles = LeaseTiming(), Troubles()
+        self.lookout = Lookout(group, identity=identity, timing=timing, rng=rng, troubles=Troubles())
+        self.membership = Membership(
+            group,
+            self.lookout,
+            name=NAME,
+            identity=identity,
+            timing=timing,
+            rng=rng,
+            troubles=self.troubles,
+        )
+        loop = asyncio.get_running_loop()
+        self.tasks = [
+            loop.create_task(self.lookout.run()),
+            loop.create_task(self.membership.run(cleans=lambda: cleans)),
+        ]
+
+    @property
+    def members(self) -> str:
+        return " ".join(sorted(self.membership.members))
+
+    async def kill(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.wait(self.tasks)
+
+    async def stop(self) -> None:
+        self.tasks[1].cancel()
+        await asyncio.wait(self.tasks[1:])
+        await self.membership.leave(within=5.0)
+
+    def reach(self, step: Step | None = None) -> None:
+        """From now on each request comes to that, or to the server."""
+        for method in ("GET", "PUT", "POST", "DELETE"):
+            self.wire.on(method, EVERYTHING, step or self.server.answer)
+
+
+class Program:
+    """Replicas on one server."""
+
+    def __init__(self) -> None:
+        self.server = LeaseServer()
+        self.replicas: list[Replica] = []
+
+    async def start(self, *identities: str, cleans: bool = False) -> list[Replica]:
+        started = [Replica(self.server, identity, cleans=cleans) for identity in identities]
+        self.replicas += started
+        await asyncio.sleep(0.1)
+        return started
+
+    @property
+    def leases(self) -> list[str]:
+        return sorted(lease["spec"]["holderIdentity"] for lease in self.server.leases.values())
+
+
+@pytest.fixture
+async def program() -> AsyncIterator[Program]:
+    program = Program()
+    yield program
+    for replica in program.replicas:
+        await replica.kill()
+
+
+async def test_all_know_of_each_other_at_once(program: Program):
+    a, b = await program.start("a", "b")
+    (c,) = await program.start("c")
+    assert a.members == b.members == c.members == "a b c"
+    lease = next(iter(program.server.leases.values()))
+    assert lease["metadata"]["labels"] == {LABEL: MEMBER}
+    assert lease["spec"]["leaseDurationSeconds"] == 15
+
+
+async def test_who_leaves_is_no_member_at_once_and_leaves_nothing_behind(program: Program):
+    a, b = await program.start("a", "b")
+    await b.stop()
+    await asyncio.sleep(0.01)
+    assert a.members == "a"
+    assert program.leases == ["a"]
+
+
+async def test_who_is_silent_is_no_member_after_the_lease_duration_and_its_lease_is_deleted_after_another(
+    program: Program,
+):
+    a, b = await program.start("a", "b", cleans=True)
+    await asyncio.sleep(30)
+    await b.kill()
+    silent = b.wire.sent("PUT")[-1].at
+    assert a.membership.changes_at() <= silent + 15.1
+    await asyncio.sleep(silent + 14.9 - now())
+    assert a.members == "a b"
+    await asyncio.sleep(0.2)
+    assert a.members == "a"
+    await asyncio.sleep(14.5)
+    assert program.leases == ["a", "b"]
+    await asyncio.sleep(3)
+    assert program.leases == ["a"]
+    assert [view.holder for view in a.lookout] == ["a"], "and it is forgotten"
+
+
+async def test_nobody_cleans_up_who_is_not_to(program: Program):
+    _, b = await program.start("a", "b")
+    await b.kill()
+    await asyncio.sleep(120)
+    assert program.leases == ["a", "b"]
+
+
+async def test_members_that_renew_stay_members_and_ask_for_nothing_else(program: Program):
+    a, b = await program.start("a", "b")
+    before = len(a.wire.requests)
+    for _ in range(120):
+        await asyncio.sleep(1)
+        assert a.members == b.members == "a b"
+    assert 60 <= len(a.wire.requests) - before <= 68, "its own renewals"
+
+
+async def test_who_cannot_be_reached_is_no_member_in_its_own_eyes_before_it_is_none_in_the_others(
+    program: Program,
+):
+    a, b = await program.start("a", "b")
+    await asyncio.sleep(30)
+    renewed = b.wire.sent("PUT")[-1].at
+    b.reach(Unreached())
+    await asyncio.sleep(renewed + 10.1 - now())
+    assert "b" not in b.members
+    assert a.members == "a b"
+    await asyncio.sleep(20)
+    assert a.members == "a"
+    b.reach()
+    await asyncio.sleep(10)
+    assert a.members == b.members == "a b"
+
+
+async def test_who_was_frozen_until_its_lease_was_deleted_joins_again(program: Program):
+    a, b = await program.start("a", "b")
+    await asyncio.sleep(30)
+    for path in [
+        path for path, lease in program.server.leases.items() if lease["spec"]["holderIdentity"] == "b"
+    ]:
+        program.server.delete(NAMESPACE, path.rpartition("/")[2])
+    await asyncio.sleep(0.01)
+    assert a.members == "a"
+    await asyncio.sleep(6)
+    assert a.members == b.members == "a b"
+
+
+async def test_a_process_that_was_held_up_does_not_take_itself_for_a_member(program: Program):
+    a, _ = await program.start("a", "b")
+    await asyncio.sleep(30)
+    freeze(20.0)
+    assert a.members == ""
+    await asyncio.sleep(5)
+    assert a.members == "a b"
+
+
+@pytest.mark.parametrize(
+    "fault", [LostBefore, LostAfter, Stall, Unreached, lambda: Reply.status(500)], ids=str
+)
+async def test_one_renewal_that_fails_costs_nothing(program: Program, fault: Callable[..., Step]):
+    a, b = await program.start("a", "b")
+    await asyncio.sleep(30)
+    step = fault(program.server.answer) if fault is LostAfter else fault()
+    b.wire.on("PUT", EVERYTHING, step, program.server.answer)
+    for _ in range(60):
+        await asyncio.sleep(0.5)
+        assert a.members == b.members == "a b"
+    assert b.troubles.problem is None
+
+
+async def test_a_dead_watch_is_made_up_for_by_looking(program: Program):
+    a, b = await program.start("a", "b")
+    program.server.watchers.clear()  # as if each stream had died in silence
+    for _ in range(60):
+        await asyncio.sleep(0.5)
+        assert a.members == "a b"
+    await b.stop()
+    await asyncio.sleep(5)
+    assert a.members == "a"
+
+
+async def test_a_missing_right_is_told_in_one_line_and_makes_no_member(program: Program):
+    (a,) = await program.start("a")
+    b = Replica(program.server, "b")
+    program.replicas.append(b)
+    b.wire.on("POST", LEASES, Reply.status(403, "Forbidden", 'leases is forbidden: User "x" cannot create'))
+    await asyncio.sleep(60)
+    assert a.members == "a"
+    assert b.members == "a"
+    assert b.troubles.problem is not None
+    assert b.troubles.problem.startswith("cannot renew lease default/election-member-")
+    assert "cannot create" in b.troubles.problem
+
+
+async def test_names_of_replicas_of_another_program_are_none_of_ours(program: Program):
+    (a,) = await program.start("a")
+    program.server.put(NAMESPACE, "another", {"holderIdentity": "stranger"})
+    await asyncio.sleep(10)
+    assert a.members == "a"
+
+
+async def test_a_lease_that_cannot_be_deleted_in_time_is_left_to_expire(program: Program):
+    a, b = await program.start("a", "b")
+    b.wire.on("DELETE", EVERYTHING, Stall())
+    started = now()
+    await b.stop()
+    assert now() - started <= 5.1
+    await asyncio.sleep(16)
+    assert a.members == "a"
