@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from manager import clock
@@ -27,16 +28,25 @@ class Candidacy:
     """
 
     def __init__(
-        self, leases: LeaseClient, lookout: Lookout, *, identity: str, timing: LeaseTiming, troubles: Troubles
+        self,
+        leases: LeaseClient,
+        lookout: Lookout,
+        *,
+        identity: str,
+        timing: LeaseTiming,
+        troubles: Troubles,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
+        """The lease gets `labels` when it is taken."""
         self._leases = leases
         self._identity = identity
         self._timing = timing
         self._troubles = troubles
+        self._labels = labels or {}
         self._view = lookout.of(leases.name)
         lookout.listen(self._seen)
         self._wake = asyncio.Event()
-        self._stopping = False
+        self._wants = False
         self._uncertain = False
 
     @property
@@ -49,14 +59,14 @@ class Candidacy:
         """Whether the answer to the last claim was lost, so that we may hold the lease without knowing."""
         return self._uncertain
 
-    def stop(self) -> None:
-        """Make `win` return, after the claim in flight if there is one."""
-        self._stopping = True
+    def want(self, wants: bool) -> None:
+        """Try for the lease from now on, or have `win` return, after the claim in flight if there is one."""
+        self._wants = wants
         self._wake.set()
 
     async def win(self) -> Claim | None:
-        """Wait for the lease, however long it takes; return None when stopped before."""
-        while not self._stopping:
+        """Wait for the lease, however long it takes; return None once it is not wanted."""
+        while self._wants:
             self._wake.clear()
             if self._view.claimable(clock.monotonic()):
                 claim = await self._claim()
@@ -67,6 +77,7 @@ class Candidacy:
 
     async def _claim(self) -> Claim | None:
         base = self._view.lease or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
+        base = base.labelled(self._labels)
         wanted = base.claimed(identity=self._identity, seconds=self._timing.lease_seconds, now=clock.now())
         # Whatever comes of it, the lease has to be seen again before the next claim. Said before the request,
         # because the watch may show it while the answer is on its way.

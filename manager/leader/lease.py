@@ -192,6 +192,12 @@ class Lease:
             spec["acquireTime"] = stamp
         return Lease(self._sendable_metadata(), spec)
 
+    def labelled(self, labels: Mapping[str, str]) -> Lease:
+        """Return this lease with these labels beside those that it has."""
+        if not labels:
+            return self
+        return Lease({**self.metadata, "labels": {**self.labels, **labels}}, self.spec)
+
     def released(self, *, now: datetime) -> Lease:
         """Return this lease as held by nobody, for anyone to take at once."""
         spec = {
@@ -212,10 +218,9 @@ class Lease:
         return Lease(kept, self.spec)
 
     @classmethod
-    def new(cls, *, namespace: str, name: str, labels: Mapping[str, str] | None = None) -> Self:
+    def new(cls, *, namespace: str, name: str) -> Self:
         """Return a lease that nobody holds and the server does not know yet."""
-        labelled = {"labels": dict(labels)} if labels else {}
-        return cls({"namespace": namespace, "name": name, **labelled}, {"leaseTransitions": 0})
+        return cls({"namespace": namespace, "name": name}, {"leaseTransitions": 0})
 
     def _stamp(self, now: datetime) -> str:
         # Every renewal must change the record, or the server drops it as a write that changes nothing and

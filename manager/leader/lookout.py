@@ -137,20 +137,23 @@ class Lookout:
     request that hangs delays the other.
     """
 
-    def __init__(
-        self, leases: LeaseSet, *, identity: str, timing: LeaseTiming, rng: Random, troubles: Troubles
-    ) -> None:
+    def __init__(self, leases: LeaseSet, *, identity: str, timing: LeaseTiming, rng: Random) -> None:
         self._leases = leases
         self._identity = identity
         self._timing = timing
         self._rng = rng
-        self._troubles = troubles
+        self._troubles = Troubles()
         # Without the watch all takes longer and no more, so its troubles are logged only.
         self._watch_troubles = Troubles()
         self._views: dict[str, Observation] = {}
         self._asked_for: set[str] = set()
         self._listeners: list[Callable[[bool], None]] = []
         self._next_look = 0.0
+
+    @property
+    def problem(self) -> str | None:
+        """What keeps it from reading them; None when nothing does."""
+        return self._troubles.problem
 
     def __iter__(self) -> Iterator[Observation]:
         """What is known of each Lease that there is, or that was asked for."""
@@ -244,5 +247,6 @@ class Lookout:
             del self._views[name]
 
     def _tell(self, *, asked: bool) -> None:
+        self._troubles.clear()
         for listener in self._listeners:
             listener(asked)

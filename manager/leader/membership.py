@@ -39,7 +39,6 @@ class Membership:
         identity: str,
         timing: LeaseTiming,
         rng: Random,
-        troubles: Troubles,
     ) -> None:
         """`name` begins the names of the Leases. The caller runs `lookout`, which is of the group."""
         self._group = group
@@ -47,11 +46,16 @@ class Membership:
         self._identity = identity
         self._timing = timing
         self._rng = rng
-        self._troubles = troubles
+        self._troubles = Troubles()
         digest = blake2b(identity.encode(), digest_size=8).hexdigest()
         self._leases = group.one(f"{name}-{MEMBER}-{digest}")
         self._lease: Lease | None = None
         self._known_until = -math.inf
+
+    @property
+    def problem(self) -> str | None:
+        """What keeps this replica from making itself known; None when nothing does."""
+        return self._troubles.problem
 
     @property
     def members(self) -> frozenset[str]:
@@ -100,9 +104,8 @@ class Membership:
             return
 
     async def _renew(self) -> None:
-        base = self._lease or Lease.new(
-            namespace=self._leases.namespace, name=self._leases.name, labels={self._group.label: MEMBER}
-        )
+        base = self._lease or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
+        base = base.labelled({self._group.label: MEMBER})
         wanted = base.claimed(identity=self._identity, seconds=self._timing.lease_seconds, now=clock.now())
         timeout = self._timing.attempt_timeout
         sent = clock.monotonic()

@@ -26,8 +26,9 @@ def balance(count: int, members: Collection[str], holders: Mapping[int, str]) ->
     share, larger = divmod(count, len(held))
     wanted = {}
     lacking = []
-    # Those who have most get the larger shares, so that they give up less.
-    for place, member in enumerate(sorted(held, key=lambda member: (-len(held[member]), member))):
+    # The larger shares are for those who would give up less with them. That is no more than one range, so who
+    # has far too many comes not before who has one: the order stays while they give them up.
+    for place, member in enumerate(sorted(held, key=lambda each: (-min(len(held[each]), share + 1), each))):
         size = share + (place < larger)
         numbers = held[member]
         wanted.update(dict.fromkeys(numbers[:size], member))

@@ -122,9 +122,9 @@ async def test_a_token_that_is_replaced_long_after_the_first_rejection_is_found_
         cluster.token = "second"
         await cluster.server.until(lambda: cluster.rejected >= 10)
         file.write_text(cluster.token)
-        assert elector._tenure is not None
-        deadlines = {elector._tenure.deadline}
+        assert elector._holding._tenure is not None
+        deadlines = {elector._holding._tenure.deadline}
         while len(deadlines) <= 3:  # three renewals
             assert elector.leading, elector.problem
             await asyncio.sleep(0.01)
-            deadlines.add(elector._tenure.deadline)
+            deadlines.add(elector._holding._tenure.deadline)

@@ -37,8 +37,8 @@ async def test_a_leader_renews_once_each_retry_period_and_asks_nothing_else(elec
     assert len(first.wire.requests) - before <= 67
     assert first.elector.leading
     assert election.spec["holderIdentity"] == first.elector.identity == "first"
-    assert first.elector._tenure is not None
-    assert now() + 8.0 <= first.elector._tenure.deadline <= now() + 10.0
+    assert first.elector._holding._tenure is not None
+    assert now() + 8.0 <= first.elector._holding._tenure.deadline <= now() + 10.0
 
 
 @pytest.mark.parametrize("fault", [Unreached, LostBefore, LostAfter, Stall, lambda: Reply.status(500)])

@@ -11,7 +11,7 @@ import pytest
 from manager.clock import monotonic as now
 from manager.kube.transport import Transport
 from manager.leader.lease import LeaseTiming
-from manager.leader.lease_client import LeaseGroup, Troubles
+from manager.leader.lease_client import LeaseGroup
 from manager.leader.lookout import Lookout
 from manager.leader.membership import MEMBER, Membership
 from manager.metrics import Metrics
@@ -35,8 +35,8 @@ class Replica:
         rng = random.Random(identity)
         transport = Transport(self.wire, metrics=Metrics(), rng=rng, user_agent="test")
         group = LeaseGroup(transport, namespace=NAMESPACE, label=LABEL)
-        timing, self.troubles = LeaseTiming(), Troubles()
-        self.lookout = Lookout(group, identity=identity, timing=timing, rng=rng, troubles=Troubles())
+        timing = LeaseTiming()
+        self.lookout = Lookout(group, identity=identity, timing=timing, rng=rng)
         self.membership = Membership(
             group,
             self.lookout,
@@ -44,7 +44,6 @@ class Replica:
             identity=identity,
             timing=timing,
             rng=rng,
-            troubles=self.troubles,
         )
         loop = asyncio.get_running_loop()
         self.tasks = [
@@ -189,9 +188,7 @@ async def test_a_process_that_was_held_up_does_not_take_itself_for_a_member(prog
     assert a.members == "a b"
 
 
-@pytest.mark.parametrize(
-    "fault", [LostBefore, LostAfter, Stall, Unreached, lambda: Reply.status(500)], ids=str
-)
+@pytest.mark.parametrize("fault", [LostBefore, LostAfter, Stall, Unreached, lambda: Reply.status(500)])
 async def test_one_renewal_that_fails_costs_nothing(program: Program, fault: Callable[..., Step]):
     a, b = await program.start("a", "b")
     await asyncio.sleep(30)
@@ -200,7 +197,7 @@ async def test_one_renewal_that_fails_costs_nothing(program: Program, fault: Cal
     for _ in range(60):
         await asyncio.sleep(0.5)
         assert a.members == b.members == "a b"
-    assert b.troubles.problem is None
+    assert b.membership.problem is None
 
 
 async def test_a_dead_watch_is_made_up_for_by_looking(program: Program):
@@ -222,9 +219,9 @@ async def test_a_missing_right_is_told_in_one_line_and_makes_no_member(program: 
     await asyncio.sleep(60)
     assert a.members == "a"
     assert b.members == "a"
-    assert b.troubles.problem is not None
-    assert b.troubles.problem.startswith("cannot renew lease default/election-member-")
-    assert "cannot create" in b.troubles.problem
+    assert b.membership.problem is not None
+    assert b.membership.problem.startswith("cannot renew lease default/election-member-")
+    assert "cannot create" in b.membership.problem
 
 
 async def test_names_of_replicas_of_another_program_are_none_of_ours(program: Program):

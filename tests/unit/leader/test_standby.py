@@ -45,8 +45,8 @@ async def test_a_standby_asks_nothing_while_the_leader_renews_and_sees_a_release
     assert second.gauge == 0
     assert second.elector.problem is None
     assert len(second.wire.requests) == asked
-    assert second.elector._candidacy.lease is not None
-    assert second.elector._candidacy.lease.holder == "first"
+    assert second.elector._holding._candidacy.lease is not None
+    assert second.elector._holding._candidacy.lease.holder == "first"
     assert await taken_over(first, second) < 0.1
 
 
@@ -194,8 +194,8 @@ async def test_a_claim_whose_answer_comes_too_late_is_not_relied_on(election: El
     first.start()
     await first.elector.elected.wait()
     assert now() == pytest.approx(4.0, abs=0.1)
-    assert first.elector._tenure is not None
-    deadline = first.elector._tenure.deadline
+    assert first.elector._holding._tenure is not None
+    deadline = first.elector._holding._tenure.deadline
     assert deadline == pytest.approx(now() + 10.0 - 4.0, abs=0.1), "counted from when the claim was sent"
 
 

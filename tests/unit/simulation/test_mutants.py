@@ -26,9 +26,9 @@ from manager.cache.store import Store
 from manager.controller.queue import WorkQueue
 from manager.controller.source import TickerSource
 from manager.kube.transport import Transport
-from manager.leader.lookout import Observation
 from manager.leader.elector import LeaderElector
 from manager.leader.leadership import Leadership
+from manager.leader.lookout import Observation
 from manager.operator import running
 from manager.operator.context import Context
 from manager.operator.operator import Operator

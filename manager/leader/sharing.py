@@ -1,0 +1,270 @@
+"""One replica's part in a program whose replicas share the work: which ranges it holds, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+from random import Random
+from typing import Protocol
+
+from manager import clock
+from manager.kube.transport import Transport
+from manager.leader.holding import Fence, Holding
+from manager.leader.leadership import Leadership
+from manager.leader.lease import LeadershipLost, LeaseTiming
+from manager.leader.lease_client import LeaseGroup
+from manager.leader.lookout import Lookout, pause
+from manager.leader.membership import Membership
+from manager.logs import get_logger
+from manager.metrics import Metrics
+from manager.shards.balance import balance
+from manager.shards.ranges import Ranges, check_count
+from manager.watchdog import Watchdog
+
+RANGE = "range"
+"""The value of the group's label that tells the Leases of ranges from those of replicas."""
+
+_log = get_logger("leader")
+
+
+class Work(Protocol):
+    """What a replica does with its ranges. Nothing here may raise."""
+
+    def prepare(self, numbers: frozenset[int]) -> None:
+        """Know the objects of these ranges, and no others, and call `Sharing.prepared` when that is so."""
+
+    def begin(self, number: int, leadership: Leadership) -> None:
+        """Work on the objects of a range, as long as `leadership` permits it."""
+
+    async def end(self, number: int) -> None:
+        """Work no more on the objects of a range; return when nothing that has begun goes on."""
+
+
+class Sharing:
+    """Takes and gives up ranges, so that each is some replica's, and all have as many. Used once.
+
+    `run` is the part in it. On a clean stop the manager lets all work end while `run` goes on renewing, and
+    calls `release` then. What is promised of each range, and what cannot be, says `LeaderElector`.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        work: Work,
+        *,
+        namespace: str,
+        name: str,
+        count: int,
+        identity: str,
+        rng: Random,
+        metrics: Metrics,
+        timing: LeaseTiming,
+        watchdog: Watchdog | None = None,
+    ) -> None:
+        """`count` is that of all ranges; raises ValueError if there cannot be so many. `name` is that of the
+        first one's Lease, and begins the names of the others.
+        """
+        check_count(count)
+        self.identity = identity
+        self._count = count
+        self._work = work
+        group = LeaseGroup(transport, namespace=namespace, label=f"{name}/lease")
+        self._lookout = Lookout(group, identity=identity, timing=timing, rng=rng)
+        self._membership = Membership(
+            group,
+            self._lookout,
+            name=name,
+            identity=identity,
+            timing=timing,
+            rng=rng,
+        )
+        fence = Fence(transport, watchdog or Watchdog(), timing)
+        names = [name, *(f"{name}-{number}" for number in range(1, count))]
+        self._views = [self._lookout.of(each) for each in names]
+        self._holdings = [
+            Holding(
+                group.one(each),
+                self._lookout,
+                fence,
+                identity=identity,
+                timing=timing,
+                rng=rng,
+                metrics=metrics,
+                began=partial(self._began, number),
+                labels={group.label: RANGE},
+            )
+            for number, each in enumerate(names)
+        ]
+        self._lookout.listen(self._heard)
+        self._known = False
+        self._wanted: frozenset[int] = frozenset()
+        self._asked_for: frozenset[int] = frozenset()
+        self._prepared: frozenset[int] = frozenset()
+        self._giving_up: set[int] = set()
+        self._ending: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._over = asyncio.Event()
+        self._running = False
+
+    @property
+    def held(self) -> Ranges:
+        """The ranges whose objects are ours now, those that are being given up among them."""
+        now = clock.monotonic()
+        numbers = (
+            number
+            for number, holding in enumerate(self._holdings)
+            if holding.held.is_set() and (holding.deadline or now) > now
+        )
+        return Ranges.of(self._count, numbers)
+
+    @property
+    def wanted(self) -> Ranges:
+        """The ranges that are to be ours."""
+        return Ranges.of(self._count, self._wanted)
+
+    @property
+    def members(self) -> frozenset[str]:
+        """The identities of all replicas, as this one sees it."""
+        return self._membership.members
+
+    @property
+    def problem(self) -> str | None:
+        """What keeps this replica from reading, taking or renewing Leases; None when nothing does."""
+        problems = (
+            self._membership.problem,
+            self._lookout.problem,
+            *(each.problem for each in self._holdings),
+        )
+        return next((problem for problem in problems if problem is not None), None)
+
+    def prepared(self, numbers: Iterable[int]) -> None:
+        """The work's: it knows the objects of these ranges, and of no others."""
+        self._prepared = frozenset(numbers)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Take part until `release` is called.
+
+        Raises LeadershipLost when a range could not be renewed in time, or has another holder. The transport
+        is fenced by then, for all ranges. When cancelled, it leaves the Leases to expire.
+        """
+        self._running = True
+        try:
+            if not self._stop.is_set():
+                await self._take_part()
+        except BaseExceptionGroup as failed:
+            lost, others = failed.split(LeadershipLost)
+            if lost is None or others is not None:
+                raise
+            raise _first(lost) from None
+        finally:
+            for task in self._ending:
+                task.cancel()
+            for holding in self._holdings:
+                holding.ended("the election is over")
+            self._over.set()
+
+    async def release(self, *, within: float = 5.0) -> None:
+        """Leave, and give all ranges back: others take over at once.
+
+        To be called when all work has ended. Returns when `run` is about to, after `within` seconds or one
+        request's time at most, and as long again for what tells the others. Does not raise.
+        """
+        for holding in self._holdings:
+            holding.give_back_within = within
+        self._stop.set()
+        if self._running:
+            await self._over.wait()
+
+    async def _take_part(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            looking = group.create_task(self._lookout.run(), name="look at the leases")
+            present = group.create_task(
+                self._membership.run(cleans=self._holdings[0].held.is_set), name="renew the membership"
+            )
+            deciding = group.create_task(self._keep_deciding(), name="decide on ranges")
+            following = [
+                group.create_task(self._follow(number), name=f"range {number}")
+                for number in range(self._count)
+            ]
+            await self._stop.wait()
+            for task in (present, deciding):
+                task.cancel()
+            await asyncio.wait([present, deciding])
+            async with asyncio.TaskGroup() as leaving:
+                # That others learn of it first would let them prepare, but each moment more is one in which
+                # nobody works.
+                leaving.create_task(self._membership.leave(within=self._holdings[0].give_back_within))
+                for holding in self._holdings:
+                    holding.give_up()
+            for task, holding in zip(following, self._holdings, strict=True):
+                if holding.idle:
+                    task.cancel()
+            await asyncio.wait(following)
+            looking.cancel()
+
+    async def _follow(self, number: int) -> None:
+        holding = self._holdings[number]
+        while not self._stop.is_set():
+            await holding.until_wanted()
+            claim = await holding.win()
+            if claim is not None:
+                await holding.hold(claim)
+                self._giving_up.discard(number)
+                self._wake.set()
+
+    def _heard(self, asked: bool) -> None:
+        self._known = self._known or asked
+        self._wake.set()
+
+    async def _keep_deciding(self) -> None:
+        while True:
+            self._wake.clear()
+            if self._known:
+                self._decide()
+            await pause(self._wake, until=self._membership.changes_at())
+
+    def _decide(self) -> None:
+        # Of what we hold ourselves, we know more than the server has told.
+        held = frozenset(number for number, holding in enumerate(self._holdings) if holding.held.is_set())
+        holders = {n: view.holder for n, view in enumerate(self._views) if view.holder != self.identity}
+        holders |= dict.fromkeys(held, self.identity)
+        target = balance(self._count, self._membership.members, holders)
+        self._wanted = frozenset(number for number, who in target.items() if who == self.identity)
+        if (needed := self._wanted | held) != self._asked_for:
+            self._asked_for = needed
+            self._work.prepare(needed)
+        for number, holding in enumerate(self._holdings):
+            if number in self._wanted:
+                if not holding.wanted and number in self._prepared and number not in self._giving_up:
+                    holding.want()
+            elif holding.held.is_set():
+                if number not in self._giving_up:
+                    self._giving_up.add(number)
+                    task = asyncio.get_running_loop().create_task(
+                        self._give_up(number), name=f"give up range {number}"
+                    )
+                    self._ending.add(task)
+                    task.add_done_callback(self._ending.discard)
+            elif holding.wanted:
+                holding.give_up()
+
+    async def _give_up(self, number: int) -> None:
+        """Others may have it: but first all that has begun has to end."""
+        await self._work.end(number)
+        self._holdings[number].give_up()
+
+    def _began(self, number: int) -> None:
+        _log.info("took a range", range=number, of=self._count, identity=self.identity)
+        self._work.begin(number, self._holdings[number].leadership)
+
+
+def _first(failed: BaseExceptionGroup[LeadershipLost]) -> LeadershipLost:
+    """Of several Leases that were lost at once, one speaks for all."""
+    error: BaseException = failed
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, LeadershipLost)
+    return error
