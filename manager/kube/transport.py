@@ -6,8 +6,9 @@ import asyncio
 import math
 import random
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 
 from prometheus_client import Counter, Histogram
 
@@ -108,6 +109,22 @@ _APPLY = "application/apply-patch+yaml"
 
 _OK = 200
 _REDIRECT = 300
+
+
+_needed: ContextVar[Callable[[], None] | None] = ContextVar("needed", default=None)
+
+
+@contextmanager
+def writes_need(permit: Callable[[], None]) -> Iterator[None]:
+    """Within this, and in tasks that are made within it, no write leaves when `permit` raises.
+
+    It is asked as the fence is: as the last step before a write's bytes leave, and for each attempt again.
+    """
+    token = _needed.set(permit)
+    try:
+        yield
+    finally:
+        _needed.reset(token)
 
 
 class Transport:
@@ -353,8 +370,20 @@ class Transport:
             if body is not None:
                 headers["Content-Type"] = content_type
             self._headers[key] = headers
-        permit = None if method == "GET" else self._permit
+        permit = None if method == "GET" else self._permission()
         return WireRequest(method, target, headers, body, permit=permit)
+
+    def _permission(self) -> Callable[[], None]:
+        """What a write has to ask that is begun here."""
+        needed = _needed.get()
+        if needed is None:
+            return self._permit
+
+        def permit() -> None:
+            self._permit()
+            needed()
+
+        return permit
 
     def _permit(self) -> None:
         """Raise `Fenced` if no write may leave any more."""
@@ -388,8 +417,8 @@ class Transport:
 
     async def _attempt(self, request: WireRequest, longest: int, sent: Sent | None) -> bytes:
         writes = request.method != "GET"
-        if writes:
-            self._permit()
+        if request.permit is not None:
+            request.permit()
         clock = asyncio.get_running_loop().time
         started = clock()
         code = NO_ANSWER

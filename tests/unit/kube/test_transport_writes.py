@@ -6,7 +6,7 @@ import random
 import pytest
 
 from manager.kube.errors import ConnectionLost, Fenced
-from manager.kube.transport import Transport
+from manager.kube.transport import Transport, writes_need
 from manager.metrics import Metrics
 from tests.support.scripted_wire import Delayed, LostBefore, Reply, ScriptedWire
 
@@ -94,4 +94,62 @@ async def test_writes_in_flight_are_counted_until_they_end_and_reads_are_not(
 
 async def _fails(transport: Transport) -> None:
     with pytest.raises(ConnectionLost):
+        await transport.request("PUT", PATH)
+
+
+class Term:
+    """A right of its own to write, as the holder of a range has it."""
+
+    def __init__(self) -> None:
+        self.over = False
+
+    def permit(self) -> None:
+        if self.over:
+            raise Fenced("the range is another's")
+
+
+async def test_a_write_needs_what_it_was_begun_under_and_no_other_write_does(
+    transport: Transport, wire: ScriptedWire
+):
+    ours, others = Term(), Term()
+    others.over = True
+    with writes_need(others.permit):
+        with pytest.raises(Fenced, match="the range is another's"):
+            await transport.request("PUT", PATH)
+        assert await transport.request("GET", PATH) == b""
+        with writes_need(ours.permit):
+            await transport.request("PUT", PATH)
+    await transport.request("PUT", PATH)
+    assert len(wire.sent("PUT")) == 2
+
+
+async def test_what_a_write_needs_is_asked_before_each_attempt(transport: Transport, wire: ScriptedWire):
+    term = Term()
+    wire.on("PUT", PATH, Reply.status(429, "TooManyRequests", retry_after=5), Reply())
+    with writes_need(term.permit):
+        writing = asyncio.create_task(transport.request("PUT", PATH))
+    await asyncio.sleep(1)
+    term.over = True
+    with pytest.raises(Fenced, match="the range is another's"):
+        await writing
+    assert len(wire.sent("PUT")) == 1
+
+
+async def test_a_task_that_a_reconcile_has_left_behind_needs_what_the_reconcile_did(transport: Transport):
+    term = Term()
+
+    async def later() -> None:
+        await asyncio.sleep(10)
+        await transport.request("PUT", PATH)
+
+    with writes_need(term.permit):
+        left = asyncio.create_task(later())
+    term.over = True
+    with pytest.raises(Fenced, match="the range is another's"):
+        await left
+
+
+async def test_the_fence_of_the_process_holds_whatever_a_write_needs(transport: Transport):
+    transport.fence("another one leads")
+    with writes_need(Term().permit), pytest.raises(Fenced, match="another one leads"):
         await transport.request("PUT", PATH)
