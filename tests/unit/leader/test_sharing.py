@@ -55,6 +55,7 @@ class Replica:
             watchdog=self.watchdog,
         )
         self.working: dict[int, Leadership] = {}
+        self.terms: dict[int, Leadership] = {}
         self.preparing: asyncio.Task[None] | None = None
         self.run = asyncio.get_running_loop().create_task(self.sharing.run())
 
@@ -70,8 +71,10 @@ class Replica:
     def begin(self, number: int, leadership: Leadership) -> None:
         leadership.permit()
         for other in self.program.replicas:
-            assert number not in other.permitted, f"{other.identity} and {self.identity} have range {number}"
-        self.working[number] = leadership
+            # Also not for what goes on though its work was told to end.
+            last = other.terms.get(number)
+            assert last is None or not permits(last), f"{other.identity} and {self.identity} have {number}"
+        self.working[number] = self.terms[number] = leadership
         self.program.moves.append((now(), number, self.identity))
 
     async def end(self, number: int) -> None:
@@ -323,6 +326,17 @@ async def test_a_claim_whose_answer_was_lost_is_found_and_used(program: Program)
     await asyncio.sleep(20)
     assert program.shares == [8, 8]
     assert not a.run.done()
+
+
+async def test_what_an_earlier_term_has_left_behind_is_permitted_nothing_by_a_later_one(program: Program):
+    (a,) = await program.start("a")
+    earlier = dict(a.working)
+    (b,) = await program.start("b")
+    given_up = b.permitted
+    await b.stop()
+    await asyncio.sleep(5)
+    assert program.shares == [16]
+    assert {number for number, leadership in earlier.items() if not permits(leadership)} == given_up
 
 
 @pytest.mark.parametrize("fault", [Stall, Unreached, lambda: Reply.status(500)])
