@@ -18,7 +18,7 @@ from manager.leader.sharing import Sharing
 from manager.metrics import Metrics
 from manager.simulation.loop import freeze
 from manager.watchdog import Watchdog
-from tests.support.scripted_wire import LostAfter, Reply, ScriptedWire, Stall, Step, Unreached
+from tests.support.scripted_wire import Delayed, LostAfter, Reply, ScriptedWire, Stall, Step, Unreached
 from tests.unit.leader.conftest import NAME, NAMESPACE
 from tests.unit.leader.lease_server import PREFIX, LeaseServer
 
@@ -243,6 +243,14 @@ async def test_a_range_is_given_up_only_when_its_work_has_ended(program: Program
     await asyncio.sleep(10)
     assert len(a.permitted) == 16, "it works on them to the end, and renews them"
     await asyncio.sleep(10)
+    assert program.shares == [8, 8]
+
+
+async def test_a_range_is_fenced_before_anybody_can_see_that_it_is_given_back(program: Program):
+    (a,) = await program.start("a")
+    # The server acts at once, and others see it before the answer is there.
+    a.wire.on("PUT", EVERYTHING, lambda sent: Delayed(1.0, program.server.answer(sent)))
+    await program.start("b")
     assert program.shares == [8, 8]
 
 
