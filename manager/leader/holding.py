@@ -52,7 +52,8 @@ class Fence:
         """Let no write leave from now on, and drop those in flight: a Lease was lost."""
         # Here and now, before anything else gets to run: the next write could already be one too many.
         self._transport.fence(reason)
-        self._end_in_time(min(self._deadlines[lease], clock.monotonic()))
+        # As its deadline from now on, which no renewal of another one puts off.
+        self.renewed(lease, min(self._deadlines[lease], clock.monotonic()))
 
     def _set(self) -> None:
         earliest = min(self._deadlines.values(), default=None)

@@ -393,6 +393,15 @@ async def test_a_process_is_ended_in_time_for_the_first_of_its_leases(program: P
     assert a.watchdog.due() is None
 
 
+async def test_once_a_lease_is_lost_the_renewal_of_another_one_puts_off_nothing(program: Program):
+    (a,) = await program.start("a")
+    fence = a.sharing._holdings[0]._fence
+    fence.close(NAME, "taken by somebody")
+    lost = now()
+    fence.renewed(f"{NAME}-1", lost + 10.0)
+    assert a.watchdog.due() == pytest.approx(lost + 4.0, abs=0.001)
+
+
 @pytest.mark.parametrize("seed", range(10))
 async def test_whatever_happens_no_range_has_two_owners_and_in_the_end_each_has_one(
     program: Program, seed: int
