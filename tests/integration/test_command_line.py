@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.conftest import RunManager
     from tests.support.control_plane import ControlPlane
 
-WRONG, FAILED = 2, 1
+FAILED = 1
 
 
 @pytest.fixture
@@ -43,15 +43,6 @@ def taken() -> Iterator[str]:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
 
-def one_line(done: subprocess.CompletedProcess[str], code: int) -> str:
-    """The only line that it wrote."""
-    assert done.returncode == code, done.stderr
-    assert done.stdout == ""
-    [line] = done.stderr.splitlines()
-    assert "Traceback" not in line
-    return line
-
-
 def last_word(done: subprocess.CompletedProcess[str]) -> str:
     """The message of its last line, the only one that tells of an error."""
     assert done.returncode == FAILED, done.stderr
@@ -60,34 +51,6 @@ def last_word(done: subprocess.CompletedProcess[str]) -> str:
     assert [line for line in lines if line["level"] == "error"] == lines[-1:]
     assert "stacktrace" not in lines[-1]
     return str(lines[-1]["msg"])
-
-
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        (["--no-such-flag"], "unknown flag '--no-such-flag'"),
-        (["--leader-elct"], "did you mean --leader-elect?"),
-        (["--leader-elect-lease-duration=15"], "--leader-elect-lease-duration: a duration such as"),
-        (["--graceful-shutdown-timeout=soon"], "invalid value 'soon' for --graceful-shutdown-timeout"),
-        (["--leader-elect-renew-deadline=20s"], "must be longer than"),
-        (["--controllers=*,-nothing"], "unknown controller 'nothing'"),
-        (["--concurrency=nothing=3"], "unknown controller 'nothing'"),
-        (["--metrics-bind-address=here"], "invalid value 'here' for --metrics-bind-address"),
-        (["--config=/no/such/file"], "/no/such/file: cannot read the settings file"),
-    ],
-)
-def test_a_wrong_setting_is_named_in_one_line(tmp_path: Path, flags: list[str], expected: str) -> None:
-    line = one_line(run_once("run", *flags, folder=tmp_path), WRONG)
-    assert line.startswith("operator-manager: run: ")
-    assert expected in line
-
-
-def test_a_bad_kubeconfig_is_named_and_not_quoted(tmp_path: Path) -> None:
-    file = tmp_path / "kubeconfig"
-    file.write_text("users: [{name: me, user: {token: do-not-tell")
-    message = one_line(run_once("run", f"--kubeconfig={file}", folder=tmp_path), FAILED)
-    assert str(file) in message
-    assert "do-not-tell" not in message
 
 
 def test_a_server_that_is_not_there_is_named(tmp_path: Path, nobody: str) -> None:

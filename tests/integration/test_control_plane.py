@@ -65,39 +65,9 @@ def test_a_user_may_do_nothing_until_rbac_says_so(
         eventually(lambda: user.get(pods)["items"] == [])
 
 
-def test_kubectl_says_what_went_wrong(control_plane: ControlPlane) -> None:
-    with pytest.raises(AssertionError, match='pods "nobody" not found'):
-        control_plane.kubectl("get", "pod", "nobody")
-
-
-def test_many_objects_are_created_at_once(control_plane: ControlPlane, namespace: str) -> None:
-    path = f"/api/v1/namespaces/{namespace}/configmaps"
-    control_plane.api.create_many(path, ({"metadata": {"name": f"many-{index}"}} for index in range(40)))
-    names = {item["metadata"]["name"] for item in control_plane.api.get(path)["items"]}
-    assert {f"many-{index}" for index in range(40)} <= names
-
-
-def test_the_api_server_shows_its_metrics(control_plane: ControlPlane) -> None:
-    control_plane.require(Feature.SERVER_METRICS)
-    name = "apiserver_request_total"
-    before = control_plane.server_metrics(name)
-    control_plane.api.find("/api/v1/namespaces/default/configmaps/none")
-    requests = control_plane.server_metrics(name).increase_since(
-        before, name, resource="configmaps", verb="GET", code="404"
-    )
-    assert requests == 1
-
-
 @pytest.fixture(scope="module")
 def own(module_control_plane: StartControlPlane) -> ControlPlane:
     return module_control_plane(parts=BARE, apiserver_flags=["--min-request-timeout=1"])
-
-
-def test_an_own_control_plane_has_the_chosen_parts_and_flags(own: ControlPlane) -> None:
-    own.require(Feature.SERVER_FLAGS)
-    assert not own.supports(Feature.WORKLOADS)
-    # With the default of half an hour this would not return, but run into the client's timeout.
-    own.api.request("GET", "/api/v1/namespaces/default/configmaps", query={"watch": "true"})
 
 
 def test_objects_survive_a_crash_of_the_api_server_and_of_its_database(own: ControlPlane) -> None:

@@ -274,45 +274,6 @@ def test_every_object_is_stored_in_the_new_version_and_nothing_else_changes(
     assert gadgets(plane, home) == after
 
 
-def test_what_is_converted_is_stored_converted(
-    plane: ControlPlane, webhook: WebhookServer, home: str, migrate: Migrate
-) -> None:
-    names = {OLD: "size", NEW: "dimension"}
-
-    def renamed(gadget: dict[str, Any], wanted: str) -> dict[str, Any]:
-        (value,) = gadget["spec"].values()
-        return {**gadget, "apiVersion": wanted, "spec": {names[wanted.rpartition("/")[2]]: value}}
-
-    webhook.convert = renamed
-    install(plane, OLD, conversion=webhook.conversion())
-    create(plane, home, 5)
-    install(plane, NEW, conversion=webhook.conversion())
-    done = migrate()
-    assert done.returncode == 0, done.stderr
-    stored = stored_objects(plane, GROUP, PLURAL)
-    assert {name: (each["apiVersion"], each["spec"]) for name, each in stored.items()} == {
-        f"{home}/g{number:04}": (f"{GROUP}/{NEW}", {"dimension": number}) for number in range(5)
-    }
-
-
-def test_a_webhook_that_is_down_is_told_and_leaves_all_as_it_is(
-    plane: ControlPlane, home: str, migrate: Migrate, tmp_path: Path
-) -> None:
-    with WebhookServer(tmp_path) as webhook:
-        conversion = webhook.conversion()
-    install(plane, OLD)
-    create(plane, home, 1)
-    plane.api.apply([definition(NEW, conversion=conversion)])
-    try:
-        done = migrate()
-    finally:
-        # Who deletes a definition lists its objects, and would wait for the webhook.
-        install(plane, NEW)
-    assert done.returncode == 1
-    assert "conversion webhook for" in done.stderr
-    assert stored_versions_of(plane) == [OLD, NEW]
-
-
 @pytest.mark.contract
 def test_who_manages_what_is_not_forgotten_where_the_way_back_to_the_old_version_is_missing(
     plane: ControlPlane, webhook: WebhookServer, home: str, migrate: Migrate
@@ -390,22 +351,6 @@ def test_an_interrupted_run_is_taken_up_where_it_was(
     assert stored_versions(plane, GROUP, PLURAL) == {NEW: 400}
     assert stored_versions_of(plane) == [NEW]
     assert position(plane) is None
-
-
-def test_a_concurrent_write_is_kept(plane: ControlPlane, home: str, begin: Callable[..., Daemon]) -> None:
-    install(plane, OLD)
-    create(plane, home, 60)
-    install(plane, NEW)
-    running = begin("--rate=100")
-    path = f"{gadgets_path(home)}/g0059"
-    count = 0
-    while running.exit_code is None:
-        count += 1
-        plane.api.patch(path, {"spec": {"size": 1000 + count}})
-    assert running.exit_code == 0, running.output()
-    assert plane.api.get(path)["spec"]["size"] == 1000 + count
-    assert plane.api.get(path)["metadata"]["generation"] == 1 + count
-    assert stored_versions(plane, GROUP, PLURAL) == {NEW: 60}
 
 
 class GadgetSpec(ApiModel):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.support.api_access import APPLY_PATCH, ApiFailure
+from tests.support.api_access import ApiFailure
 from tests.support.api_objects import condition, manifest, object_path
 from tests.support.crds import printed_crds, wait_served
 from tests.support.envtest import BARE
@@ -63,17 +63,6 @@ class Site:
         found: dict[str, Any] = self.plane.api.patch(self.path(api, pet), {"spec": spec})
         return found
 
-    def apply(
-        self, api: str, pet: str, manager: str, /, *, force: bool = False, **spec: Any
-    ) -> dict[str, Any]:
-        query = {"fieldManager": manager, "force": json.dumps(force)}
-        body = manifest(api, "Pet", pet, **spec)
-        answer = self.plane.api.request(
-            "PATCH", self.path(api, pet), query=query, body=body, content_type=APPLY_PATCH
-        )
-        found: dict[str, Any] = json.loads(answer)
-        return found
-
     def kubectl(self, *arguments: str, **options: Any) -> tuple[str, str]:
         """What it prints, and what it says beside that."""
         done = self.plane.kubectl(f"--namespace={self.namespace}", *arguments, **options)
@@ -93,15 +82,6 @@ def annotations(found: dict[str, Any]) -> dict[str, str]:
     """Those of a person's; the operator adds its own."""
     kept: dict[str, str] = found["metadata"].get("annotations", {})
     return {key: text for key, text in kept.items() if not key.startswith("pet.petstore.example.com/")}
-
-
-def owners(found: dict[str, Any], field: str) -> dict[str, str]:
-    """Who applies a field of the spec, and in which version."""
-    return {
-        each["manager"]: each["apiVersion"]
-        for each in found["metadata"]["managedFields"]
-        if f"f:{field}" in each["fieldsV1"].get("f:spec", {}) and each["operation"] == "Apply"
-    }
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +143,7 @@ def site(plane: ControlPlane, manager: ManagerProcess, store: PetStoreProcess) -
     assert not [line for line in manager.logs() if line.get("level") == "error"]
 
 
+@pytest.mark.oldest
 def test_what_is_written_in_v1alpha1_reads_in_v1beta1_and_back(site: Site) -> None:
     _, said = site.kubectl("create", "-f", "-", stdin=json.dumps(body(ALPHA, "old")))
     assert (
@@ -210,71 +191,6 @@ def test_a_pet_whose_annotations_leave_no_room_for_a_note_hides_no_other(site: S
     ]
     assert json.loads(annotations(site.get(ALPHA, "other"))[NOTE_OF_BETA]) == {"owner": ANN}
     site.plane.api.patch(site.path(BETA, "full"), {"metadata": {"finalizers": None}})
-
-
-@pytest.mark.oldest
-def test_kubectl_apply_in_either_version_keeps_the_others_part(site: Site) -> None:
-    site.kubectl("apply", "-f", "-", stdin=json.dumps(body(BETA, "applied", owner=ANN)))
-    site.kubectl("apply", "-f", "-", stdin=json.dumps(body(ALPHA, "applied", name="Tron")))
-    assert site.get(BETA, "applied")["spec"] == {
-        "name": "Tron",
-        "species": "dog",
-        "birthday": "2021-04-01",
-        "owner": ANN,
-    }
-    assert site.get(ALPHA, "applied")["spec"]["birthday"] == NOON
-    site.kubectl("apply", "-f", "-", stdin=json.dumps(body(ALPHA, "applied", name="Tron")))
-    assert site.get(BETA, "applied")["spec"]["owner"] == ANN
-
-
-@pytest.mark.oldest
-@pytest.mark.parametrize(("watched", "written"), [(ALPHA, BETA), (BETA, ALPHA)])
-def test_a_watch_in_one_version_sees_what_is_written_in_the_other(
-    site: Site, watched: str, written: str
-) -> None:
-    before = site.plane.api.get(site.path(watched))["metadata"]["resourceVersion"]
-    site.create(written, "seen", name="first")
-    site.patch(written, "seen", name="second")
-
-    def events() -> list[tuple[str, str, str]]:
-        """What has come since then, as (type, version, name)."""
-        query = {"watch": "true", "resourceVersion": before, "timeoutSeconds": "2"}
-        lines = site.plane.api.request("GET", site.path(watched), query=query).splitlines()
-        found = [json.loads(line) for line in lines]
-        assert all(("type" in each["object"]["spec"]) == (watched == ALPHA) for each in found)
-        return [
-            (each["type"], each["object"]["apiVersion"], each["object"]["spec"]["name"]) for each in found
-        ]
-
-    def seen() -> None:
-        came = events()
-        assert came[0] == ("ADDED", watched, "first")
-        assert came[-1] == ("MODIFIED", watched, "second")
-
-    eventually(seen)
-
-
-def test_appliers_in_two_versions_each_own_what_they_apply(site: Site) -> None:
-    site.apply(BETA, "shared", "keeper", name="Thor", species="dog", birthday="2021-04-01", owner=ANN)
-    with pytest.raises(ApiFailure, match=r"conflict with .*keeper") as refused:
-        site.apply(ALPHA, "shared", "breeder", name="Thor", type="cat", birthday="2021-04-01T00:00:00Z")
-    assert refused.value.status == 409
-    # The same value is shared, whichever version says it.
-    found = site.apply(ALPHA, "shared", "breeder", name="Thor", type="dog", birthday="2021-04-01T00:00:00Z")
-    assert owners(found, "type") == {"breeder": ALPHA}
-    assert owners(found, "species") == {"keeper": BETA}
-    # ... and taken over by force.
-    site.apply(
-        ALPHA, "shared", "breeder", force=True, name="Thor", type="cat", birthday="2021-04-01T00:00:00Z"
-    )
-    found = site.get(BETA, "shared")
-    assert found["spec"] == {"name": "Thor", "species": "cat", "birthday": "2021-04-01", "owner": ANN}
-    assert owners(found, "species") == {}
-    assert owners(found, "type") == {"breeder": ALPHA}
-    # Who no longer applies a field gives it up; nobody else does the owner.
-    found = site.apply(BETA, "shared", "keeper", name="Thor", birthday="2021-04-01")
-    assert found["spec"] == {"name": "Thor", "species": "cat", "birthday": "2021-04-01"}
-    assert annotations(site.get(ALPHA, "shared")) == {}
 
 
 def test_the_operator_keeps_the_store_right_whoever_writes(site: Site) -> None:

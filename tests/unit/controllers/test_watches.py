@@ -5,9 +5,17 @@ Whoever adds an operator adds to `WATCHES` what it has to see; the other operato
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from tests.unit.controllers.operator_world import OperatorWorld
+from controllers.main import OPERATORS, PROGRAM
+from manager.kube.transport import Transport
+from manager.manager import Manager
+from manager.metrics import Metrics
+from manager.operator import add_controller
+from manager.settings import SettingValues
+from tests.support.scripted_wire import ScriptedWire
 
 WATCHES: dict[str, set[tuple[str, str]]] = {
     "memcached": {
@@ -31,7 +39,16 @@ WATCHES: dict[str, set[tuple[str, str]]] = {
 
 @pytest.mark.parametrize("names", [*((name,) for name in WATCHES), tuple(WATCHES)], ids="+".join)
 async def test_what_operators_have_to_see_is_watched_once_and_nothing_else(names: tuple[str, ...]):
-    asked = [
-        (each.spec.resource, each.spec.projection) for each in OperatorWorld(*names).manager.cache.informers
-    ]
+    metrics, rng = Metrics(), random.Random(1)
+    transport = Transport(ScriptedWire(), metrics=metrics, rng=rng, user_agent="test")
+    operators = [each for each in OPERATORS if each.name in names]
+    settings = SettingValues(
+        {key: key.default_value() for each in operators for key in each.declared_settings}
+    )
+    manager = Manager(
+        transport, program=PROGRAM, metrics=metrics, rng=rng, identity="test", settings=settings
+    )
+    for operator in operators:
+        add_controller(operator(manager))
+    asked = [(each.spec.resource, each.spec.projection) for each in manager.cache.informers]
     assert sorted(asked) == sorted(set().union(*(WATCHES[name] for name in names)))

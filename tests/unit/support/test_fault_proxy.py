@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import http.client
 import socket
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -54,3 +55,25 @@ def test_at_its_end_it_hangs_up_on_who_came_at_the_last_moment(
     with late[0]:
         gc.collect()
         assert proxy.open_transports() == []
+
+
+BROKEN = r"reset|closed|EOF"
+"""What a client sees of a reset differs between versions of OpenSSL."""
+
+
+def test_a_connection_that_came_up_before_it_refuses_is_refused_too_and_a_server_that_is_away_shows_as_broken(
+    tmp_path: Path,
+) -> None:
+    nobody = Credentials(server="https://127.0.0.1:1", authority=Authority("nobody").pem, token="t")
+    with FaultProxy(nobody, folder=tmp_path) as proxy:
+        credentials = Credentials.read(proxy.kubeconfig)
+        server, context = urlsplit(credentials.server).netloc, credentials.ssl_context(tmp_path)
+        for before in (lambda: None, proxy.refuse):
+            connection = http.client.HTTPSConnection(server, context=context, timeout=20)
+            connection.connect()
+            before()
+            connection.request("GET", "/version")
+            with pytest.raises((OSError, http.client.HTTPException), match=BROKEN):
+                connection.getresponse()
+            connection.close()
+        assert proxy.count() == 1

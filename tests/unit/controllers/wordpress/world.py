@@ -19,12 +19,11 @@ from manager.metrics import Metrics
 from manager.operator import add_controller
 from manager.settings import SettingValues
 from tests.unit.controllers.fate import Died, Fate
-from tests.unit.controllers.operator_world import RecordedEvents
 from tests.unit.controllers.wordpress.in_process import FatedWire, LiveClient
 
 if TYPE_CHECKING:
     from devcluster import DevCluster
-    from manager import Result
+    from manager import Resource, Result
 
 SITES = "wordpresses.example.com"
 KINDS = ("persistentvolumeclaims", "secrets", "deployments.apps", "services")
@@ -41,6 +40,19 @@ READY = {
 }
 
 Object = dict[str, Any]
+
+
+class RecordedEvents:
+    """Events as they are recorded, none of them sent."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str, str, str]] = []
+
+    def event(self, obj: Resource, type: str, reason: str, message: str) -> None:  # noqa: A002 - as the original
+        self.told.append((obj.metadata.name, type, reason, message))
+
+    def reasons(self, name: str) -> list[str]:
+        return [reason for about, _, reason, _ in self.told if about == name]
 
 
 class Process:

@@ -1,0 +1,88 @@
+"""An operator on a control plane in the test's own process: how often it is called, and what it writes."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from devcluster.errors import StatusError
+from manager.testing import operated
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable
+
+    from devcluster.exchange import ApiRequest, ApiResponse
+    from manager import AnyOperator
+    from manager.testing import World
+
+Object = dict[str, Any]
+NAMESPACE = "default"
+
+
+class Seen:
+    """What is seen of one operator; `api` is somebody else's way to the control plane."""
+
+    def __init__(self, world: World, operator: AnyOperator) -> None:
+        self.world, self.api = world, world.cluster.client
+        self._name, self._kind = operator.name, operator.kind
+        self.resource = f"{operator.kind.plural}.{operator.kind.gvk.group}"
+        self.writes = self.refusals = 0
+        """How many statuses it has written, and how many more are refused."""
+        self._answer = world.cluster.handle
+        world.cluster.handle = self._seen  # type: ignore[method-assign]
+
+    async def _seen(self, request: ApiRequest) -> ApiResponse:
+        if request.method == "PATCH" and f"/{self._kind.plural}/" in request.path:
+            if self.refusals:
+                self.refusals -= 1
+                raise StatusError(500, "InternalError", "by the test")
+            self.writes += 1
+        return await self._answer(request)
+
+    @property
+    def reconciles(self) -> int:
+        """How often it was called."""
+        samples = self.world.manager.metrics.reconcile_total.collect()[0].samples
+        mine = (each for each in samples if each.labels["controller"] == self._name)
+        return int(sum(each.value for each in mine if each.name.endswith("_total")))
+
+    async def cost(self, *changes: Awaitable[object]) -> tuple[int, int]:
+        """What some changes cost together: how many reconciles, and how many writes."""
+        reconciles, writes = self.reconciles, self.writes
+        for each in changes:
+            await each
+        await asyncio.sleep(60)  # in virtual time: also the pods that are to end have ended
+        return self.reconciles - reconciles, self.writes - writes
+
+    async def create(self, name: str, spec: Any, **metadata: Any) -> None:
+        """Create an object of its kind."""
+        body = {"metadata": {"name": name, **metadata}, "spec": spec}
+        await self.api.create(self.resource, NAMESPACE, body)
+
+    async def patch(self, name: str, **changes: Any) -> None:
+        """Change an object of its kind."""
+        await self.api.patch(self.resource, NAMESPACE, name, changes)
+
+    def status(self, name: str) -> Object:
+        """The status as it is stored."""
+        found = self.api.peek(self.resource, NAMESPACE, name)
+        assert found is not None
+        return found.get("status", {})
+
+    async def told(self, name: str) -> list[tuple[str, int]]:
+        """The reasons of the Events about an object, and how often each was told."""
+        await self.world.manager.events.flush(1.0)
+        events = self.api.list("events", NAMESPACE)
+        about = [each for each in events if each["involvedObject"]["name"] == name]
+        about.sort(key=lambda each: int(each["metadata"]["resourceVersion"]))
+        return [(each["reason"], each["count"]) for each in about]
+
+
+@asynccontextmanager
+async def seen(operator: AnyOperator, *more: AnyOperator) -> AsyncIterator[Seen]:
+    """The operator on a control plane of its own."""
+    async with operated(operator, *more) as world:
+        found = Seen(world, operator)
+        await asyncio.sleep(1)
+        yield found
