@@ -161,6 +161,9 @@ class Run(msgspec.Struct, array_like=True, gc=False):
     gone: bool = False
     """Whether the object was gone."""
 
+    awaits: str = ""
+    """What has to happen before the object goes on, as its operator says it."""
+
     @property
     def key(self) -> ObjectKey:
         """The object."""

@@ -310,6 +310,7 @@ class PetOperator(Operator[Pet]):
         ctx.condition("StoreReachable", False, "NoAnswer", message)
         if self.outlook.down:
             # `Outlook` asks for it when that ends; thousands of timers would do nothing until then.
+            ctx.awaits(f"{store} answers; it is asked every second or two")
             return None
         return Result(requeue_after=self.outlook.try_again_after(pet.key))
 

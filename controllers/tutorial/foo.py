@@ -60,6 +60,7 @@ class FooOperator(Operator[Foo]):
             ctx.condition("Happy", True, "FriendFound", f"There is a pod named {name}")
         elif _POD_NAME.fullmatch(name):
             ctx.condition("Happy", False, "FriendMissing", f"There is no pod named {name}")
+            ctx.awaits(f"a pod named {name} comes")
         else:
             ctx.condition("Happy", False, "NameImpossible", "spec.name is a name that no pod can have")
 

@@ -78,6 +78,7 @@ def run_told(run: Run, now: float) -> dict[str, Any]:
         "failure": run.failure,
         "timed_out": run.timed_out,
         "next_in": run.next_in,
+        "awaits": run.awaits,
     }
 
 

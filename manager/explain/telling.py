@@ -51,6 +51,7 @@ class _Run(TypedDict):
     error: str
     error_type: str
     failure: str
+    awaits: str
 
 
 class _Controller(TypedDict):
@@ -221,7 +222,8 @@ def next_run(controller: Told) -> str:
         return "it is running now"
     waiting = controller["next"]
     if waiting is None:
-        return "when something changes"
+        awaits = visible(controller["runs"][-1]["awaits"]) if controller["runs"] else ""
+        return f"when {awaits}" if awaits else "when something changes"
     why = ", ".join(dict.fromkeys(visible(each["text"]) for each in waiting["why"]))
     when = "as soon as a worker is free" if waiting["at"] is None else until(waiting["at"])
     return f"{when}: {why}" if why else when

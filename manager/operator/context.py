@@ -22,6 +22,7 @@ from manager.client import Applied, ApplyConflict, Client, FieldConflict, Object
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
 from manager.operator.difference import changed_fields
+from manager.runs import LONGEST_TEXT, current_run
 
 if TYPE_CHECKING:
     from manager.operator.operator import Operator
@@ -197,6 +198,11 @@ class Context:
             self._record(told)
         else:
             self._did(told)
+
+    def awaits(self, what: str) -> None:
+        """Say what the object waits for, for who asks when it is looked at again: `a pod named jack comes`."""
+        if (run := current_run()) is not None:
+            run.awaits = shortened(what, LONGEST_TEXT)
 
     def once_written(self, call: Callable[[], object]) -> None:
         """Call `call` once the status is written or, in a `cleanup`, the finalizer is removed."""

@@ -115,15 +115,20 @@ def test_a_name_that_is_taken(stage: Stage) -> None:
 @pytest.mark.contract
 def test_a_store_that_is_down(stage: Stage) -> None:
     stage.plane.api.create(pet_path(stage.namespace), pet("rex"))
-    printed = stage.blames("pets/rex", "StoreUnreachable", NO_STORE)
-    assert "Next: " in printed
+    stage.blames("pets/rex", "StoreUnreachable", NO_STORE)
+
+    def told() -> None:
+        _, printed = stage.explain("pets/rex")
+        assert f"Next: when the pet store at {NO_STORE} answers; it is asked every second or two" in printed
+
+    eventually(told, every=0.5)
 
 
 @pytest.mark.contract
 def test_a_friend_that_is_waited_for(stage: Stage) -> None:
     stage.plane.api.create(foo_path(stage.namespace), foo("lonely", "jack"))
     printed = stage.blames("Foo/lonely", "Foo lonely", "FriendMissing", "There is no pod named jack")
-    assert "Next: when something changes" in printed
+    assert "Next: when a pod named jack comes" in printed
 
 
 @pytest.mark.contract

@@ -21,7 +21,7 @@ from manager.kube.errors import ConfigError
 
 REX = ObjectKey("zoo", "rex")
 RUN = {
-    **dict.fromkeys(("outcome", "started", "why", "error", "error_type", "failure"), ""),
+    **dict.fromkeys(("outcome", "started", "why", "error", "error_type", "failure", "awaits"), ""),
     "seconds": 0.1,
     "spared": 0,
     "requests": [{"verb": "get", "path": "/api", "code": 200}],

@@ -157,7 +157,7 @@ async def test_an_objects_page_says_what_is_wrong_and_when_it_is_looked_at_again
         assert "What is wrong" in text
         assert "FriendMissing" in text
         assert "There is no pod named jack" in text
-        assert "looks at it again when something changes" in text
+        assert "looks at it again when a pod named jack comes" in text
         assert "Foo found" in text
         status, text = await get(site, "/objects/foos.tutorial.my.domain/default/nobody")
         assert status == 404
