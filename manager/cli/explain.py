@@ -110,7 +110,7 @@ def parse_explain_arguments(argv: Sequence[str], program: Program) -> ExplainArg
     )
     add("--context", metavar="NAME", text="context of the kubeconfig (default: its current one)")
     where = "where a manager tells of its runs: its --console-bind-address; none asks no manager"
-    add("--manager", metavar="URL", parse=_manager, text=f"{where} (default {_LOCAL})")
+    add("--manager", metavar="URL", parse=manager_url, text=f"{where} (default {_LOCAL})")
     add("--manager-ca-file", metavar="FILE", text="authority of the manager's certificate, in PEM")
     add("--manager-token-file", metavar="FILE", text="bearer token for the manager, which may get the object")
     given, operands = parser.read_with_operands(argv)
@@ -130,7 +130,8 @@ def _output(text: str) -> str:
     return text
 
 
-def _manager(text: str) -> str:
+def manager_url(text: str) -> str:
+    """Where a manager's console is, as a flag has it. Raises `ValueError` for what is no such address."""
     if text == "none":
         return text
     try:

@@ -33,6 +33,7 @@ COMMANDS = {
     "simulate": "try the operators in a simulated cluster where things go wrong",
     "explain": "tell why an object is not ready",
     "plan": "tell what the operators would do to the objects that are there",
+    "console": "open the console of a cluster's manager in a browser",
     "migrate-storage": "have every object stored in the storage version of its definition",
     "completion": "print what bash, zsh or fish reads to complete all this",
     "version": "print the version",
@@ -43,7 +44,7 @@ _TOGETHER = {"crds": "generating", "generate": "generating"}
 
 _HELP_FLAGS = {"-h", "--help"}
 
-_WITHOUT_OPERATORS = {"version", "--version", "init", "create", "model"}
+_WITHOUT_OPERATORS = {"version", "--version", "init", "create", "model", "console"}
 
 _WITHOUT_INSTALLED = {"generate"}
 """What does the same whatever is installed, even where an installed operator cannot be loaded."""

@@ -200,7 +200,7 @@ class Context:
             self._did(told)
 
     def awaits(self, what: str) -> None:
-        """Say what the object waits for, for who asks when it is looked at again: `a pod named jack comes`."""
+        """Say when the object is looked at again, for who asks: when `a pod named jack comes`."""
         if (run := current_run()) is not None:
             run.awaits = shortened(what, LONGEST_TEXT)
 

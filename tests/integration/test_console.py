@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,9 +14,13 @@ from playwright.sync_api import sync_playwright
 
 from tests.support.api_objects import deployment_path
 from tests.support.control_plane import Feature
+from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path, pod
+from tests.support.kubeconfig import Credentials
+from tests.support.manager_process import PROGRAM
 from tests.support.memcacheds import memcached, memcached_path
+from tests.support.ports import PortBlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,3 +150,75 @@ def test_a_rollout_that_is_stuck_is_told_of_though_the_old_pods_serve(
     visit.sees("It works, but not all of it is ready")
     visit.sees(r"ImagePullBackOff: Back-off pulling image")
     visit.is_accessible("stuck")
+
+
+KUBECTL = """#!/bin/sh
+echo "$@" >"${0%/*}/asked"
+echo "Forwarding from 127.0.0.1:$FORWARDED -> 8082"
+exec sleep 600
+"""
+
+
+def may(plane: ControlPlane, namespace: str, account: str) -> str:
+    """Make an account that may see the console, and get and update Foos; answers its token."""
+    plane.kubectl(f"--namespace={namespace}", "create", "serviceaccount", account)
+    name, who = f"{namespace}-{account}", f"--serviceaccount={namespace}:{account}"
+    plane.kubectl("create", "clusterrole", name, "--verb=get", "--non-resource-url=/console")
+    plane.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", who)
+    resources = "--resource=foos.tutorial.my.domain,pods,events,leases.coordination.k8s.io"
+    scope = f"--namespace={namespace}"
+    plane.kubectl(scope, "create", "role", account, "--verb=get,update", resources)
+    plane.kubectl(scope, "create", "rolebinding", account, f"--role={account}", who)
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    return str(plane.api.create(path, request)["status"]["token"])
+
+
+@pytest.mark.contract
+def test_a_person_opens_the_console_of_a_cluster_with_the_rights_of_the_kubeconfig(
+    crds: ControlPlane, namespace: str, run_manager: RunManager, browser: Browser, tmp_path: Path
+) -> None:
+    with PortBlock(1) as ports:
+        flags = (
+            f"--namespaces={namespace}",
+            "--controllers=foo",
+            f"--console-bind-address=0.0.0.0:{ports[0]}",
+        )
+        run_manager(crds.kubeconfig, *flags).wait_ready()
+        crds.api.create(foo_path(namespace), foo("lonely", "jack"))
+        crds.api.create(
+            f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases",
+            {"metadata": {"name": "operator-manager"}, "spec": {"holderIdentity": "pod-a_1234"}},
+        )
+        admin = crds.credentials
+        token = may(crds, namespace, "ann")
+        kubeconfig = Credentials(server=admin.server, authority=admin.authority, token=token).write(
+            tmp_path / "ann.kubeconfig", namespace=namespace
+        )
+        kubectl = tmp_path / "kubectl"
+        kubectl.write_text(KUBECTL)
+        kubectl.chmod(0o755)
+        environ = {**os.environ, "FORWARDED": f"{ports[0]}", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        command = (PROGRAM, "console", "--no-browser", f"--kubeconfig={kubeconfig}", "-n", namespace)
+        console = Daemon("console", command, log=tmp_path / "console.log", environ=environ)
+        console.start()
+        try:
+            address = eventually(lambda: re.findall(r"http://\S+", console.output())[0])
+            asked = (tmp_path / "asked").read_text()
+            assert f"--kubeconfig={kubeconfig} --namespace={namespace} port-forward" in asked
+            assert asked.endswith(" --address=127.0.0.1 pod/pod-a :8082\n")
+            with browser.new_context() as context:
+                page = context.new_page()
+                page.set_default_timeout(PATIENCE)
+                page.goto(address)
+                page.get_by_text("Controllers").first.wait_for()
+                page.goto(f"{address.partition('?')[0]}objects/foos.tutorial.my.domain/{namespace}/lonely")
+                page.get_by_text("There is no pod named jack").first.wait_for()
+                page.locator("summary", has_text="Reconcile now").click()
+                page.get_by_role("button", name="Reconcile now").click()
+                page.get_by_text(f"asked for by system:serviceaccount:{namespace}:ann").first.wait_for()
+                assert page.locator("#current").text_content() == "live"
+            console.signal(signal.SIGTERM)
+            assert console.wait(PATIENCE / 1000) == 0
+        finally:
+            console.kill()

@@ -23,6 +23,7 @@ COMMANDS = (
     "simulate",
     "explain",
     "plan",
+    "console",
     "migrate-storage",
     "version",
 )

@@ -81,7 +81,7 @@ EXAMPLE = {"--greeting-separator"}
 PROGRAMS_WITH_FLAGS = (
     *(
         (PROGRAMS / "operator-manager", command)
-        for command in ("run", "init", "model", "simulate", "explain", "plan", "migrate-storage")
+        for command in ("run", "init", "model", "simulate", "explain", "console", "plan", "migrate-storage")
     ),
     *((PROGRAMS / "operator-manager", "create", what) for what in ("api", "webhook")),
     (PROGRAMS / "devcluster", "up"),

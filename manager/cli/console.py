@@ -1,0 +1,268 @@
+"""The command `console`: the console of a cluster's manager, in a browser on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import webbrowser
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from yarl import URL
+
+from manager.address import BindAddress, is_loopback, parse_bind_address
+from manager.cli.arguments import ArgumentParser, CannotRun, UsageError, argument
+from manager.cli.explain import manager_url
+from manager.cli.failure import connected, in_one_line, is_expected
+from manager.cli.signals import StopSignals
+from manager.console.proxy import Authorization, Proxy
+from manager.http.server import CannotServe, serve
+from manager.kube.config import ClusterConfig
+from manager.kube.credentials import TokenFile
+from manager.kube.errors import ApiError, ConfigError
+from manager.kube.tls import Pem, TlsFiles
+from manager.kube.transport import Transport
+from manager.leader.lease import Lease
+from manager.logs import configured
+from manager.loop import loop_factory
+from manager.operator import AnyOperator
+from manager.program import Program
+from manager.settings import parse_text, parse_truth
+from manager.watchdog import Watchdog
+
+_COMMAND = "console"
+_NO_BROWSER = "--no-browser"
+_PORT = 8082
+_FREE_PORT = BindAddress("127.0.0.1", 0)
+
+_PATIENCE = 30.0
+"""Seconds for kubectl to forward a port."""
+
+_STOP_WITHIN = 10.0
+"""Seconds from a signal in which it ends."""
+
+_FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:([0-9]+) ->")
+
+_DESCRIPTION = """\
+Open the console of a manager that runs in a cluster in a browser on this machine, until interrupted.
+
+kubectl forwards a port to the pod that holds the manager's lease, or with --manager the console is asked
+where it is. Every request gets the token of the kubeconfig's user, or that of --manager-token-file: the
+console shows what this user may get, and does what this user may update. Only who opens the address that is
+printed has these rights, by a key that is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleArguments:
+    """What was asked for."""
+
+    namespace: str
+    kubeconfig: str | None = None
+    context: str | None = None
+    pod: str | None = None
+    port: int = _PORT
+    manager: str | None = None
+    manager_ca_file: str | None = None
+    manager_token_file: str | None = None
+    bind_address: BindAddress = _FREE_PORT
+    no_browser: bool = False
+
+
+def console(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
+    """Show the console until a signal comes; returns the exit code.
+
+    Raises `UsageError` for a wrong argument, and `CannotRun` when there is no way to the console.
+    """
+    del operators
+    arguments = parse_console_arguments(argv, program)
+    with (
+        configured(level="error") as lines,
+        Watchdog(stop_within=_STOP_WITHIN, before_exit=lines.flush) as watchdog,
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+    ):
+        try:
+            runner.run(_until_stopped(program, arguments, watchdog))
+        except Exception as error:
+            if is_expected(error) or isinstance(error, ConfigError | CannotServe):
+                raise CannotRun(f"{_COMMAND}: {in_one_line(error)}") from error
+            raise
+    return 0
+
+
+def parse_console_arguments(argv: Sequence[str], program: Program) -> ConsoleArguments:
+    """Read the arguments. Raises `UsageError` for any that is wrong."""
+    usage = f"{program.name} {_COMMAND} [-n NAMESPACE] [FLAGS]"
+    parser = ArgumentParser(_COMMAND, usage, _DESCRIPTION)
+
+    def add(*flags: str, metavar: str, parse: Any = parse_text, text: str) -> None:
+        parser.add_argument(*flags, metavar=metavar, type=argument(parse), help=text)
+
+    namespace = f"{program.name}-system"
+    add("-n", "--namespace", metavar="NAME", text=f"the manager's namespace (default {namespace})")
+    add("--pod", metavar="NAME", text="the manager's pod (default: the one that holds the lease)")
+    add("--port", metavar="N", parse=_port, text=f"the console's port in the pod (default {_PORT})")
+    add("--kubeconfig", metavar="FILE", text="the cluster's kubeconfig (default: as for kubectl)")
+    add("--context", metavar="NAME", text="context of the kubeconfig (default: its current one)")
+    where = "where the console is, in place of a pod: https://HOST:PORT"
+    add("--manager", metavar="URL", parse=_https, text=where)
+    add("--manager-ca-file", metavar="FILE", text="authority of the certificate at --manager, in PEM")
+    token = "bearer token for the console, in place of the kubeconfig's, as of kubectl create token"  # noqa: S105
+    add("--manager-token-file", metavar="FILE", text=token)
+    own = f"where a browser on this machine finds it (default {_FREE_PORT}, which is a free port)"
+    add("--bind-address", metavar="ADDRESS", parse=_loopback, text=own)
+    parser.add_argument(
+        _NO_BROWSER,
+        nargs="?",
+        const=True,
+        metavar="BOOL",
+        type=argument(parse_truth),
+        help="open no browser: the address is printed anyway",
+    )
+    given = vars(parser.read(argv))
+    arguments = ConsoleArguments(**{"namespace": namespace, **given})
+    if arguments.manager is None and arguments.manager_ca_file is not None:
+        raise UsageError(f"{_COMMAND}: --manager-ca-file needs --manager")
+    if arguments.manager is not None and arguments.pod is not None:
+        raise UsageError(f"{_COMMAND}: --pod and --manager cannot be given together")
+    return arguments
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text) < 65536:  # noqa: PLR2004 - as ports go
+        raise ValueError("a port is expected")
+    return int(text)
+
+
+def _https(text: str) -> str:
+    try:
+        url = manager_url(text)
+    except ValueError:
+        url = ""
+    if not url.startswith("https:"):
+        raise ValueError("https://HOST:PORT is expected")
+    return url
+
+
+def _loopback(text: str) -> BindAddress:
+    address = parse_bind_address(text)
+    if address is None or not is_loopback(address.host):
+        raise ValueError("an address of this machine alone is expected, such as 127.0.0.1:8083")
+    return address
+
+
+async def _until_stopped(program: Program, arguments: ConsoleArguments, watchdog: Watchdog) -> None:
+    watchdog.watch(asyncio.get_running_loop())
+    with StopSignals(watchdog) as signals:
+        await signals.unless_stopped(_show(program, arguments))
+
+
+async def _show(program: Program, arguments: ConsoleArguments) -> None:
+    """Raises what there is to say when it comes to an end."""
+    async with AsyncExitStack() as stack:
+        transport, config = await stack.enter_async_context(
+            connected(program, _COMMAND, kubeconfig=arguments.kubeconfig, context=arguments.context)
+        )
+        authorization = await _authorization(arguments, config)
+        if arguments.manager is None:
+            target = await _target(program, arguments, transport)
+            port, lines = await stack.enter_async_context(_forwarded(arguments, target))
+            # A pod's certificate is mostly its own. That it is this pod, the API server sees to.
+            manager, tls = URL(f"https://127.0.0.1:{port}"), TlsFiles(verify=False)
+        else:
+            target, lines = arguments.manager, None
+            ca = arguments.manager_ca_file
+            manager = URL(arguments.manager)
+            tls = TlsFiles(None if ca is None else Pem("--manager-ca-file", path=Path(ca)))
+        proxy = Proxy(manager, authorization, await asyncio.to_thread(tls.build))
+        stack.push_async_callback(proxy.aclose)
+        pages = proxy.pages()
+        serving = serve("the console", arguments.bind_address, pages, posts=pages, flag="--bind-address")
+        own = proxy.address(f"{await stack.enter_async_context(serving)}")
+        sys.stdout.write(f"The console of {target}, until interrupted: {own}\n")
+        sys.stdout.flush()
+        if not arguments.no_browser:
+            await asyncio.to_thread(webbrowser.open, own)
+        await (asyncio.Event().wait() if lines is None else _end_of(lines, target))
+
+
+async def _authorization(arguments: ConsoleArguments, config: ClusterConfig) -> Authorization:
+    if arguments.manager_token_file is not None:
+        file = TokenFile(Path(arguments.manager_token_file), label="--manager-token-file")
+
+        async def ask(rejected: str | None) -> str:
+            return (await file.current(rejected=rejected)).header or ""
+    else:
+
+        async def ask(rejected: str | None) -> str:
+            header = await config.authorization(rejected=rejected) or ""
+            if not header.startswith("Bearer "):
+                raise ConfigError(
+                    f"{config.source}: the user has no token, and the console takes nothing else: "
+                    "give one with --manager-token-file, as kubectl create token prints it"
+                )
+            return header
+
+    await ask(None)
+    return ask
+
+
+async def _target(program: Program, arguments: ConsoleArguments, transport: Transport) -> str:
+    """What kubectl forwards to: the pod that leads, because a pause is nothing to the others."""
+    namespace, pod = arguments.namespace, arguments.pod
+    if pod is None:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{program.name}"
+        with suppress(ApiError):
+            holder = Lease.decode(await transport.request("GET", path)).spec.get("holderIdentity") or ""
+            pod = str(holder).rpartition("_")[0]
+    return f"pod/{pod}" if pod else f"deployment/{program.name}-controller-manager"
+
+
+@asynccontextmanager
+async def _forwarded(
+    arguments: ConsoleArguments, target: str
+) -> AsyncIterator[tuple[int, asyncio.StreamReader]]:
+    """A port of this machine that leads there, and what kubectl says on, until it forwards no more."""
+    flags = [
+        *([f"--kubeconfig={arguments.kubeconfig}"] if arguments.kubeconfig else []),
+        *([f"--context={arguments.context}"] if arguments.context else []),
+        f"--namespace={arguments.namespace}",
+    ]
+    command = ("kubectl", *flags, "port-forward", "--address=127.0.0.1", target, f":{arguments.port}")
+    try:
+        kubectl = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+    except OSError as error:
+        raise CannotRun(f"{_COMMAND}: kubectl, which forwards the port, cannot be run: {error}") from error
+    assert kubectl.stdout is not None
+    try:
+        yield await _forwarded_port(kubectl.stdout, target), kubectl.stdout
+    finally:
+        with suppress(ProcessLookupError):
+            kubectl.terminate()
+        await kubectl.wait()
+
+
+async def _forwarded_port(lines: asyncio.StreamReader, target: str) -> int:
+    said = f"nothing within {_PATIENCE:g} s"
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_PATIENCE):
+            async for line in lines:
+                said = line.decode(errors="replace").strip() or said
+                if found := _FORWARDING.search(said):
+                    return int(found[1])
+    raise CannotRun(f"{_COMMAND}: kubectl does not forward to {target}; it says: {said}")
+
+
+async def _end_of(lines: asyncio.StreamReader, target: str) -> NoReturn:
+    said = "nothing"
+    async for line in lines:
+        said = line.decode(errors="replace").strip() or said
+    raise CannotRun(f"{_COMMAND}: kubectl forwards to {target} no more; it says: {said}")

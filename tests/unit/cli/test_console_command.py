@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+
+from controllers.main import PROGRAM
+from manager.address import BindAddress
+from manager.cli.arguments import UsageError
+from manager.cli.console import ConsoleArguments, parse_console_arguments
+
+
+def test_without_flags_it_is_the_manager_that_is_deployed():
+    assert parse_console_arguments([], PROGRAM) == ConsoleArguments("operator-manager-system")
+
+
+def test_every_flag_is_read():
+    argv = "-n zoo --kubeconfig k --context=c --port 9 --bind-address=localhost:7 --no-browser"
+    argv += " --manager https://manager:8082/ --manager-ca-file ca.crt --manager-token-file token"
+    assert parse_console_arguments(argv.split(), PROGRAM) == ConsoleArguments(
+        namespace="zoo",
+        kubeconfig="k",
+        context="c",
+        port=9,
+        manager="https://manager:8082",
+        manager_ca_file="ca.crt",
+        manager_token_file="token",
+        bind_address=BindAddress("localhost", 7),
+        no_browser=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["--manager=http://127.0.0.1:8082"], "--manager: https://HOST:PORT is expected"),
+        (["--manager=none"], "--manager: https://HOST:PORT is expected"),
+        (["--manager-ca-file=ca.crt"], "--manager-ca-file needs --manager"),
+        (["--manager=https://m:1", "--pod=p"], "--pod and --manager cannot be given together"),
+        (["--port=0"], "--port: a port is expected, not '0'"),
+        (["--port=65536"], "--port: a port is expected, not '65536'"),
+        (["--bind-address=:8083"], "--bind-address: an address of this machine alone is expected"),
+        (["--bind-address=0"], "--bind-address: an address of this machine alone is expected"),
+        (["--bind-address=0.0.0.0:1"], "--bind-address: an address of this machine alone is expected"),
+        (["pet/rex"], "unexpected argument 'pet/rex'"),
+        (["--browser"], "unknown flag '--browser'; did you mean --no-browser?"),
+    ],
+)
+def test_what_is_wrong_is_told_by_the_name_of_the_flag(argv: list[str], told: str):
+    with pytest.raises(UsageError) as error:
+        parse_console_arguments(argv, PROGRAM)
+    assert str(error.value).startswith(f"console: {told}")

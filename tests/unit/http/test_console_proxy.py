@@ -1,0 +1,141 @@
+"""The console of a cluster, brought to a browser that has no token."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from apis.tutorial.v1.foo import Foo
+from manager.console.proxy import Proxy
+from manager.testing import World
+from tests.unit.http.conftest import ServePages, Site
+from tests.unit.http.test_console import (
+    PATH,
+    access_by,
+    api_server,
+    console_of,
+    get,
+    lonely,
+    one_event,
+    post,
+    serving,
+)
+
+
+def always(token: str) -> Callable[[str | None], object]:
+    async def ask(rejected: str | None) -> str:
+        return f"Bearer {token}"
+
+    return ask
+
+
+@asynccontextmanager
+async def visited(serve_pages: ServePages, proxy: Proxy) -> AsyncIterator[tuple[Site, str]]:
+    """The proxy, and the cookie of who has opened the address with the key."""
+    site = await serve_pages(proxy.pages(), proxy.pages())
+    jar = aiohttp.CookieJar(unsafe=True)  # which takes an address for a host
+    async with (
+        aiohttp.ClientSession(cookie_jar=jar) as session,
+        session.get(proxy.address(f"{site.address}"), allow_redirects=False) as answer,
+    ):
+        assert (answer.status, answer.headers["Location"]) == (303, "/")
+        cookie = answer.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        yield site, cookie.partition(";")[0]
+    await proxy.aclose()
+
+
+async def proxied(serve_pages: ServePages, world: World, asks: Callable[..., object]) -> Proxy:
+    manager = await serving(serve_pages, console_of(world, access_by(api_server())))
+    return Proxy(URL(f"http://{manager.address}"), asks)
+
+
+async def test_a_browser_sees_and_does_what_the_token_may(serve_pages: ServePages):
+    async with (
+        lonely() as world,
+        visited(serve_pages, await proxied(serve_pages, world, always("ann"))) as (site, cookie),
+    ):
+        status, text = await get(site, PATH, Cookie=cookie)
+        assert status == 200
+        assert "There is no pod named jack" in text
+        assert await post(site, f"{PATH}/pause", Cookie=cookie) == (303, PATH)
+        foo = await world.get(Foo, "lonely")
+        assert "Paused" in await world.events(foo)
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://{site.address}{PATH}?live=1", headers={"Cookie": cookie}) as answer,
+        ):
+            assert answer.content_type == "text/event-stream"
+            assert "does not look at it until it is resumed" in await one_event(answer)
+            assert (await post(site, f"{PATH}/resume", Cookie=cookie))[0] == 303
+            while "does not look at it" in await one_event(answer):
+                pass
+
+
+async def test_what_the_token_may_not_the_browser_may_not(serve_pages: ServePages):
+    async with (
+        lonely() as world,
+        visited(serve_pages, await proxied(serve_pages, world, always("bob"))) as (site, cookie),
+    ):
+        for status, text in (
+            await get(site, PATH, Cookie=cookie),
+            await post(site, f"{PATH}/pause", Cookie=cookie),
+        ):
+            assert status == 403
+            assert "lonely" not in text
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, 403),
+        ({"Cookie": "console-{port}=guessed"}, 403),
+        ({"Cookie": "{cookie}", "Host": "evil.example.com:{port}"}, 421),
+        ({"Cookie": "{cookie}", "Host": "10.0.0.1:{port}"}, 421),
+    ],
+)
+async def test_nobody_else_on_the_machine_and_no_page_of_others_has_that_token(
+    serve_pages: ServePages, headers: dict[str, str], expected: int
+):
+    async with (
+        lonely() as world,
+        visited(serve_pages, await proxied(serve_pages, world, always("ann"))) as (site, cookie),
+    ):
+        given = {name: value.format(port=site.address.port, cookie=cookie) for name, value in headers.items()}
+        for path in (PATH, "/", "/?key=", "/?key=guessed", f"{PATH}?live=1", "/static/htmx.min.js"):
+            status, text = await get(site, path, **given)
+            assert status == expected
+            assert "lonely" not in text
+        assert (await post(site, f"{PATH}/pause", **given))[0] == expected
+        for origin in ("https://evil.example.com", "null", "", f"http://localhost:{site.address.port}"):
+            assert (await post(site, f"{PATH}/pause", Cookie=cookie, Origin=origin))[0] == 403
+        foo = await world.get(Foo, "lonely")
+        assert "Paused" not in await world.events(foo)
+
+
+async def test_a_token_that_has_expired_is_replaced(serve_pages: ServePages):
+    asked: list[str | None] = []
+
+    async def ask(rejected: str | None) -> str:
+        asked.append(rejected)
+        return "Bearer eve" if rejected is None else "Bearer ann"
+
+    async with (
+        lonely() as world,
+        visited(serve_pages, await proxied(serve_pages, world, ask)) as (site, cookie),
+    ):
+        assert (await get(site, PATH, Cookie=cookie))[0] == 200
+        assert asked == [None, "Bearer eve"]
+
+
+async def test_a_manager_that_does_not_answer_is_told(serve_pages: ServePages):
+    proxy = Proxy(URL("http://127.0.0.1:1"), always("ann"))
+    async with visited(serve_pages, proxy) as (site, cookie):
+        status, text = await get(site, "/", Cookie=cookie)
+        assert status == 502
+        assert text.startswith("the manager at http://127.0.0.1:1 does not answer: ")
