@@ -137,127 +137,70 @@ def once(act: Callable[[], Awaitable[Result | None] | None]) -> Act:
     return reconcile
 
 
-async def test_a_create_does_not_call_again_when_its_event_follows_the_answer(world: World):
-    pod = world.stored()
-    reconciler = world.controller(once(lambda: world.answered(pod)))
+Scene = tuple[str, str, str, int]
+ONCE, AGAIN = 1, 2
+# What the watch has told before, what happens during a reconcile that writes, and after it, and how often it
+# is called. `answer` is that to our own create, `update` and `patch` that to a write of what was there; what
+# `watch` and `list` tell of is `ours`, or what `others` have made of it since.
+SCENES: dict[str, Scene] = {
+    "its event follows the answer": ("", "answer", "watch ours", ONCE),
+    "its event comes before the answer": ("", "watch ours, answer", "", ONCE),
+    "the answer is lost, so that it has not seen what its write led to": ("", "watch ours", "", AGAIN),
+    "somebody changes it before our answer": ("", "watch ours, watch others, answer", "", AGAIN),
+    "somebody changes it after our answer": ("", "answer, wait, watch ours, watch others", "", AGAIN),
+    "somebody changes it after the reconcile": ("", "answer", "watch ours, watch others", AGAIN),
+    "it is deleted at once": ("", "answer, delete", "", AGAIN),
+    "a patch, which may hide a change of somebody else": ("watch first", "patch", "", AGAIN),
+    "an update of what the cache showed": ("watch first", "update", "", ONCE),
+    # Who reads around the cache may write over what the cache has not told of yet.
+    "an update of something newer than the cache showed": ("watch first, change", "update", "", AGAIN),
+    "a new list has just what we wrote": ("", "list ours, answer", "list ours", ONCE),
+    "a new list has what became of it": ("", "list others, answer", "", AGAIN),
+    # The cache tells of both: that the other went is nobody's own doing here.
+    "it takes the place of another": ("watch namesake", "answer", "", AGAIN),
+}
+
+
+@pytest.mark.parametrize(("before", "within", "after", "calls"), SCENES.values(), ids=SCENES)
+async def test_who_is_called_again_after_a_write(
+    world: World, before: str, within: str, after: str, calls: int
+):
+    known = {"first": world.stored(), "namesake": world.stored(uid="uid-of-the-first")}
+    read = world.version if "change" in before else world.version - 1
+
+    async def happens(what: str) -> None:
+        for act, _, pod in (each.partition(" ") for each in what.split(", ") if each):
+            match act:
+                case "watch":
+                    world.watch(known[pod], "MODIFIED" if pod == "others" else "ADDED")
+                    await turns()
+                case "list":
+                    world.listed_again(known[pod])
+                case "answer":
+                    world.answered(known["ours"])
+                case "update" | "patch":
+                    world.answered(known["ours"], before=read if act == "update" else None)
+                case "delete":
+                    world.watch(world.stored(), "DELETED")
+                case "wait":
+                    await asyncio.sleep(1)
+
+    await happens(before)
+    known |= {"ours": world.stored(), "others": world.stored(labels={"by": "others"})}
+    reconciler = world.controller(once(lambda: happens(within)))
     async with world.running():
-        world.watch(pod)
+        await asyncio.sleep(2)
+        assert len(reconciler.names) == 1 or not after
+        await happens(after)
         await turns()
-    assert reconciler.names == ["f1"]
-    assert world.skipped() == 1
-
-
-async def test_a_create_does_not_call_again_when_its_event_comes_before_the_answer(world: World):
-    pod = world.stored()
-
-    async def create() -> None:
-        world.watch(pod)
-        await turns()
-        world.answered(pod)
-
-    assert await world.calls(once(create)) == ["f1"]
-    assert world.skipped() == 1
+    assert reconciler.names == ["f1"] * calls
+    if calls == ONCE and "watch ours" in within + after:
+        assert world.skipped() == 1
 
 
 async def test_without_asking_for_it_a_create_calls_again(world: World):
     assert await world.calls(once(lambda: world.answered(world.stored())), skips=False) == ["f1", "f1"]
     assert world.skipped() == 0
-
-
-async def test_what_somebody_made_of_it_before_our_answer_calls_again(world: World):
-    ours, theirs = world.stored(), world.stored(labels={"by": "others"})
-
-    async def create() -> None:
-        world.watch(ours)
-        world.watch(theirs, "MODIFIED")
-        await turns()
-        world.answered(ours)
-
-    assert await world.calls(once(create)) == ["f1", "f1"]
-
-
-async def test_what_somebody_made_of_it_after_our_answer_calls_again(world: World):
-    ours, theirs = world.stored(), world.stored(labels={"by": "others"})
-
-    async def create() -> None:
-        world.answered(ours)
-        await asyncio.sleep(1)  # the reconcile goes on
-        world.watch(ours)
-        world.watch(theirs, "MODIFIED")
-
-    assert await world.calls(once(create), seconds=2) == ["f1", "f1"]
-
-
-async def test_what_somebody_made_of_it_after_the_reconcile_calls_again(world: World):
-    ours, theirs = world.stored(), world.stored(labels={"by": "others"})
-    reconciler = world.controller(once(lambda: world.answered(ours)))
-    async with world.running():
-        assert reconciler.names == ["f1"]
-        world.watch(ours)
-        world.watch(theirs, "MODIFIED")
-        await turns()
-    assert reconciler.names == ["f1", "f1"]
-
-
-async def test_a_write_that_may_hide_somebody_elses_change_calls_again(world: World):
-    """An apply or a patch: between what was read and what came back there may be a change of others."""
-    first = world.stored()
-    world.watch(first)
-    assert await world.calls(once(lambda: world.answered(world.stored(), before=None))) == ["f1", "f1"]
-
-
-async def test_an_update_of_what_the_cache_showed_does_not_call_again(world: World):
-    world.watch(world.stored())
-    read = world.version
-    assert await world.calls(once(lambda: world.answered(world.stored(), before=read))) == ["f1"]
-
-
-async def test_an_update_of_something_newer_than_the_cache_showed_calls_again(world: World):
-    """Who reads around the cache may write over what the cache has not told of yet."""
-    world.watch(world.stored())
-    world.stored()  # somebody's change, still on its way
-    read = world.version
-    assert await world.calls(once(lambda: world.answered(world.stored(), before=read))) == ["f1", "f1"]
-
-
-async def test_a_new_list_with_just_what_we_wrote_does_not_call_again(world: World):
-    pod = world.stored()
-
-    async def create() -> None:
-        world.listed_again(pod)
-        world.answered(pod)
-
-    reconciler = world.controller(once(create))
-    async with world.running():
-        world.listed_again(pod)
-        await turns()
-    assert reconciler.names == ["f1"]
-
-
-async def test_a_new_list_with_what_became_of_it_calls_again(world: World):
-    ours, theirs = world.stored(), world.stored(labels={"by": "others"})
-
-    async def create() -> None:
-        world.listed_again(theirs)
-        world.answered(ours)
-
-    assert await world.calls(once(create)) == ["f1", "f1"]
-
-
-async def test_that_it_was_deleted_at_once_calls_again(world: World):
-    pod = world.stored()
-
-    async def create() -> None:
-        world.answered(pod)
-        world.watch(world.stored(), "DELETED")
-
-    assert await world.calls(once(create)) == ["f1", "f1"]
-
-
-async def test_one_that_takes_the_place_of_another_calls_again(world: World):
-    """The cache tells of both: that the other went is nobody's own doing here."""
-    world.watch(world.stored(uid="uid-of-the-first"))
-    assert await world.calls(once(lambda: world.answered(world.stored()))) == ["f1", "f1"]
 
 
 @pytest.mark.parametrize("error", [OSError("no"), TerminalError("never"), AlreadyExists(409, "", "taken")])
@@ -268,15 +211,6 @@ async def test_a_reconcile_that_fails_after_its_write_is_called_again(world: Wor
 
     assert await world.calls(once(create), seconds=1) == ["f1", "f1"]
     assert world.skipped() == 0
-
-
-async def test_a_create_whose_answer_is_lost_calls_again(world: World):
-    """The reconciler gave up waiting, so it has not seen what its write led to."""
-
-    async def create() -> None:
-        world.watch(world.stored())
-
-    assert await world.calls(once(create)) == ["f1", "f1"]
 
 
 async def test_the_time_that_a_reconcile_asked_for_is_kept(world: World):
