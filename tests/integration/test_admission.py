@@ -127,16 +127,6 @@ def test_a_birthday_that_cannot_be_is_refused_however_it_is_written(person: Pers
     assert person.sees(BETA) == []
 
 
-def test_a_birthday_that_cannot_be_is_refused_in_a_change(person: Person) -> None:
-    person.can("create", given=beta("thor"))
-    future = beta("thor", birthday="2999-01-01")
-    for verb in (("apply",), ("apply", "--server-side", "--force-conflicts"), ("replace",)):
-        assert FUTURE in person.cannot(*verb, given=future), verb
-    assert FUTURE in person.cannot("patch", BETA, "thor", *spec(birthday="2999-01-01"))
-    assert FUTURE in person.cannot("patch", ALPHA, "thor", *spec(birthday="2999-01-01T00:00:00Z"))
-    assert person.reads(BETA, "thor")["spec"] == beta("thor")["spec"]
-
-
 def test_in_an_editor_the_reason_is_shown_and_the_change_is_kept_in_a_file(
     person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,30 +140,6 @@ def test_in_an_editor_the_reason_is_shown_and_the_change_is_kept_in_a_file(
     assert "A copy of your changes has been stored" in person.cannot("edit", BETA, "thor")
     assert f"# * {FUTURE}" in shown.read_text()
     assert person.reads(BETA, "thor")["spec"]["birthday"] == "2021-04-01"
-
-
-def test_another_species_is_warned_about_in_the_words_of_the_version(person: Person) -> None:
-    person.can("create", given=beta("thor"))
-    (warning,) = person.can("patch", BETA, "thor", *spec(species="cat"))
-    assert warning.startswith("spec.species: changed from dog to cat; ")
-    warnings = person.can("patch", ALPHA, "thor", *spec(type="bird"))
-    assert any(each.startswith("spec.type: changed from cat to bird; ") for each in warnings)
-    assert person.can("patch", BETA, "thor", *spec(name="Thorbert")) == []
-    assert person.reads(BETA, "thor")["spec"]["species"] == "bird"
-
-
-def test_a_dry_run_says_the_same_and_stores_nothing(person: Person) -> None:
-    dry = "--dry-run=server"
-    assert FUTURE in person.cannot("create", dry, given=beta("thor", birthday="2999-01-01"))
-    person.can("create", dry, given=beta("thor"))
-    person.can("apply", dry, given=alpha("thor"))
-    assert person.sees(BETA) == []
-    person.can("create", given=beta("thor"))
-    before = person.reads(BETA, "thor")
-    (warning,) = person.can("patch", BETA, "thor", dry, *spec(species="cat", name=" Thorbert "))
-    assert warning.startswith("spec.species: ")
-    person.can("delete", BETA, "thor", dry)
-    assert person.reads(BETA, "thor") == before
 
 
 def test_an_old_pet_that_no_rule_would_let_in_is_edited_as_ever(keeper: Person) -> None:
@@ -209,18 +175,6 @@ def test_more_servers_than_most_people_want_are_warned_about(person: Person) -> 
     assert person.can("patch", "memcached", "large", *spec(size=1001)) == []
     assert person.can("create", "--dry-run=server", given=memcached("other", size=2000)) != []
     assert sorted(person.sees(MEMCACHEDS)) == ["large", "m"]
-
-
-def test_scaling_asks_no_webhook_because_it_writes_another_object(person: Person) -> None:
-    person.can("create", given=memcached("m", size=1))
-    assert person.can("scale", "memcached/m", "--replicas=2000") == []
-    assert person.reads(MEMCACHEDS, "m")["spec"]["size"] == 2000
-
-
-def test_a_deletion_asks_nobody(person: Person) -> None:
-    person.can("create", given=memcached("up", size=3))
-    assert person.can("delete", "memcached", "up") == []
-    assert person.sees(MEMCACHEDS) == []
 
 
 # Wordpress.
