@@ -17,6 +17,7 @@ from yarl import URL
 from manager.kube.config import ClusterConfig
 from manager.kube.connection import Connection
 from manager.kube.errors import Unreachable
+from manager.kube.names import Names
 from manager.kube.tls import TlsFiles, in_thread
 
 CONNECT_TIMEOUT = 10.0
@@ -31,6 +32,7 @@ P = TypeVar("P", bound="Connection | _Tunnel")
 async def dial(
     config: ClusterConfig,
     context: ssl.SSLContext | None,
+    names: Names,
     open_socket: Callable[[AddrInfoType], socket.socket],
 ) -> Connection:
     """A new connection to the configured server.
@@ -38,6 +40,7 @@ async def dial(
     Args:
         config: where the server is.
         context: the TLS context to connect with, None for plain HTTP.
+        names: looks up the host.
         open_socket: makes the socket, not yet connected.
 
     Raises:
@@ -47,8 +50,8 @@ async def dial(
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT):
             if config.proxy is None:
-                return await _direct(config, context, open_socket)
-            return await _through(config.proxy, config, context, open_socket)
+                return await _direct(config, context, names, open_socket)
+            return await _through(config.proxy, config, context, names, open_socket)
     except TimeoutError as error:
         reason = f"no answer within {CONNECT_TIMEOUT:g} s"
         raise Unreachable(f"cannot connect to {server}: {reason}") from error
@@ -69,9 +72,10 @@ def proxy_authorization(proxy: URL) -> str | None:
 async def _direct(
     config: ClusterConfig,
     context: ssl.SSLContext | None,
+    names: Names,
     open_socket: Callable[[AddrInfoType], socket.socket],
 ) -> Connection:
-    connected = await _connect(config.server, open_socket)
+    connected = await _connect(config.server, names, open_socket)
     return await _use(connected, lambda: Connection(context), context, _name(config))
 
 
@@ -79,13 +83,14 @@ async def _through(
     proxy: URL,
     config: ClusterConfig,
     context: ssl.SSLContext | None,
+    names: Names,
     open_socket: Callable[[AddrInfoType], socket.socket],
 ) -> Connection:
     proxy_context = None
     if proxy.scheme == "https":
         proxy_context = context or await in_thread(TlsFiles().build)
     try:
-        connected = await _connect(proxy, open_socket)
+        connected = await _connect(proxy, names, open_socket)
     except OSError as error:
         place = f"{proxy.host_subcomponent}:{proxy.port}"
         raise Unreachable(f"cannot connect to the proxy {place}: {_reason(error)}") from error
@@ -108,12 +113,14 @@ async def _through(
     return connection
 
 
-async def _connect(to: URL, open_socket: Callable[[AddrInfoType], socket.socket]) -> socket.socket:
+async def _connect(
+    to: URL, names: Names, open_socket: Callable[[AddrInfoType], socket.socket]
+) -> socket.socket:
     """A socket with a TCP connection, by whichever of the host's addresses answers first."""
-    loop = asyncio.get_running_loop()
-    addresses = await loop.getaddrinfo(to.raw_host, to.port, type=socket.SOCK_STREAM)
     return await start_connection(
-        addresses, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER, socket_factory=open_socket
+        await names.addresses(to.raw_host or "", to.port or 0),
+        happy_eyeballs_delay=_NEXT_ADDRESS_AFTER,
+        socket_factory=open_socket,
     )
 
 

@@ -12,6 +12,7 @@ from manager.kube.config import ClusterConfig
 from manager.kube.connection import Connection
 from manager.kube.dial import proxy_authorization
 from manager.kube.errors import Unreachable
+from manager.kube.names import Names
 from manager.kube.pool import Connections
 from manager.kube.wire import WireRequest
 
@@ -37,6 +38,7 @@ class HttpWire:
         """
         self._config = config
         self._limit = connections
+        self._names = Names()
         server = config.server
         self._host = f"{server.host_subcomponent}:{server.port}"
         self._connections: Connections | None = None
@@ -51,7 +53,7 @@ class HttpWire:
     def exchange(self, request: WireRequest) -> _Exchange:
         """See `Wire.exchange`."""
         if self._connections is None:
-            self._connections = Connections(self._config, self._limit)
+            self._connections = Connections(self._config, self._names, self._limit)
         return _Exchange(self, self._config, request, self._connections)
 
     def abort(self) -> None:

@@ -16,6 +16,7 @@ from manager.kube.config import ClusterConfig
 from manager.kube.connection import Connection
 from manager.kube.dial import dial
 from manager.kube.errors import ConnectionLost
+from manager.kube.names import Names
 
 KEEP_ALIVE = 30.0
 """Seconds for which an idle connection is kept: well below the 90 of an API server, which would otherwise
@@ -49,10 +50,11 @@ class Connections:
         free: to be held by whoever uses a connection, except for streams.
     """
 
-    def __init__(self, config: ClusterConfig, limit: int) -> None:
+    def __init__(self, config: ClusterConfig, names: Names, limit: int) -> None:
         """At most `limit` connections are in use at once; those of streams do not count."""
         self.free = asyncio.Semaphore(limit)
         self._config = config
+        self._names = names
         self._is_reset = False
         self._idle: deque[Connection] = deque()
         self._open: WeakSet[Connection] = WeakSet()
@@ -69,7 +71,7 @@ class Connections:
         self._refuse_after_reset()
         connection = self._idle_one(context)
         if connection is None:
-            connection = await dial(self._config, context, self._open_socket)
+            connection = await dial(self._config, context, self._names, self._open_socket)
             self._open.add(connection)
             try:
                 self._refuse_after_reset()
