@@ -70,13 +70,15 @@ class Access:
         self._rights: Answers[tuple[User, str, str | Place], bool] = Answers(
             limit=REMEMBERED, keep_yes=ALLOWED_KEPT, keep_no=DENIED_KEPT
         )
-        self._turns = Turns()
+        self._token_turns = Turns()
+        self._right_turns = Turns()
 
     async def verdict(self, token: str, verb: str, what: str | Place, *, client: str = "") -> Verdict:
         """Whether the bearer of `token` may do `verb` on `what`: on a path, an HTTP method in small letters.
 
         `client` says where they are: strangers of one client wait for each other, and others do not for them.
-        Raises `ReviewFailed` when that cannot be found out in time, `TooManyStrangers` when it is not tried.
+        So do users for what they have not been allowed yet.
+        Raises `ReviewFailed` when that cannot be found out in time, `TooManyQuestions` when it is not tried.
         """
         if has_expired(token):
             return Verdict(None, allowed=False)
@@ -96,17 +98,25 @@ class Access:
 
         async def ask() -> User | None:
             known = self._users.was_yes(digest)
-            turn = self._turns.of_known() if known else self._turns.of_stranger(client)
+            turns = self._token_turns
+            turn = turns.of_known() if known else turns.of_stranger(client)
             async with turn, asyncio.timeout(DEADLINE):
                 return await self._reviews.user_of(token)
 
         return await self._users.get(digest, ask)
 
     async def may(self, user: User, verb: str, what: str | Place) -> bool:
-        """Whether a user may do that. Raises KubeError when the server cannot be asked."""
+        """Whether a user may do that.
+
+        Raises KubeError when the server cannot be asked, and `TooManyQuestions` when that is not tried.
+        """
+        question = user, verb, what
 
         async def ask() -> bool:
-            async with self._turns.of_known(), asyncio.timeout(DEADLINE):
+            # Any pod has a token, and it chooses what is asked for.
+            known, turns = self._rights.was_yes(question), self._right_turns
+            turn = turns.of_known() if known else turns.of_stranger(user.name)
+            async with turn, asyncio.timeout(DEADLINE):
                 return await self._reviews.may(user, verb, what)
 
-        return await self._rights.get((user, verb, what), ask)
+        return await self._rights.get(question, ask)

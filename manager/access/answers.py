@@ -88,27 +88,27 @@ class _Search(Generic[V]):
 
 
 KNOWN_AT_ONCE = 8
-"""Questions under way at once for those whom the server has accepted before; more of them wait."""
+"""Questions under way at once whose answer was yes before; more of them wait."""
 
 STRANGERS_AT_ONCE = 4
-"""Questions under way at once for all others."""
+"""All other questions under way at once."""
 
 STRANGERS_PER_SECOND = 20
-"""How often the server is asked for all of them, on average."""
+"""How often the server is asked those, on average."""
 
 WAITING = 8
-"""Strangers of one client whose question waits or is under way; more are turned away."""
+"""Questions of one stranger that wait or are under way; more are turned away."""
 
 PATIENCE = 5.0
 """Seconds that a stranger waits for a turn."""
 
 
-class TooManyStrangers(Exception):
-    """More ask with tokens that are not known than the API server is asked about."""
+class TooManyQuestions(Exception):
+    """More is asked whose answer was not yes before than the API server is asked about."""
 
 
 @dataclass(slots=True)
-class _Client:
+class _Stranger:
     asking: int = 0
     turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
@@ -116,41 +116,41 @@ class _Client:
 class Turns:
     """Enter one of its contexts for each question.
 
-    What a stranger costs the API server is bounded, and clients who come with unknown tokens have their turns
-    one after the other: one who sends a thousand does not keep back another who sends one.
+    What strangers cost the API server is bounded, and they have their turns one after the other: one who asks
+    a thousand things does not keep back another who asks one.
     """
 
     def __init__(self) -> None:
         self._known = asyncio.Semaphore(KNOWN_AT_ONCE)
         self._strangers = asyncio.Semaphore(STRANGERS_AT_ONCE)
         self._pace = TokenBucket(rate=STRANGERS_PER_SECOND, burst=STRANGERS_PER_SECOND)
-        self._clients: dict[str, _Client] = {}
+        self._waiting: dict[str, _Stranger] = {}
 
     @asynccontextmanager
     async def of_known(self) -> AsyncIterator[None]:
-        """A turn for one whom the server has accepted before."""
+        """A turn for what the server has said yes to before."""
         async with self._known:
             yield
 
     @asynccontextmanager
-    async def of_stranger(self, client: str) -> AsyncIterator[None]:
-        """A turn for anybody else; `client` says where they are. Raises `TooManyStrangers`."""
-        here = self._clients.setdefault(client, _Client())
+    async def of_stranger(self, stranger: str) -> AsyncIterator[None]:
+        """A turn for anything else; `stranger` says who asks. Raises `TooManyQuestions`."""
+        here = self._waiting.setdefault(stranger, _Stranger())
         if here.asking >= WAITING:
-            raise TooManyStrangers(f"{WAITING} questions for unknown tokens from one client wait already")
+            raise TooManyQuestions(f"{WAITING} questions of one client or user wait already")
         here.asking += 1
         try:
             async with AsyncExitStack() as stack:
                 try:
                     async with asyncio.timeout(PATIENCE):
-                        # One of each client stands in the common queue, so it goes round them all.
+                        # One of each stands in the common queue, so it goes round them all.
                         await stack.enter_async_context(here.turn)
                         await stack.enter_async_context(self._strangers)
                         await self._pace.acquire()
                 except TimeoutError:
-                    raise TooManyStrangers("too many questions for unknown tokens wait already") from None
+                    raise TooManyQuestions("too many questions wait already") from None
                 yield
         finally:
             here.asking -= 1
             if not here.asking:
-                del self._clients[client]
+                del self._waiting[stranger]

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import orjson
 
 from manager.access.access import Access
-from manager.access.answers import Answers
+from manager.access.answers import Answers, TooManyQuestions
 from manager.access.reviews import Place
 from manager.address import is_loopback, split_address
 from manager.api import GroupVersionKind, ObjectKey
@@ -355,7 +355,8 @@ class Console:
                         await woken.wait()
                 await asyncio.sleep(_PAUSE)
                 woken.clear()
-                text = render(await view.look(request))
+                with suppress(TooManyQuestions):  # the next look is soon enough
+                    text = render(await view.look(request))
         return response
 
     @contextmanager

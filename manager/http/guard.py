@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from manager.access.access import Access, ReviewFailed
-from manager.access.answers import TooManyStrangers
+from manager.access.answers import TooManyQuestions
 from manager.access.reviews import Place, User
 from manager.address import client_at
 from manager.http.server import Page
@@ -41,7 +41,7 @@ def guarded(page: Page, access: Access, asks: Asks = path_itself) -> Page:
 
     Answers as controller-runtime does: 401 without a token, 403 for a user without the right to, 500 when
     the API server cannot be asked. (A token that the server refuses is 401 here, and 500 there; and 429 is
-    only here, for who comes with more unknown tokens than the server is asked about.)
+    only here, where the server would be asked too often, for unknown tokens or for one user.)
 
     Client certificates are not asked for, as controller-runtime's filter does not either: the authority
     that the API server trusts for clients is not known to a pod.
@@ -49,14 +49,18 @@ def guarded(page: Page, access: Access, asks: Asks = path_itself) -> Page:
     trouble = _Trouble()
 
     async def show(request: web.Request) -> web.StreamResponse:
+        try:
+            return await answer(request)
+        except TooManyQuestions as error:
+            _log.debug("refused to ask the API server", path=request.path, reason=str(error))
+            return _refusal(_TOO_MANY, "Too many questions")
+
+    async def answer(request: web.Request) -> web.StreamResponse:
         token = _bearer_token(request.headers.getall("Authorization", ()))
         if token is None:
             return _refusal(_UNAUTHORIZED, "Unauthorized")
         try:
             verdict = await access.verdict(token, *asks(request), client=client_at(request.remote))
-        except TooManyStrangers as error:
-            _log.debug("refused to ask about a token", path=request.path, reason=str(error))
-            return _refusal(_TOO_MANY, "Too many unknown tokens")
         except ReviewFailed as error:
             trouble.begins(request.path, str(error))
             what = "Authentication" if error.user is None else f"Authorization for user {error.user.name}"

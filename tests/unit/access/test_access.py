@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import json
 import random
 from collections import Counter
@@ -10,8 +11,8 @@ from typing import Any
 import pytest
 
 from manager.access.access import ACCEPTED_TOKEN_KEPT, Access, ReviewFailed, Verdict
-from manager.access.answers import STRANGERS_AT_ONCE, STRANGERS_PER_SECOND, WAITING, Answers, TooManyStrangers
-from manager.access.reviews import SLACK, User
+from manager.access.answers import STRANGERS_AT_ONCE, STRANGERS_PER_SECOND, WAITING, Answers, TooManyQuestions
+from manager.access.reviews import SLACK, Place, User
 from manager.clock import now
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
@@ -192,10 +193,40 @@ async def test_a_flood_of_tokens_does_not_become_a_flood_of_reviews(wire: Script
     async with asyncio.TaskGroup() as group:
         floods = [group.create_task(flood(access, client=f"10.0.0.{each}", number=100)) for each in range(9)]
     answered = [each for one in floods for each in one.result()]
-    assert Counter(map(type, answered)) == {Verdict: 9 * WAITING, TooManyStrangers: 9 * (100 - WAITING)}
+    assert Counter(map(type, answered)) == {Verdict: 9 * WAITING, TooManyQuestions: 9 * (100 - WAITING)}
     assert len(wire.requests) == 9 * WAITING
     assert most == STRANGERS_AT_ONCE
     assert asyncio.get_running_loop().time() >= (9 * WAITING - STRANGERS_PER_SECOND) / STRANGERS_PER_SECOND
+
+
+async def test_a_user_who_asks_for_many_objects_neither_floods_the_server_nor_keeps_back_another(
+    wire: ScriptedWire, access: Access
+):
+    """Each pod has a token, and each name of an object is another question."""
+
+    def user(sent: Sent) -> Reply:
+        return reviewed({"authenticated": True, "user": {"username": sent.json()["spec"]["token"]}})
+
+    wire.on("POST", TOKENS, user)
+    wire.on("POST", RIGHTS, lambda sent: ALLOWED if sent.json()["spec"]["user"] == "jane" else DENIED)
+
+    async def go_on() -> None:
+        for number in itertools.count():
+            asking = (
+                access.verdict("pod", "get", Place("g", "pets", "ns", f"{number}-{each}"), client="10.0.0.1")
+                for each in range(2 * WAITING)
+            )
+            await asyncio.gather(*asking, return_exceptions=True)
+            await asyncio.sleep(0.1)
+
+    junk = asyncio.create_task(go_on())
+    await asyncio.sleep(20)
+    began = asyncio.get_running_loop().time()
+    assert (await access.verdict("jane", "get", "/metrics", client="10.0.0.2")).allowed
+    assert asyncio.get_running_loop().time() - began < 1
+    junk.cancel()
+    await asyncio.wait([junk])
+    assert len(wire.sent("POST", RIGHTS)) <= 22 * STRANGERS_PER_SECOND + 1
 
 
 async def test_junk_from_one_client_keeps_back_no_other(wire: ScriptedWire, access: Access):
@@ -228,7 +259,7 @@ async def test_who_waits_too_long_behind_strangers_is_told_so_and_not_that_the_s
 ):
     wire.on("POST", TOKENS, Delayed(3.0, refused()))
     answered = await flood(access, client="10.0.0.1", number=3)
-    assert [type(each) for each in answered] == [Verdict, Verdict, TooManyStrangers]
+    assert [type(each) for each in answered] == [Verdict, Verdict, TooManyQuestions]
 
 
 def web_token(claims: object, head: object = {"alg": "RS256", "kid": "k"}) -> str:
