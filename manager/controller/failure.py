@@ -25,6 +25,8 @@ from manager.kube.errors import (
     KubeError,
     NotFound,
     ServerError,
+    ServerTimeout,
+    ServiceUnavailable,
     TooManyRequests,
     TransportError,
     Unauthorized,
@@ -52,15 +54,22 @@ _PANICS = (
 )
 
 
+_SERVER = "the API server"
+_SERVER_HERE = "the API server for this namespace"
 _PERMISSION = "a permission"
-"""Each namespace waits for its own: a quota, or a role, may be of one of them."""
 
-# What no object is at fault for, and no change of an object mends.
+_OF_A_NAMESPACE = {_SERVER_HERE, _PERMISSION}
+"""Each namespace waits for its own. A quota, or a role, may be of one of them. A 500 may be of some objects,
+which a webhook or the store cannot take: whoever may write those makes none of the others wait."""
+
+# What no object is at fault for, as a rule, and no change of an object mends. The first that fits counts.
 _AWAITED: dict[type[Exception], str] = {
-    TransportError: "the API server",
-    ServerError: "the API server",
-    TooManyRequests: "the API server",
-    Unauthorized: "the API server",
+    TransportError: _SERVER,
+    ServiceUnavailable: _SERVER,
+    ServerTimeout: _SERVER,
+    ServerError: _SERVER_HERE,
+    TooManyRequests: _SERVER,
+    Unauthorized: _SERVER,
     Forbidden: _PERMISSION,
 }
 
@@ -307,4 +316,4 @@ class Troubles:
 
 
 def _place(name: str, key: Request) -> tuple[str, str]:
-    return name, key.namespace if name == _PERMISSION else ""
+    return name, key.namespace if name in _OF_A_NAMESPACE else ""

@@ -14,6 +14,7 @@ from manager.kube.errors import (
     ConnectionLost,
     Forbidden,
     KubeError,
+    ServerError,
     ServiceUnavailable,
     TooManyRequests,
     Unauthorized,
@@ -59,6 +60,7 @@ class Server:
         Unreachable("no route"),
         ConnectionLost("reset"),
         ServiceUnavailable(503),
+        ServerError(500),
         TooManyRequests(429),
         Unauthorized(401),
         Forbidden(403, "Forbidden", "no right"),
@@ -115,8 +117,16 @@ async def test_an_object_that_goes_on_failing_neither_keeps_nor_calls_the_others
         assert len(running.reconciler.calls) - before < 100 + 100 / 10 + 50
 
 
-async def test_what_is_forbidden_in_one_namespace_for_good_keeps_no_other_waiting():
-    server = Server(Forbidden(403, "Forbidden", "exceeded quota"), until=600)
+@pytest.mark.parametrize(
+    "error",
+    [
+        Forbidden(403, "Forbidden", "exceeded quota"),
+        ServerError(500, "InternalError", "failed calling webhook: too much"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_what_is_refused_in_one_namespace_for_good_keeps_no_other_waiting(error: KubeError):
+    server = Server(error, until=600)
     server.broken = {f"{number}" for number in range(300)}
     async with Running(Reconciler(server.write), max_concurrent_reconciles=100) as running:
         running.add(*server.broken, namespace="greedy")
