@@ -62,6 +62,9 @@ _OF_A_NAMESPACE = {_SERVER_HERE, _PERMISSION}
 """Each namespace waits for its own. A quota, or a role, may be of one of them. A 500 may be of some objects,
 which a webhook or the store cannot take: whoever may write those makes none of the others wait."""
 
+_FURTHER = (_SERVER, _SERVER_HERE, _PERMISSION, None)
+"""From no answer to one that is the object's own: a write that gets further has had an answer."""
+
 # What no object is at fault for, as a rule, and no change of an object mends. The first that fits counts.
 _AWAITED: dict[type[Exception], str] = {
     TransportError: _SERVER,
@@ -138,7 +141,8 @@ class Cause:
         leaves = list(_leaves(error))
         worst = max(leaves, key=Failure.of)
         awaited = {_awaited(leaf) for leaf in leaves}
-        return cls(type(worst).__name__, _detail(worst), awaited.pop() if len(awaited) == 1 else None)
+        first = None if None in awaited else min(awaited, key=_FURTHER.index)
+        return cls(type(worst).__name__, _detail(worst), first)
 
     def broader(self) -> Self:
         """The same for all errors of the type."""
@@ -251,7 +255,7 @@ class Troubles:
         trouble = self._find(cause)
         before = self._of.get(key)
         if before is not None and before.cause.awaited != cause.awaited:
-            self._answered(key, before)
+            self._leave(key, before, cause.awaited)
         if before is not trouble:
             if before is not None:
                 before.keys.discard(key)
@@ -268,7 +272,7 @@ class Troubles:
         if trouble is None:
             return None
         trouble.keys.discard(key)
-        self._answered(key, trouble)
+        self._leave(key, trouble, None)
         return None if trouble.keys else trouble
 
     def forget_ended(self) -> None:
@@ -291,12 +295,15 @@ class Troubles:
         awaited.keys[key] = None
         awaited.keys.move_to_end(key)
         if awaited.probe is None or awaited.probe == key:
-            awaited.probe = next(iter(awaited.keys))
-            trigger = Trigger("probe", asyncio.get_running_loop().time(), name=name)
-            self._queue.add(awaited.probe, priority=Priority.LOW, after=awaited.pause.next(), trigger=trigger)
+            self._probe(awaited, name)
 
-    def _answered(self, key: Request, trouble: Trouble) -> None:
-        """`key` waits no more for what it waited for."""
+    def _probe(self, awaited: _Awaited, name: str) -> None:
+        awaited.probe = next(iter(awaited.keys))
+        trigger = Trigger("probe", asyncio.get_running_loop().time(), name=name)
+        self._queue.add(awaited.probe, priority=Priority.LOW, after=awaited.pause.next(), trigger=trigger)
+
+    def _leave(self, key: Request, trouble: Trouble, then: str | None) -> None:
+        """`key` waits no more for what it waited for, but for what is to follow, if anything."""
         name = trouble.cause.awaited
         if name is None:
             return
@@ -304,7 +311,12 @@ class Troubles:
         del awaited.keys[key]
         if not awaited.keys:
             del self._awaited[place]
-            return
+        elif _FURTHER.index(then) > _FURTHER.index(name):
+            self._release(awaited, name)
+        elif awaited.probe == key:
+            self._probe(awaited, name)
+
+    def _release(self, awaited: _Awaited, name: str) -> None:
         awaited.pause.reset()
         awaited.probe = next(iter(awaited.keys))
         trigger = Trigger("answered", asyncio.get_running_loop().time(), name=name)

@@ -15,9 +15,6 @@ from aiohappyeyeballs import AddrInfoType
 PATIENCE = 1.0
 """Seconds for a look-up before the addresses that the one before has found are used."""
 
-KEPT = 600.0
-"""Seconds for which they may be."""
-
 _Found: TypeAlias = Sequence[AddrInfoType]
 _NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 
@@ -31,21 +28,21 @@ class Names:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, int], tuple[_Found, float]] = {}
+        self._known: dict[tuple[str, int], _Found] = {}
         self._under_way: dict[tuple[str, int], asyncio.Future[_Found | Exception]] = {}
 
     async def addresses(self, host: str, port: int) -> _Found:
         """Where to connect to; those of the last look-up, if the new one fails or is slow.
 
         Raises:
-            OSError: there are none, neither new ones nor recent ones.
+            OSError: there are none.
             UnicodeError: it is no name of a host.
         """
         try:
             return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=_NUMERIC)
         except (OSError, UnicodeError):
             pass  # a name
-        known = self._recent(host, port)
+        known = self._known.get((host, port))
         search = self._search(host, port)
         await asyncio.wait([search], timeout=PATIENCE if known else None)
         if search.done() and not isinstance(found := search.result(), Exception):
@@ -56,10 +53,6 @@ class Names:
         error = search.result()
         assert isinstance(error, Exception)
         raise type(error)(*error.args)
-
-    def _recent(self, host: str, port: int) -> _Found | None:
-        found, at = self._known.get((host, port), (None, 0.0))
-        return found if asyncio.get_running_loop().time() < at + KEPT else None
 
     def _search(self, host: str, port: int) -> asyncio.Future[_Found | Exception]:
         place = host, port
@@ -74,7 +67,7 @@ class Names:
     def _ended(self, place: tuple[str, int], search: asyncio.Future[_Found | Exception]) -> None:
         del self._under_way[place]
         if not isinstance(found := search.result(), Exception):
-            self._known[place] = found, asyncio.get_running_loop().time()
+            self._known[place] = found
 
 
 def _look_up(host: str, port: int, answer: Future[_Found | Exception]) -> None:

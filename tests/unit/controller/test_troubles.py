@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from itertools import pairwise
+from itertools import cycle, pairwise
 
 import pytest
 
@@ -35,8 +35,9 @@ def now() -> float:
 class Server:
     """Takes writes but during an outage, each in a twentieth of a second."""
 
-    def __init__(self, error: KubeError, *, until: float = OUTAGE) -> None:
-        self.error = error
+    def __init__(self, *errors: Exception, until: float = OUTAGE, refusal: KubeError | None = None) -> None:
+        self.errors = cycle(errors)
+        self.refusal = refusal or errors[0]
         self.until = until
         self.broken: set[str] = set()
         self.at_once = 0
@@ -48,8 +49,10 @@ class Server:
         self.most_at_once = max(self.most_at_once, self.at_once)
         await asyncio.sleep(0.05)
         self.at_once -= 1
-        if now() < self.until or request.name in self.broken:
-            raise self.error
+        if now() < self.until:
+            raise next(self.errors)
+        if request.name in self.broken:
+            raise self.refusal
         self.done.setdefault(request.name, now())
         return None
 
@@ -91,15 +94,25 @@ async def test_those_that_waited_come_at_the_pace_of_the_answers():
         assert all(after <= 32 * max(before, 1) for before, after in pairwise(second.values()))
 
 
-async def test_an_outage_costs_one_attempt_in_some_seconds_whatever_waits():
-    server = Server(Unreachable("no route"))
+@pytest.mark.parametrize(
+    "errors",
+    [
+        [Unreachable("no route")],
+        [ServerError(500), ServiceUnavailable(503)],
+        [ServiceUnavailable(503), ExceptionGroup("two", [ServerError(500), ServiceUnavailable(503)])],
+        [ServiceUnavailable(503), Forbidden(403)],
+    ],
+    ids=["one error", "in turn", "at once", "not to be told from having no right"],
+)
+async def test_an_outage_costs_one_attempt_in_some_seconds_whatever_waits(errors: list[Exception]):
+    server = Server(*errors)
     async with Running(Reconciler(server.write)) as running:
         running.add(*(f"{number}" for number in range(100)))
         await asyncio.sleep(OUTAGE / 2)
         before = running.sample(ERRORS)
         await asyncio.sleep(OUTAGE / 2 - 1)
-        # One in ten to fifteen seconds, and each of the hundred at the end of its own back-off.
-        assert running.sample(ERRORS) - before < OUTAGE / 2 / 10 + 100 * 4
+        # For each error one in ten to fifteen seconds, and each of the hundred at the end of its own back-off.
+        assert running.sample(ERRORS) - before < (OUTAGE / 2 / 10 + 100 * 4) * len(errors)
 
 
 async def test_an_object_that_goes_on_failing_neither_keeps_nor_calls_the_others():
@@ -117,26 +130,29 @@ async def test_an_object_that_goes_on_failing_neither_keeps_nor_calls_the_others
         assert len(running.reconciler.calls) - before < 100 + 100 / 10 + 50
 
 
+@pytest.mark.parametrize("before", [None, ServiceUnavailable(503)], ids=["", "after an outage"])
 @pytest.mark.parametrize(
-    "error",
+    "refusal",
     [
         Forbidden(403, "Forbidden", "exceeded quota"),
         ServerError(500, "InternalError", "failed calling webhook: too much"),
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_what_is_refused_in_one_namespace_for_good_keeps_no_other_waiting(error: KubeError):
-    server = Server(error, until=600)
+async def test_what_is_refused_in_one_namespace_for_good_keeps_no_other_waiting(
+    before: KubeError | None, refusal: KubeError
+):
+    server = Server(before or refusal, refusal=refusal, until=600)
     server.broken = {f"{number}" for number in range(300)}
     async with Running(Reconciler(server.write), max_concurrent_reconciles=100) as running:
         running.add(*server.broken, namespace="greedy")
         running.add(*(f"other {number}" for number in range(9)))
         await asyncio.sleep(600 - 1)
-        before = len(running.reconciler.calls)
+        calls = len(running.reconciler.calls)
         await asyncio.sleep(31)
         assert len(server.done) == 9
-        # Each namespace has one that tries, beside those whose own back-off ends.
-        assert len(running.reconciler.calls) - before < 300 * 31 / 500 + 60
+        # Each namespace has one that tries, beside those whose own back-off ends, and who tries after an outage.
+        assert len(running.reconciler.calls) - calls < 300 * 31 / 500 + 60 + 2 * 300 * bool(before)
 
 
 async def test_a_lost_race_is_an_answer():
