@@ -11,7 +11,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from manager.access.access import Access
-from manager.access.answers import WAITING
+from manager.access.answers import WAITING, TooManyQuestions
 from manager.http.guard import guarded
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
@@ -60,9 +60,14 @@ def cluster() -> Cluster:
 
 
 @pytest.fixture
-async def site(serve_pages: ServePages, cluster: Cluster) -> Site:
+def access(cluster: Cluster) -> Access:
     transport = Transport(cluster.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-    return await serve_pages({"/metrics": guarded(secret, Access(transport, rng=random.Random(1)))})
+    return Access(transport, rng=random.Random(1))
+
+
+@pytest.fixture
+async def site(serve_pages: ServePages, access: Access) -> Site:
+    return await serve_pages({"/metrics": guarded(secret, access)})
 
 
 async def get(
@@ -125,6 +130,16 @@ async def test_who_comes_with_too_many_unknown_tokens_is_told_to_come_later(site
     assert Counter(status for status, _, _ in answers) == {401: WAITING, 429: 5}
     assert {answered.get("Retry-After") for status, _, answered in answers if status == 429} == {"1"}
     assert {line["log_level"] for line in lines} <= {"debug"}
+
+
+async def test_a_page_that_cannot_ask_for_all_it_shows_is_there_later(
+    serve_pages: ServePages, access: Access
+):
+    async def turned_away(_: web.Request) -> web.Response:
+        raise TooManyQuestions("too many questions wait already")
+
+    site = await serve_pages({"/metrics": guarded(turned_away, access)})
+    assert (await get(site, bearer("anns-token")))[0] == 429
 
 
 async def test_the_method_is_the_verb(site: Site, cluster: Cluster):

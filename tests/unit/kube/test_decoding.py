@@ -19,7 +19,7 @@ from manager.api.core_v1 import Secret
 from manager.cache.answers import decode_bookmark, decode_page, deleted_uid
 from manager.cache.record import RecordDecoder
 from manager.client.applier import _decoded
-from manager.client.reader import decode_object
+from manager.client.reader import decode_at_once
 from manager.kube import rest_mapping
 from manager.kube.decoding import _shallow, decode_event, json_object, lines, shallow_at_once
 from manager.kube.errors import Gone, KubeError, ProtocolError, ServerError, error_from, status_error
@@ -75,7 +75,7 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "a bookmark": decode_bookmark,  # type: ignore[arg-type]
     "an answer to a delete": deleted_uid,
     "discovery": rest_mapping._decode,
-    "a read past the cache": lambda raw: decode_object(raw, Secret, KEY),
+    "a read past the cache": lambda raw: decode_at_once(raw, Secret, KEY),
     "a subresource": lambda raw: json_object(raw, "a scale"),
     "what an apply looks at": lambda raw: _decoded(Secret, raw),
     "a definition": functools.partial(decode_definition, position="a/position"),
