@@ -111,7 +111,7 @@ async def test_an_outage_costs_one_attempt_in_some_seconds_whatever_waits(errors
         await asyncio.sleep(OUTAGE / 2)
         before = running.sample(ERRORS)
         await asyncio.sleep(OUTAGE / 2 - 1)
-        # For each error one in ten to fifteen seconds, and each of the hundred at the end of its own back-off.
+        # For each error one in ten to fifteen seconds, and each object at the end of its own back-off.
         assert running.sample(ERRORS) - before < (OUTAGE / 2 / 10 + 100 * 4) * len(errors)
 
 
@@ -151,7 +151,7 @@ async def test_what_is_refused_in_one_namespace_for_good_keeps_no_other_waiting(
         calls = len(running.reconciler.calls)
         await asyncio.sleep(31)
         assert len(server.done) == 9
-        # Each namespace has one that tries, beside those whose own back-off ends, and who tries after an outage.
+        # Each namespace has one that tries, beside those whose own back-off ends, or who follow an answer.
         assert len(running.reconciler.calls) - calls < 300 * 31 / 500 + 60 + 2 * 300 * bool(before)
 
 
