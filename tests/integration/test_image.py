@@ -22,7 +22,10 @@ from tests.support import wheels
 from tests.support.daemon import Daemon, wait_until
 from tests.support.devcluster_plane import DevclusterControlPlane
 from tests.support.dockerfile import ROOT, Dockerfile, Instruction, Stage, expanded
+from tests.support.eventually import eventually
+from tests.support.foos import foo, foo_path
 from tests.support.manager_process import ManagerProcess
+from tests.support.otlp import Receiver
 from tests.support.petstore_process import READY, petstore
 from tests.support.ports import PortBlock
 
@@ -234,20 +237,25 @@ def run(tree: ImageTree, image: str, *arguments: str) -> subprocess.CompletedPro
 
 
 @pytest.mark.timeout(600)
-def test_the_manager_gets_ready_as_nobody_on_a_read_only_tree(tree: ImageTree, tmp_path: Path) -> None:
+def test_the_manager_gets_ready_as_nobody_on_a_read_only_tree_and_sends_traces(
+    tree: ImageTree, tmp_path: Path
+) -> None:
     version = run(tree, "manager", "version")
     assert version.returncode == 0, version.stderr
     assert VERSION in version.stdout
 
     visible = tmp_path / "visible"
     visible.mkdir(mode=0o755)
-    with DevclusterControlPlane(tmp_path / "control-plane") as plane:
+    with Receiver() as receiver, DevclusterControlPlane(tmp_path / "control-plane") as plane:
         kubeconfig = visible / "kubeconfig"
         kubeconfig.write_bytes(plane.kubeconfig.read_bytes())
         plane.kubectl("apply", "--filename=-", stdin=run(tree, "manager", "crds").stdout)
-        program = tree.program("manager", visible=[visible])
+        entry = ("env", f"OTEL_EXPORTER_OTLP_ENDPOINT={receiver.url}", "operator-manager")
+        program = tree.program("manager", visible=[visible], entry=entry)
         with ManagerProcess(kubeconfig, folder=tmp_path / "manager", program=program) as manager:
             manager.wait_ready()
+            plane.api.create(foo_path("default"), foo("lonely", "jack"))
+            eventually(lambda: bool(receiver.trace_of("reconcile foo")))
             status = Path(f"/proc/{manager.process.pid}/status").read_text()
             assert "Uid:\t65532\t65532\t65532\t65532\n" in status
             assert manager.stop() == 0

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import secrets
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
-import grpc
 import pytest
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import (
-    TraceServiceServicer,
-    add_TraceServiceServicer_to_server,
-)
 
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path
 from tests.support.manager_process import run_once
 from tests.support.namespaces import create_namespace
+from tests.support.otlp import Receiver
 from tests.support.pets import pet, pet_path
 from tests.support.ports import PortBlock
 
@@ -36,68 +28,6 @@ if TYPE_CHECKING:
 NO_STORE = "127.0.0.1:9"
 SERVER, MANAGER = "apiserver", "operator-manager"
 ERROR = 2
-
-
-class Receiver(TraceServiceServicer):
-    """Takes spans by OTLP: over gRPC, as API servers send them, and over HTTP, as the manager does."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._spans: list[tuple[str, Span]] = []
-        self._grpc = grpc.server(ThreadPoolExecutor(2))
-        add_TraceServiceServicer_to_server(self, self._grpc)
-        self.grpc_port = self._grpc.add_insecure_port("127.0.0.1:0")
-        self.asked, self.silent, self._closing = threading.Event(), threading.Event(), threading.Event()
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.asked.set()
-                if receiver.silent.is_set():
-                    receiver._closing.wait()
-                    return
-                receiver.Export(pb.ExportTraceServiceRequest.FromString(body), None)
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Nothing."""
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._http.serve_forever)
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
-
-    def __enter__(self) -> Self:
-        self._grpc.start()
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._closing.set()
-        self._grpc.stop(None).wait()
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
-
-    def Export(self, request: Any, _: Any) -> Any:  # noqa: N802 - its name in the protocol
-        with self._lock:
-            for resource in request.resource_spans:
-                named = {each.key: each.value.string_value for each in resource.resource.attributes}
-                for scope in resource.scope_spans:
-                    self._spans += [(named.get("service.name", ""), span) for span in scope.spans]
-        return pb.ExportTraceServiceResponse()
-
-    def trace_of(self, name: str, **attributes: str) -> list[tuple[str, Span]]:
-        """All spans of the first trace whose root has that name and these attributes."""
-        with self._lock:
-            spans = list(self._spans)
-        for _, span in spans:
-            has = {each.key: each.value.string_value for each in span.attributes}
-            if span.name == name and attributes.items() <= has.items():
-                return [each for each in spans if each[1].trace_id == span.trace_id]
-        return []
 
 
 @pytest.fixture

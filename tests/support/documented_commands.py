@@ -197,7 +197,6 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
             "sqlite3.connect('/data/petstore.db').backup(sqlite3.connect('/data/backup.db'))\""
         ),
     ),
-    "what tests need has it already": ('.venv/bin/pip install ".[tracing]"',),
     "it takes twenty minutes; tests/integration/test_benchmarks.py does the same with a few objects": (
         "make bench",
         "make bench ONLY=cold,takeover",
