@@ -6,6 +6,7 @@ The runner makes a `Run` for each reconcile. Whoever sends a request or records 
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar, Token
@@ -19,6 +20,9 @@ NO_ANSWER = 0
 
 SPARED = -1
 """Stands for a status code where nothing was sent, because nothing would have changed."""
+
+CALLED = -2
+"""Stands for a status code of a call outside of the cluster: `error` has how it ended."""
 
 MOST_TRIGGERS, MOST_REQUESTS, MOST_EVENTS = 16, 32, 16
 """How many of each a run keeps. The others are counted."""
@@ -80,21 +84,29 @@ class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Sent(msgspec.Struct, array_like=True, gc=False):
-    """A request to the API server, or one that was spared."""
+    """A request to the API server, one that was spared, or a call of something else."""
 
     verb: str
-    """A method in small letters, or `apply`; with `, dry run` if it was one."""
+    """A method in small letters, or `apply`; with `, dry run` if it was one. `call` of something else."""
 
     path: str
+    """Of a call, `service/method`."""
+
+    at: float
+    """When it began, on the loop's clock."""
+
     name: str = ""
     """Of what is created, which the path does not name."""
 
     code: int = NO_ANSWER
-    """The status of the last answer, `NO_ANSWER`, or `SPARED`."""
+    """The status of the last answer, `NO_ANSWER`, `SPARED`, or `CALLED`."""
 
     attempts: int = 0
     seconds: float = 0.0
     """What the attempts took, without the waits between them."""
+
+    error: str = ""
+    """Of a call that failed: a word for it."""
 
     def answered(self, code: int, seconds: float) -> None:
         """Another attempt is over."""
@@ -109,6 +121,8 @@ class Told(msgspec.Struct, frozen=True, array_like=True, gc=False):
     type: str
     reason: str
     message: str
+    at: float
+    """When, on the loop's clock."""
 
 
 class Run(msgspec.Struct, array_like=True, gc=False):
@@ -138,10 +152,13 @@ class Run(msgspec.Struct, array_like=True, gc=False):
     seconds: float = 0.0
     requests: list[Sent] = []
     requested: int = 0
-    """How many requests there were in all, without those that were spared."""
+    """How many requests to the API server there were in all, without those that were spared."""
 
     writes: int = 0
     spared: int = 0
+    called: int = 0
+    """How many calls there were of what is outside of the cluster."""
+
     events: list[Told] = []
     recorded: int = 0
     """How many Events there were in all."""
@@ -185,29 +202,30 @@ class Run(msgspec.Struct, array_like=True, gc=False):
 
     def sends(self, verb: str, path: str, name: str) -> Sent:
         """A request begins; what is returned is to be told what becomes of it."""
-        sent = Sent(verb, path, name)
+        sent = Sent(verb, path, _now(), name)
         self.requested += 1
         self.writes += verb != "get"
-        if self.requested + self.spared <= MOST_REQUESTS:
+        if len(self.requests) < MOST_REQUESTS:
             self.requests.append(sent)
         return sent
 
     def spares(self, verb: str, kind: type[Resource], key: ObjectKey, subresource: str = "") -> None:
         """A request is not needed."""
         self.spared += 1
-        if self.requested + self.spared <= MOST_REQUESTS:
+        if len(self.requests) < MOST_REQUESTS:
             gvk = kind.gvk
             path = f"/apis/{gvk.group}/{gvk.version}" if gvk.group else f"/api/{gvk.version}"
             if key.namespace:
                 path = f"{path}/namespaces/{key.namespace}"
             path = f"{path}/{kind.plural}/{key.name}"
-            self.requests.append(Sent(verb, f"{path}/{subresource}" if subresource else path, code=SPARED))
+            path = f"{path}/{subresource}" if subresource else path
+            self.requests.append(Sent(verb, path, _now(), code=SPARED))
 
     def records(self, type: str, reason: str, message: str) -> None:  # noqa: A002 - the field's name
         """An Event is recorded."""
         self.recorded += 1
         if self.recorded <= MOST_EVENTS:
-            self.events.append(Told(type, reason, message[:LONGEST_TEXT]))
+            self.events.append(Told(type, reason, message[:LONGEST_TEXT], _now()))
 
 
 _current: ContextVar[Run | None] = ContextVar("current_run", default=None)
@@ -217,6 +235,25 @@ def current_run() -> Run | None:
     """The reconcile that the calling task belongs to; None outside of one, and after its end."""
     run = _current.get()
     return None if run is None or run.outcome else run
+
+
+def called(what: str, seconds: float, error: str = "") -> None:
+    """Note in the record of the reconcile, if this is one, a call of something outside of the cluster.
+
+    It has ended, and took so long. `what` is `service/method`, without anything that is different for each
+    object; `error` a word for how it failed, or nothing.
+    """
+    if (run := current_run()) is not None:
+        run.called += 1
+        if len(run.requests) < MOST_REQUESTS:
+            at = _now() - seconds
+            run.requests.append(
+                Sent("call", what, at, code=CALLED, attempts=1, seconds=seconds, error=error[:LONGEST_TEXT])
+            )
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def enter_run(run: Run) -> Token[Run | None]:

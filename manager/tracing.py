@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from manager import clock
 from manager.program import Program
-from manager.runs import NO_ANSWER, SPARED, Run, Sent
+from manager.runs import CALLED, NO_ANSWER, SPARED, Run, Sent
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, SpanContext, TracerProvider
 
-__all__ = ["CannotTrace", "Tracer", "called", "current_trace", "current_tracer", "trace_from_here", "tracing"]
+__all__ = ["CannotTrace", "Tracer", "current_trace", "current_tracer", "trace_from_here", "tracing"]
 
 _ASKING = (
     "OTEL_TRACES_EXPORTER",
@@ -165,15 +165,15 @@ class ReconcileTrace:
         """A request to the API server begins."""
         return RequestTrace(self, sent)
 
-    def called(self, what: str, seconds: float, error: str) -> None:
-        """A call of something outside of the cluster has ended."""
-        now = self.clock.now()
+    def _called(self, call: Sent) -> None:
+        """What was asked of something outside of the cluster."""
+        begun, end = self.clock.at(call.at), self.clock.at(call.at + call.seconds)
         span = self.tracer.spans.start_span(
-            what, self.inside, kind=self.tracer.trace.SpanKind.CLIENT, start_time=now - int(seconds * 1e9)
+            call.path, self.inside, kind=self.tracer.trace.SpanKind.CLIENT, start_time=begun
         )
-        if error:
-            self.tracer.fail(span, error, error, now)
-        span.end(now)
+        if call.error:
+            self.tracer.fail(span, call.error, call.error, end)
+        span.end(end)
 
     def ended(self) -> None:
         """The reconcile is over, and its record has all of it."""
@@ -181,9 +181,13 @@ class ReconcileTrace:
         end = self.clock.at(run.started + run.seconds)
         for each in run.requests:
             if each.code == SPARED:
-                span.add_event("write spared", {"verb": each.verb, "url.path": each.path}, timestamp=end)
+                what = {"verb": each.verb, "url.path": each.path}
+                span.add_event("write spared", what, timestamp=self.clock.at(each.at))
+            elif each.code == CALLED:
+                self._called(each)
         for told in run.events:
-            span.add_event("Event", {"type": told.type, "reason": told.reason}, timestamp=end)
+            what = {"type": told.type, "reason": told.reason}
+            span.add_event("Event", what, timestamp=self.clock.at(told.at))
         span.set_attributes(
             {
                 "reconcile.outcome": run.outcome,
@@ -292,16 +296,6 @@ def current_trace() -> ReconcileTrace | None:
 def trace_from_here(tracer: Tracer) -> Token[Tracer | None]:
     """Have the calling task, and those that it starts, make spans."""
     return _tracer.set(tracer)
-
-
-def called(what: str, seconds: float, error: str = "") -> None:
-    """Tell the trace, if there is one, of a call to something outside of the cluster that took so long.
-
-    `what` is `service/method`, without anything that is different for each object; `error` a word for how it
-    failed.
-    """
-    if (trace := _current.get()) is not None:
-        trace.called(what, seconds, error)
 
 
 def is_asked_for(environ: Mapping[str, str]) -> bool:

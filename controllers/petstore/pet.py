@@ -45,8 +45,8 @@ from manager.cache import CacheEvent
 from manager.duration import parse_duration
 from manager.logs import reconcile_log
 from manager.rate_limit import Repeats
+from manager.runs import called
 from manager.settings import SettingsError
-from manager.tracing import called
 from manager.webhook import AdmissionRequest, JsonObject
 from petstore.errors import InvalidPet, NoAnswer, PetStoreError
 
@@ -380,7 +380,7 @@ class PetOperator(Operator[Pet]):
 
 
 def calls_counted(registry: CollectorRegistry) -> Handled:
-    """What counts a client's calls, under the names that go-grpc-prometheus gave them, and traces them."""
+    """What counts a client's calls, under the names that go-grpc-prometheus gave them, and notes them."""
     from prometheus_client import Counter  # noqa: PLC0415 - help does without it
 
     labels = ("grpc_type", "grpc_service", "grpc_method", "grpc_code")

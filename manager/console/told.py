@@ -61,16 +61,25 @@ def run_told(run: Run, now: float) -> dict[str, Any]:
                 "path": each.path,
                 **({"name": each.name} if each.name else {}),
                 "code": each.code,
+                "after": round(each.at - run.started, 6),
                 "attempts": each.attempts,
                 "seconds": round(each.seconds, 6),
+                **({"error": each.error} if each.error else {}),
             }
             for each in run.requests
         ],
         "requested": run.requested,
         "writes": run.writes,
         "spared": run.spared,
+        "called": run.called,
         "events": [
-            {"type": each.type, "reason": each.reason, "message": each.message} for each in run.events
+            {
+                "type": each.type,
+                "reason": each.reason,
+                "message": each.message,
+                "after": round(each.at - run.started, 6),
+            }
+            for each in run.events
         ],
         "recorded": run.recorded,
         "error": run.error,

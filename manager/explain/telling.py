@@ -14,6 +14,7 @@ from manager.duration import format_duration
 from manager.explain.judging import bad_conditions, conditions_of, is_behind
 from manager.explain.looking import Found, Node, bad_leaves, event_time
 from manager.logs import on_one_line, shortened
+from manager.runs import CALLED, NO_ANSWER, SPARED
 
 _MOST_BLOCKING = 6
 _LONGEST = 400
@@ -204,9 +205,9 @@ def _run_lines(run: Told, paint: Any) -> Iterator[str]:
     outcome = paint(run["outcome"], "bad") if run["outcome"] == "error" else run["outcome"]
     sent = [
         f"{each['verb']} {each['path'].rpartition('/')[2]}{' ' + each['name'] if each.get('name') else ''}"
-        f" {each['code'] or 'no answer'}"
+        f" {_came(each)}"
         for each in run["requests"]
-        if each["code"] >= 0
+        if each["code"] != SPARED
     ]
     spared = f", {run['spared']} not needed" if run["spared"] else ""
     did = f"{visible(', '.join(sent)) or 'nothing sent'}{spared}"
@@ -214,6 +215,13 @@ def _run_lines(run: Told, paint: Any) -> Iterator[str]:
     yield f"  {when} {outcome} in {took}: {visible(run['why'])}; {did}"
     if run["error"]:
         yield f"    {visible(run['error_type'])}: {visible(run['error'])}"
+
+
+def _came(sent: Told) -> str:
+    """What came of a request."""
+    if sent["code"] == CALLED:
+        return str(sent.get("error") or "answered")
+    return "no answer" if sent["code"] == NO_ANSWER else str(sent["code"])
 
 
 def next_run(controller: Told) -> str:

@@ -17,6 +17,7 @@ from manager.api import ObjectKey
 from manager.api.apps_v1 import Deployment
 from manager.runs import (
     BUDGET,
+    CALLED,
     GONE_KEPT,
     KEPT_OF_AN_OBJECT,
     MOST_EVENTS,
@@ -26,6 +27,7 @@ from manager.runs import (
     History,
     Run,
     Trigger,
+    called,
     current_run,
     enter_run,
     leave_run,
@@ -118,7 +120,7 @@ def test_a_busy_object_costs_no_more_than_its_last_runs():
     assert len(shelf._order) < 200
 
 
-def test_runs_of_ten_thousand_objects_take_no_more_memory_than_the_budget_says():
+async def test_runs_of_ten_thousand_objects_take_no_more_memory_than_the_budget_says():
     history = History()
     keys = [ObjectKey("default", f"memcached-{number}") for number in range(10_000)]
     gc.collect()
@@ -187,20 +189,28 @@ def test_a_run_knows_whether_its_object_was_gone():
     assert not run_of(triggers=(child,)).shows_gone("Memcached")
 
 
-def test_a_run_keeps_the_first_of_each_and_counts_the_others():
+async def test_a_run_keeps_the_first_of_each_and_counts_the_others():
     run = run_of()
+    run.outcome = ""
+    token = enter_run(run)
     for number in range(1000):
         run.sends("get", f"/api/v1/pods/{number}", "").answered(200, 0.1)
         run.spares("apply", Deployment, WEB)
         run.records("Normal", "Reason", "message " * 1000)
+        called("store/Add", 0.1, "Unavailable")
+    leave_run(token)
+    called("store/Add", 0.1)
+    run.outcome = "success"
     shelf = History().of("foo")
     shelf.add(run)
     [kept] = shelf.of(WEB)
-    assert (kept.requested, kept.spared, kept.recorded) == (1000, 1000, 1000)
+    assert (kept.requested, kept.spared, kept.called, kept.recorded) == (1000, 1000, 1000, 1000)
     assert (len(kept.requests), len(kept.events)) == (MOST_REQUESTS, MOST_EVENTS)
     assert shelf.bytes < 12_000
     spared = kept.requests[1]
     assert (spared.path, spared.code) == ("/apis/apps/v1/namespaces/default/deployments/web", SPARED)
+    call = kept.requests[2]
+    assert (call.verb, call.path, call.code, call.error) == ("call", "store/Add", CALLED, "Unavailable")
 
 
 def test_why_it_ran_is_a_few_words():

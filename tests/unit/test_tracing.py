@@ -22,9 +22,10 @@ from manager.api.core_v1 import ConfigMap
 from manager.kube.errors import Unreachable
 from manager.kube.wire import WireRequest
 from manager.program import Program
+from manager.runs import called
 from manager.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
 from manager.testing import LocalWire, World, operated
-from manager.tracing import CannotTrace, Tracer, called, is_asked_for, trace_from_here, tracing
+from manager.tracing import CannotTrace, Tracer, is_asked_for, trace_from_here, tracing
 
 pytestmark = pytest.mark.virtual_time
 
@@ -133,6 +134,26 @@ async def test_a_reconcile_is_a_trace_with_its_wait_and_its_requests(monkeypatch
     assert links & {post.context.span_id, children["patch greetings/status"].context.span_id}
     assert [each.name for each in second.events].count("write spared") >= 1
     assert f'trace_id="{second.context.trace_id:032x}"' in page
+
+
+async def test_what_a_reconcile_did_is_where_it_happened(monkeypatch: pytest.MonkeyPatch):
+    async def work(greeting: Greeting, ctx: Context) -> None:
+        await asyncio.sleep(1)
+        ctx.event("Greeted", "told")
+        await asyncio.sleep(9)
+        called("store/Add", 4.0, "Unavailable")
+        await asyncio.sleep(20)
+
+    async with traced(work, monkeypatch) as world:
+        await settled(world, 1)
+        root, *_ = world.roots()
+        call = world.children(root)["store/Add"]
+        begun = world.children(root)["queue wait"].end_time
+    [event] = [each for each in root.events if each.name == "Event"]
+    times = [event.timestamp, call.start_time, call.end_time, root.end_time]
+    assert [round((at - begun) / 1e9, 3) for at in times] == [1, 6, 10, 30]
+    assert call.status.status_code is StatusCode.ERROR
+    assert dict(call.attributes or {})["error.type"] == "Unavailable"
 
 
 @pytest.mark.parametrize(
