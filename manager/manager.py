@@ -27,6 +27,7 @@ from manager.program import Program
 from manager.runnables import Runnable, Runnables
 from manager.runs import History
 from manager.settings import SettingValues
+from manager.tls.served import ServedCertificate
 from manager.watchdog import Watchdog
 
 __all__ = ["CannotStart", "Manager", "Runnable"]
@@ -152,6 +153,9 @@ class Manager:
             transport, component=program.name, instance=identity, metrics=metrics, rng=rng
         )
         self.history = History()
+        self.identity = identity
+        self.certificates: dict[str, ServedCertificate] = {}
+        """What it presents, by what it serves."""
         self.controllers: list[Controller] = []
         self._elector = elector
         self.leadership = Leadership() if elector is None else elector.leadership
@@ -167,6 +171,11 @@ class Manager:
         self.health.readiness.add("informers", lambda: "; ".join(self.cache.problems()) or None)
         if elector is not None:
             self.health.readiness.add("leader-election", lambda: elector.problem)
+
+    @property
+    def leader(self) -> str | None:
+        """The identity of who leads, as far as this replica knows; None without an election."""
+        return None if self._elector is None else self._elector.leader
 
     @property
     def stopping(self) -> bool:

@@ -192,6 +192,8 @@ def _keep_pages(
     posts: Mapping[str, Page] | None = None,
 ) -> None:
     if address is not None:
+        if certificate is not None:
+            manager.certificates[name] = certificate
         manager.keep(lambda: serve(name, address, pages, posts=posts, certificate=certificate, flag=flag))
 
 

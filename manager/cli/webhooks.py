@@ -100,10 +100,11 @@ async def add_webhooks(
             raise SettingsError(f"--webhook-client-ca-file: {error}") from error
     give_back_large_blocks()
     certificates = _certificates_for(way, url, settings, transport, webhooks, manager.program, config)
+    served = manager.certificates["webhooks"] = ServedCertificate(certificates.source, clients=clients)
     server = WebhookServer(
         address,
         endpoints_of(webhooks, manager.metrics),
-        ServedCertificate(certificates.source, clients=clients),
+        served,
         metrics=manager.metrics,
         stopping=lambda: manager.stopping,
     )

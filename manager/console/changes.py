@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,6 +27,11 @@ _LOOK = 5.0
 
 _SECRET = "Secret"  # noqa: S105 - a kind
 _NOISE = ("managedFields", "resourceVersion", "generation")
+_NOT_TOLD = {".lastTransitionTime", ".lastUpdateTime", ".observedGeneration"}
+"""Fields that change with others, and say less."""
+
+_KEYS = ("type", "name")
+"""Fields by which an item of a list is known: a condition, a container."""
 
 
 class Field(NamedTuple):
@@ -108,9 +113,15 @@ class Changes:
             uids |= dict.fromkeys(record.uid for record in informer.list(owner_uid=uid))
         found = [step for each in uids for spec in (True, False) if (step := self._steps.get((each, spec)))]
         for step in sorted(found, key=lambda each: -each.at):
-            fields = list(_differences("", _content(step.before), _content(step.after)))
-            if fields:
+            if fields := _fields(step):
                 yield Changed(step.spec, step.key, step.at, fields[:MOST_FIELDS])
+
+
+def _fields(step: _Step) -> list[Field]:
+    try:
+        return list(_differences("", _content(step.before), _content(step.after)))
+    except (ValueError, TypeError, RecursionError):
+        return [Field("it is nested too deeply to be told", "", "")]
 
 
 def _content(raw: bytes) -> Any:
@@ -123,19 +134,31 @@ def _content(raw: bytes) -> Any:
 def _differences(path: str, before: Any, after: Any) -> Iterator[Field]:
     if before == after:
         return
-    if isinstance(before, dict) and isinstance(after, dict):
-        for name in dict.fromkeys((*before, *after)):
-            yield from _differences(
-                f"{path}.{name}" if path else name, before.get(name, _ABSENT), after.get(name, _ABSENT)
-            )
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for number, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from _differences(f"{path}[{number}]", one, other)
-    else:
-        yield Field(path, _text(before), _text(after))
+    one, other = _parts(before), _parts(after)
+    if one is None or other is None:
+        yield Field(path.removeprefix("."), _text(before), _text(after))
+        return
+    for part in dict.fromkeys((*one, *other)):
+        if part not in _NOT_TOLD:
+            yield from _differences(f"{path}{part}", one.get(part, _ABSENT), other.get(part, _ABSENT))
 
 
 _ABSENT = object()
+
+
+def _parts(value: Any) -> Mapping[str, Any] | None:
+    """What it consists of, by how that is written after its path; None of what is told as a whole."""
+    if value is _ABSENT:
+        return {}
+    if isinstance(value, dict):
+        return {f".{name}": each for name, each in value.items()}
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        return None
+    for key in _KEYS:
+        names = {each.get(key) for each in value}
+        if len(names) == len(value) and all(isinstance(name, str) for name in names):
+            return {f"[{each[key]}]": each for each in value}
+    return {f"[{number}]": each for number, each in enumerate(value)}
 
 
 def _text(value: Any) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from prometheus_client import Counter, Histogram
 
+from manager import clock
+from manager.console.census import Census
 from manager.controller import Controller
 from manager.manager import Manager
 from manager.runs import Run
@@ -23,6 +26,10 @@ _MOST = 5000
 _MINUTE, _BARS = 60.0, 60
 _WIDTH, _HEIGHT = 120, 24
 _TOO_MANY = "429"
+
+
+Validities = Mapping[str, tuple[datetime, datetime]]
+"""By what is served, since when and until when its certificate is valid."""
 
 
 class _Ended(NamedTuple):
@@ -59,7 +66,8 @@ class Rates:
                 self._ended.clear()
 
     def _hear(self, run: Run) -> None:
-        self._ended[run.controller].append(_of(run))
+        if (ended := self._ended.get(run.controller)) is not None:
+            ended.append(_of(run))
 
     def _recorded(self, controller: Controller) -> deque[_Ended]:
         since = asyncio.get_running_loop().time() - WINDOW
@@ -106,9 +114,10 @@ def _points(bars: list[int], most: int) -> str:
     )
 
 
-def overview(manager: Manager, rates: Rates) -> dict[str, Any]:
+def overview(manager: Manager, rates: Rates, census: Census, certificates: Validities) -> dict[str, Any]:
     """All of it."""
     now = asyncio.get_running_loop().time()
+    not_ready = census.not_ready()
     metrics = manager.metrics
     restarts: dict[str, dict[str, int]] = {}
     for kind, reason, count in _counts(metrics.watch_restarts, "kind", "reason"):
@@ -123,10 +132,17 @@ def overview(manager: Manager, rates: Rates) -> dict[str, Any]:
         "program": manager.program,
         "problems": problems,
         "leads": manager.leadership.deadline > now,
+        "leader": manager.leader,
+        "identity": manager.identity,
+        "certificates": [
+            {"name": name, "age": (clock.now() - since).total_seconds(), "left": (until - clock.now()).days}
+            for name, (since, until) in certificates.items()
+        ],
         "controllers": [
             {
                 "controller": each,
                 "resource": resources.get(each.primary) if each.primary else None,
+                "not_ready": not_ready.get(each.name),
                 **_queue(each),
                 **rates.of(each),
             }

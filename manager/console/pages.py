@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
@@ -18,12 +18,15 @@ from manager.access.answers import Answers, TooManyQuestions
 from manager.access.reviews import Place
 from manager.address import is_loopback, split_address
 from manager.api import GroupVersionKind, ObjectKey
+from manager.cache import CacheEvent
+from manager.console.census import Census
 from manager.console.changes import Changes
 from manager.console.debug import debug_pages
 from manager.console.overview import Rates, overview
 from manager.console.search import STATES, Wanted, kinds, search
 from manager.console.told import moment, told_of, uid_of
 from manager.controller import Controller
+from manager.controller.queue import WorkQueue
 from manager.duration import format_duration, parse_wait
 from manager.events import ObjectReference
 from manager.explain.looking import Looker, bad_leaves
@@ -46,7 +49,15 @@ OVERVIEW = "/console"
 _log = get_logger("console")
 
 _HERE = Path(__file__).parent
-_SEE_OTHER, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _MISDIRECTED = 303, 403, 404, 409, 421
+_OK, _SEE_OTHER, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _MISDIRECTED, _BAD_GATEWAY = (
+    200,
+    303,
+    403,
+    404,
+    409,
+    421,
+    502,
+)
 
 _ACTIONS = {
     "reconcile": ("ReconcileRequested", "asked for a reconcile"),
@@ -128,7 +139,8 @@ class Console:
         self._owned = owned or {}
         self._with_conditions = set(with_conditions)
         self.changes = Changes(manager.cache)
-        self._rates = Rates(manager)
+        self._rates, self._census = Rates(manager), Census(manager)
+        self._paused: dict[tuple[str, ObjectKey], Callable[[], None]] = {}
         self._woken: dict[ObjectKey | None, set[asyncio.Event]] = {}
         self._environment: Environment | None = None
         self._files: dict[str, bytes] = {}
@@ -202,6 +214,8 @@ class Console:
         controllers = await self._controllers(request)
         if not controllers or action not in _ACTIONS or (key is None and action == "reconcile"):
             return web.Response(status=_NOT_FOUND, text="there is no such action\n", headers=_HEADERS)
+        if key is not None and not any(_is_there(self._manager, each, key) for each in controllers):
+            return web.Response(status=_NOT_FOUND, text="there is no such object\n", headers=_HEADERS)
         user = who_asks()
         by = _SOMEBODY if user is None else user.name
         for controller in controllers:
@@ -212,14 +226,34 @@ class Console:
                 case "reconcile" if key is not None:
                     controller.ask(key, by)
                 case "pause" if key is not None:
-                    controller.queue.hold(key)
+                    self._pause(controller, controller.queue, key)
                 case "resume" if key is not None:
-                    controller.queue.let_go(key)
+                    self._resume(controller, controller.queue, key)
                 case _:
                     controller.queue.halted = action == "pause"
             self._note(controller, found["resource"], key, action, by)
         where = "/" if key is None else _address(key, found["resource"])
         return web.Response(status=_SEE_OTHER, headers={**_HEADERS, "Location": where})
+
+    def _pause(self, controller: Controller, queue: WorkQueue[ObjectKey], key: ObjectKey) -> None:
+        """Until it is resumed, or gone: another one of its name has nothing to do with that."""
+
+        def hear(event: CacheEvent) -> None:
+            if event.key == key and event.new is None:
+                self._resume(controller, queue, key)
+
+        if not queue.is_held(key):
+            queue.hold(key)
+            caches = [each for each in self._manager.cache.informers if each.spec.gvk == controller.primary]
+            left = ExitStack()
+            for each in caches:
+                left.callback(each.subscribe(hear, replay=False))
+            self._paused[controller.name, key] = left.close
+
+    def _resume(self, controller: Controller, queue: WorkQueue[ObjectKey], key: ObjectKey) -> None:
+        queue.let_go(key)
+        if (leave := self._paused.pop((controller.name, key), None)) is not None:
+            leave()
 
     def _note(
         self, controller: Controller, resource: str, key: ObjectKey | None, action: str, by: str
@@ -243,7 +277,10 @@ class Console:
 
     async def _look_around(self, _: web.Request) -> dict[str, Any]:
         async def look() -> dict[str, Any]:
-            return overview(self._manager, self._rates)
+            presented = self._manager.certificates
+            valid = {name: await asyncio.to_thread(each.valid) for name, each in presented.items()}
+            known = {name: each for name, each in valid.items() if each is not None}
+            return overview(self._manager, self._rates, self._census, known)
 
         shown: dict[str, Any] = await self._shared.get(OVERVIEW, look)
         return shown
@@ -284,9 +321,21 @@ class Console:
             "below": [],
         }
         if key is None or not controllers or (gvk := controllers[0].primary) is None:
-            return {**shown, "kind": resource, "problem": "No controller works on this kind.", "runs": []}
+            return {
+                **shown,
+                "kind": resource,
+                "problem": "No controller works on this kind.",
+                "status": _NOT_FOUND,
+                "runs": [],
+            }
         told = [told_of(self._manager, each, key) for each in controllers]
         shown |= {"kind": gvk.kind, "runs": told}
+        try:
+            (await self._manager.mapper.resolve(gvk)).path(*key)
+        except ValueError:  # that is no name, or has no namespace
+            return {**shown, "problem": "There is no such object.", "status": _NOT_FOUND}
+        except KubeError as error:
+            return {**shown, "problem": f"It cannot be read: {error}", "status": _BAD_GATEWAY}
         looker = Looker(
             self._transport,
             self._manager.mapper,
@@ -296,9 +345,9 @@ class Console:
         try:
             found = await self._shared.get((who_asks(), gvk, key), lambda: looker.look(gvk, key))
         except NotFound:
-            return {**shown, "problem": "There is no such object."}
+            return {**shown, "problem": "There is no such object.", "status": _NOT_FOUND}
         except (ApiError, KubeError) as error:
-            return {**shown, "problem": f"It cannot be read: {error}"}
+            return {**shown, "problem": f"It cannot be read: {error}", "status": _BAD_GATEWAY}
         now = asyncio.get_running_loop().time()
         shown["told"] = explanation(found, told, says=gvk in self._with_conditions, manager="")
         shown["below"] = [
@@ -328,7 +377,7 @@ class Console:
             query = f"&{request.query_string}" if request.query_string else ""
             shown = {"live": f"{quote(request.path)}?{_LIVE}=1{query}", **await view.look(request)}
             text = template.render(version=self._version, **shown)
-            status = _NOT_FOUND if shown.get("problem") and "told" in shown else 200
+            status = shown.get("status", _OK)
             return web.Response(status=status, text=text, content_type="text/html", headers=_POLICY)
 
         return show
@@ -345,7 +394,7 @@ class Console:
         await response.write(b"retry: 500\n\n")
         key = _key(request)
         ends, last = loop.time() + _STREAM, ""
-        with self._watching(key) as woken, self._rates.kept():
+        with self._watching(key) as woken, self._rates.kept(), self._census.kept():
             while loop.time() < ends and not self._manager.stopping:
                 if text != last:
                     await response.write(_event(text))
@@ -397,6 +446,10 @@ class Console:
         headers = {**_POLICY, "Cache-Control": "public, max-age=86400"}  # its address has a version
         kind = _TYPES[Path(name).suffix]
         return web.Response(body=self._files[name], content_type=kind, charset="utf-8", headers=headers)
+
+
+def _is_there(manager: Manager, controller: Controller, key: ObjectKey) -> bool:
+    return controller.primary is not None and uid_of(manager, controller.primary, key) is not None
 
 
 def _key(request: web.Request) -> ObjectKey | None:

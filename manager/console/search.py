@@ -11,7 +11,7 @@ import orjson
 from manager.api import ObjectKey
 from manager.cache import Informer, Record
 from manager.controller import Controller
-from manager.explain.judging import Verdict, judge
+from manager.explain.judging import SILENT, Verdict, judge
 from manager.manager import Manager
 
 STATES = {
@@ -62,7 +62,7 @@ async def search(manager: Manager, resources: list[str], wanted: Wanted) -> tupl
     """Objects of these kinds, in the order of their names; and whether there are more than are told."""
     found: list[Row] = []
     looked = 0
-    for controller, informer in _sources(manager):
+    for controller, informer in sources(manager):
         resource = informer.spec.resource
         if resource not in resources or wanted.resource not in ("", resource):
             continue
@@ -82,10 +82,11 @@ async def search(manager: Manager, resources: list[str], wanted: Wanted) -> tupl
 
 def kinds(manager: Manager) -> list[str]:
     """Those that can be searched, as `pets.petstore.example.com`."""
-    return list(dict.fromkeys(informer.spec.resource for _, informer in _sources(manager)))
+    return list(dict.fromkeys(informer.spec.resource for _, informer in sources(manager)))
 
 
-def _sources(manager: Manager) -> Iterator[tuple[Controller, Informer]]:
+def sources(manager: Manager) -> Iterator[tuple[Controller, Informer]]:
+    """Each controller with the cache of the kind that it works on."""
     for controller in manager.controllers:
         of_kind = [each for each in manager.cache.informers if each.spec.gvk == controller.primary]
         yield from ((controller, each) for each in of_kind[:1])
@@ -102,7 +103,7 @@ def _row(controller: Controller, informer: Informer, record: Record) -> Row:
         doing, since = "failing", _failing_since(controller, key)
     elif waiting is not None:
         doing, since = "waiting", waiting.since if waiting.due is None else None
-    verdict = judge({"kind": informer.spec.gvk.kind, **orjson.loads(record.raw)})
+    verdict = verdict_of(informer, record)
     spec = informer.spec
     return Row(
         spec.resource,
@@ -113,6 +114,14 @@ def _row(controller: Controller, informer: Informer, record: Record) -> Row:
         None if since is None else now - since,
         verdict,
     )
+
+
+def verdict_of(informer: Informer, record: Record) -> Verdict:
+    """Whether an object of a cache is as it should be."""
+    try:
+        return judge({"kind": informer.spec.gvk.kind, **orjson.loads(record.raw)})
+    except ValueError:  # nested deeper than anybody reads
+        return SILENT
 
 
 def _failing_since(controller: Controller, key: ObjectKey) -> float:

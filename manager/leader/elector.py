@@ -57,6 +57,7 @@ class LeaderElector:
         timing = LeaseTiming(lease_duration, renew_deadline, retry_period)
         leases = LeaseClient(transport, namespace=namespace, name=name)
         self.identity = identity
+        self._name = name
         self._lookout = Lookout(leases, identity=identity, timing=timing, rng=rng)
         self._holding = Holding(
             leases,
@@ -87,6 +88,11 @@ class LeaderElector:
         """Whether this replica is the leader now; not from the renew deadline on, whatever ran since."""
         deadline = self._holding.deadline
         return deadline is not None and not self._stopping and clock.monotonic() < deadline
+
+    @property
+    def leader(self) -> str:
+        """The identity of who leads, as far as this replica knows; empty while nobody does."""
+        return self.identity if self.leading else self._lookout.of(self._name).holder
 
     @property
     def problem(self) -> str | None:

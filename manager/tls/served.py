@@ -14,6 +14,7 @@ from weakref import WeakSet
 from manager import clock
 from manager.logs import get_logger
 from manager.small_file import read_small_file
+from manager.tls.certificate import certificates_in
 from manager.tls.issue import self_signed
 from manager.tls.key_pair import CertificateUnusable, KeyPair
 
@@ -158,6 +159,14 @@ class ServedCertificate:
         if self._context is not None:
             return None
         return self._complaint or f"no certificate has been looked for in {self._source}"
+
+    def valid(self) -> tuple[datetime, datetime] | None:
+        """Since when, and until when, the certificate is valid that is presented now.
+
+        Blocks for some milliseconds the first time.
+        """
+        found = () if self._known is None else certificates_in(self._known[0].certificates)
+        return (found[0].since, found[0].until) if found else None
 
     async def obtained(self) -> None:
         """Return when the source has a certificate, however long that takes: somebody may be making it."""

@@ -24,11 +24,13 @@ from controllers.tutorial.foo import FooOperator
 from manager.access.access import Access
 from manager.api import ObjectKey, ObjectMeta
 from manager.cli.operators import owned_by
+from manager.console.census import Census
 from manager.console.pages import Console
 from manager.http.server import Page
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from manager.testing import LocalWire, World, operated
+from manager.tls.served import SelfSigned, ServedCertificate
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.unit.http.conftest import ServePages, Site
 
@@ -159,9 +161,10 @@ async def test_an_objects_page_says_what_is_wrong_and_when_it_is_looked_at_again
         assert "There is no pod named jack" in text
         assert "looks at it again when a pod named jack comes" in text
         assert "Foo found" in text
-        status, text = await get(site, "/objects/foos.tutorial.my.domain/default/nobody")
-        assert status == 404
-        assert "There is no such object." in text
+        for nobody in ("default/nobody", "lonely", "a%2Fb/lonely", "default/%3Cscript%3E"):
+            status, text = await get(site, f"/objects/foos.tutorial.my.domain/{nobody}")
+            assert status == 404
+            assert "There is no such object." in text
 
 
 async def test_what_others_write_is_shown_and_never_obeyed(serve_pages: ServePages):
@@ -260,12 +263,54 @@ async def test_search_finds_objects_by_kind_namespace_name_and_state(
 
 async def test_the_overview_has_numbers_and_no_name_of_an_object(serve_pages: ServePages):
     async with lonely() as world:
+        served = world.manager.certificates["metrics"] = ServedCertificate(SelfSigned())
         site = await serve_pages(pages_of(world))
-        status, text = await get(site, "/")
+        async with served.kept_current():
+            status, text = await get(site, "/")
         assert status == 200
         assert "lonely" not in text
+        assert re.search(
+            r"Certificate of metrics</dt><dd>[\dhms]+ old <small>and valid for 36[45] days<", text
+        )
+        assert "at work, without an election" in text
         for word in ("Controllers", "foos.tutorial.my.domain", "pods", "running", "Lag of the event loop"):
             assert word in text
+
+
+def not_ready(text: str) -> str:
+    [shown] = re.findall(r'"Not ready" class="number">(.*?)</td>', text)
+    return re.sub("<[^>]+>", "", shown)
+
+
+async def test_the_overview_counts_the_objects_that_are_not_ready_and_goes_on_counting(
+    serve_pages: ServePages,
+):
+    async with lonely() as world:
+        site = await serve_pages(pages_of(world))
+        assert not_ready((await get(site, "/"))[1]) == "1"
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://{site.address}/?live=1") as answer,
+        ):
+            assert not_ready(await one_event(answer)) == "1"
+            other = await world.create(Foo(metadata=ObjectMeta(name="other"), spec=FooSpec(name="jack")))
+            while not_ready(await one_event(answer)) != "2":
+                pass
+            pod = {"metadata": {"name": "jack"}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}}
+            await world.cluster.client.create("pods", "default", pod)
+            while not_ready(await one_event(answer)) != "0":
+                pass
+            await world.delete(other)
+
+
+async def test_many_objects_are_counted_bit_by_bit(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("manager.console.census._AT_ONCE", 0.0)
+    async with lonely() as world:
+        census = Census(world.manager)
+        with census.kept():
+            assert census.not_ready() == {"foo": (0, False)}
+            monkeypatch.setattr("manager.console.census._AT_ONCE", 10.0)
+            assert census.not_ready() == {"foo": (1, True)}
 
 
 @pytest.mark.parametrize("path", ["/", "/search", PATH, "/?live=1", f"{PATH}?live=1"])
@@ -350,6 +395,29 @@ async def test_what_is_paused_is_reconciled_when_it_is_resumed(serve_pages: Serv
         assert "does not look at it" not in (await get(site, PATH))[1]
         if path == PATH:
             assert (await world.events(foo))[1:3] == ["Paused", "Resumed"]
+
+
+@pytest.mark.parametrize("action", ["reconcile", "pause", "resume"])
+async def test_nothing_is_done_to_what_is_not_there(serve_pages: ServePages, action: str):
+    async with lonely() as world:
+        console = console_of(world)
+        site = await serving(serve_pages, console)
+        status, text = await post(site, f"/objects/foos.tutorial.my.domain/default/nobody/{action}")
+        assert (status, text) == (404, "there is no such object\n")
+        [controller] = world.manager.controllers
+        assert not controller.queue.is_held(ObjectKey("default", "nobody"))
+        assert len(controller.runs) == 1
+
+
+async def test_a_pause_ends_with_its_object(serve_pages: ServePages):
+    async with lonely() as world:
+        site = await serving(serve_pages, console_of(world))
+        foo = await world.get(Foo, "lonely")
+        for _ in range(2):  # to ask for it again is no second one
+            assert (await post(site, f"{PATH}/pause"))[0] == 303
+        await world.delete(foo)
+        again = await world.create(Foo(metadata=ObjectMeta(name="lonely"), spec=FooSpec(name="joe")))
+        await world.until(again, lambda it: it.status.conditions)
 
 
 @pytest.mark.parametrize("action", ["reconcile", "pause", "resume"])

@@ -233,3 +233,23 @@ async def test_a_key_added_while_in_progress_waits_from_then(make_queue: MakeQue
     queue.done("a")
     await queue.get()
     assert sample(metrics, "workqueue_queue_duration_seconds_sum") == pytest.approx(3)
+
+
+async def test_the_oldest_key_and_the_next_retry_are_shown(make_queue: MakeQueue, metrics: Metrics):
+    queue = make_queue()
+
+    def shown() -> list[float]:
+        names = "oldest_key", "next_retry"
+        return [round(sample(metrics, f"operator_manager_queue_{each}_seconds"), 3) for each in names]
+
+    assert shown() == [0, 0]
+    queue.add("soon", after=30)
+    queue.add("later", after=60)
+    queue.add("now")
+    await asyncio.sleep(10)
+    assert shown() == [10, 20]
+    queue.add("soon")
+    assert shown() == [10, 50]
+    assert await queue.get() is not None
+    await asyncio.sleep(1)
+    assert shown() == [1, 49]

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from manager.api import ObjectKey
+from manager.cache import WatchSpec
+from manager.console.changes import _fields, _Step
+
+
+def changed(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, str, str]]:
+    steps = (orjson.dumps({"metadata": {"name": "web"}, **each}) for each in (before, after))
+    spec = WatchSpec.__new__(WatchSpec)  # which nothing here looks at
+    return [tuple(each) for each in _fields(_Step(spec, ObjectKey("zoo", "web"), 0.0, *steps))]
+
+
+def conditions(**statuses: str) -> dict[str, Any]:
+    return {
+        "status": {
+            "conditions": [
+                {"type": name, "status": status, "lastTransitionTime": status}
+                for name, status in statuses.items()
+            ]
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ({"spec": {"size": 1}}, {"spec": {"size": 2}}, [("spec.size", "1", "2")]),
+        ({}, {"spec": {"image": "a", "size": 2}}, [("spec.image", "", "a"), ("spec.size", "", "2")]),
+        ({"spec": {"a": {"b": 1}}}, {"spec": {}}, [("spec.a.b", "1", "")]),
+        ({"spec": {"names": ["a"]}}, {"spec": {"names": ["b", "a"]}}, [("spec.names", '["a"]', '["b","a"]')]),
+        (
+            conditions(Ready="True"),
+            conditions(Ready="False"),
+            [("status.conditions[Ready].status", "True", "False")],
+        ),
+        (
+            conditions(Ready="True"),
+            conditions(Other="True", Ready="True"),
+            [
+                ("status.conditions[Other].type", "", "Other"),
+                ("status.conditions[Other].status", "", "True"),
+            ],
+        ),
+        (
+            {"spec": {"l": [{"x": 1}, {"x": 2}]}},
+            {"spec": {"l": [{"x": 1}, {"x": 3}]}},
+            [("spec.l[1].x", "2", "3")],
+        ),
+        ({"spec": {"l": [{"name": 1}]}}, {"spec": {"l": [{"name": 2}]}}, [("spec.l[0].name", "1", "2")]),
+        ({"spec": {"a": {"b": 1}}}, {"spec": {"a": "b"}}, [("spec.a", '{"b":1}', "b")]),
+        ({"status": {"observedGeneration": 1}}, {"status": {"observedGeneration": 2}}, []),
+    ],
+)
+def test_a_change_is_told_by_its_fields(
+    before: dict[str, Any], after: dict[str, Any], told: list[tuple[str, str, str]]
+):
+    assert changed(before, after) == told
+
+
+@pytest.mark.parametrize("depth", [300, 900, 5000])
+def test_what_is_nested_too_deeply_is_no_fault_of_the_page(depth: int):
+    def nested(leaf: bytes) -> bytes:
+        return b'{"metadata":{},"spec":' + b'{"a":' * depth + leaf + b"}" * depth + b"}"
+
+    spec = WatchSpec.__new__(WatchSpec)
+    [field] = _fields(_Step(spec, ObjectKey("zoo", "web"), 0.0, nested(b"1"), nested(b"[2]")))
+    assert field.path == "it is nested too deeply to be told" or field.path.endswith(".a.a")
