@@ -201,20 +201,6 @@ async def test_a_patch_sends_only_what_changed(bench: Bench) -> None:
     assert patched.data == {"a": "changed here", "b": "changed elsewhere"}
 
 
-async def test_a_patch_of_finalizers_demands_the_version_that_was_read(bench: Bench) -> None:
-    client = bench.client
-    stale = await client.create(bench.config_map("one"))
-    theirs = await client.uncached.get(ConfigMap, stale.key)
-    theirs.metadata.finalizers.append("example.com/theirs")
-    await client.patch(theirs)
-    stale.metadata.finalizers.append("example.com/ours")
-    with pytest.raises(Conflict):
-        await client.patch(stale)
-    theirs = await client.get(ConfigMap, stale.key)
-    theirs.metadata.finalizers.clear()
-    await client.patch(theirs)
-
-
 async def test_a_patch_with_an_optimistic_lock_demands_the_version_that_was_read(bench: Bench) -> None:
     client = bench.client
     created = await client.create(bench.config_map("one"))
@@ -498,26 +484,6 @@ async def test_an_unforced_apply_leaves_others_their_fields_and_names_them(bench
     del wanted.spec["replicas"]
     applied = await client.apply(wanted, force=False)
     assert (applied.outcome, applied.object.spec["replicas"]) == (Outcome.UPDATED, 5)
-
-
-async def test_labels_of_an_object_whose_metadata_alone_is_cached_can_be_patched(bench: Bench) -> None:
-    client = bench.client
-    informer = bench.cache.informer(Secret, metadata_only=True)
-    await informer.wait_synced()
-    created = await client.create(
-        Secret(metadata=ObjectMeta(name="s", namespace=bench.namespace, labels={"a": "1"}))
-    )
-    partial = await client.metadata.find(Secret, created.key)
-    assert partial is not None
-    partial.metadata.labels = {"b": "2"}
-    partial.metadata.finalizers.append("example.com/kept")
-    patched = await client.patch(partial, kind=Secret)
-    assert patched == await client.metadata.find(Secret, created.key)
-    secret = await client.uncached.get(Secret, created.key)
-    assert (secret.metadata.labels, secret.metadata.finalizers) == ({"b": "2"}, ["example.com/kept"])
-    assert patched.metadata.resource_version == secret.metadata.resource_version
-    secret.metadata.finalizers.clear()
-    await client.patch(secret)
 
 
 async def test_a_collection_is_deleted_by_selector_and_finalizers_hold(bench: Bench) -> None:

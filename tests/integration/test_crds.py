@@ -12,7 +12,7 @@ import yaml
 from apis.cache.v1.memcached import Memcached
 from manager.api import ApiModel, Resource, crd
 from manager.codegen import custom_resource_definitions, yaml_stream
-from tests.support.api_access import APPLY_PATCH, ApiFailure
+from tests.support.api_access import ApiFailure
 from tests.support.api_objects import manifest
 from tests.support.control_plane import Feature
 from tests.support.crds import DEFINITIONS, wait_served
@@ -107,25 +107,14 @@ def test_explain_says_what_the_docstrings_say(plane: ControlPlane, memcacheds: s
 
 
 @pytest.mark.parametrize(
-    ("spec", "message"),
+    ("image", "message"),
     [
-        ({}, "spec.size: Required value"),
-        ({"size": -1}, "spec.size in body should be greater than or equal to 0"),
-        ({"size": 2**31}, "must be of type integer with format int32 in spec.size"),
-        ({"size": "three"}, 'spec.size in body must be of type integer: "string"'),
-        ({"size": None}, "spec.size: Required value"),
-        ({"size": 1, "image": "x" * 1025}, "spec.image: Too long: may not be more than 1024 bytes"),
-        ({"size": 1, "image": " "}, 'spec.image: Invalid value: " ": must be ASCII without spaces'),
+        ("x" * 1025, "spec.image: Too long: may not be more than 1024 bytes"),
+        (" ", 'spec.image: Invalid value: " ": must be ASCII without spaces'),
     ],
 )
-def test_a_wrong_memcached_is_refused(
-    plane: ControlPlane, memcacheds: str, spec: dict[str, Any], message: str
-) -> None:
-    assert message in plane.api.refusal(memcacheds, memcached(**spec))
-
-
-def test_a_memcached_without_a_spec_is_refused(plane: ControlPlane, memcacheds: str) -> None:
-    assert "spec: Required value" in plane.api.refusal(memcacheds, {**memcached(), "spec": None})
+def test_a_wrong_image_is_refused(plane: ControlPlane, memcacheds: str, image: str, message: str) -> None:
+    assert message in plane.api.refusal(memcacheds, memcached(size=1, image=image))
 
 
 def test_a_name_that_cannot_be_a_labels_value_is_refused(plane: ControlPlane, memcacheds: str) -> None:
@@ -136,32 +125,6 @@ def test_a_name_that_cannot_be_a_labels_value_is_refused(plane: ControlPlane, me
     # It begins with the field.
     assert "metadata.name: Invalid value: " in plane.api.refusal(memcacheds, named(64))
     assert "must be at most 63 characters" in plane.api.refusal(memcacheds, named(64))
-
-
-def test_the_status_is_written_apart_from_the_rest(plane: ControlPlane, memcacheds: str) -> None:
-    created = plane.api.create(memcacheds, {**memcached(size=3), "status": {"nodes": ["made-up"]}})
-    assert "status" not in created
-    patched = plane.api.patch(f"{memcacheds}/sample/status", {"spec": {"size": 9}, "status": {"nodes": []}})
-    assert (patched["spec"], patched["status"]) == ({"size": 3}, {"nodes": []})
-    assert patched["metadata"]["generation"] == created["metadata"]["generation"]
-
-
-def test_conditions_are_merged_by_type(plane: ControlPlane, memcacheds: str) -> None:
-    plane.api.create(memcacheds, memcached(size=3))
-    for manager, kind in (("one", "Available"), ("two", "Degraded")):
-        condition = {
-            "type": kind,
-            "status": "True",
-            "reason": "Because",
-            "message": "",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
-        body = {**memcached(), "status": {"conditions": [condition]}}
-        del body["spec"]
-        path = f"{memcacheds}/sample/status?fieldManager={manager}"
-        plane.api.patch(path, body, content_type=APPLY_PATCH)
-    conditions = plane.api.get(f"{memcacheds}/sample")["status"]["conditions"]
-    assert {each["type"] for each in conditions} == {"Available", "Degraded"}
 
 
 def test_what_the_model_writes_the_server_takes_and_gives_back(plane: ControlPlane, memcacheds: str) -> None:

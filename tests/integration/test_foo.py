@@ -106,26 +106,6 @@ def test_the_worked_example_at_one_reconcile_for_each_event(walk: FooWalk) -> No
     assert written == 6
 
 
-@pytest.mark.contract
-@pytest.mark.parametrize(
-    ("friend", "complaint"),
-    [
-        ("", "spec.name in body should be at least 1 chars long"),
-        ("j" * 254, "spec.name: Too long: may not be more than 253 bytes"),
-        ("\N{GRINNING FACE}" * 254, "spec.name: Too long: may not be more than 253 bytes"),
-        (None, "spec.name: Required value"),
-        (5, 'spec.name in body must be of type string: "integer"'),
-        (2**70, "spec.name in body must be of type string"),
-        (True, 'spec.name in body must be of type string: "boolean"'),
-        (["jack"], 'spec.name in body must be of type string: "array"'),
-        ({"name": "jack"}, 'spec.name in body must be of type string: "object"'),
-    ],
-    ids=lambda value: repr(value)[:40],
-)
-def test_what_is_no_name_is_refused_by_the_schema(crds: ControlPlane, friend: Any, complaint: str) -> None:
-    assert complaint in crds.api.refusal(foo_path("default"), foo("foo-01", friend))
-
-
 def test_any_other_name_works_also_one_that_no_pod_can_have(walk: FooWalk) -> None:
     impossible = {
         "snowmen": "\N{SNOWMAN}" * 253,

@@ -129,7 +129,7 @@ async def local_store(
         server = await stack.enter_async_context(
             PetStoreServer(settings, interceptors=(faults,) if faults else ())
         )
-        client = await stack.enter_async_context(PetStoreClient(str(server.address), timeout=20))
+        client = await stack.enter_async_context(PetStoreClient(str(server.address), timeout=120))
         channel = await stack.enter_async_context(grpc.aio.insecure_channel(str(server.address)))
         yield LocalStore(server, client, PetStoreStub(channel))
 

@@ -174,3 +174,12 @@ def test_kubectl_tells_with_o_wide_why_an_object_is_as_it_is(path: Path) -> None
         if "conditions" in status:
             assert columns["Reason"]["priority"] == 1
             assert columns["Reason"]["jsonPath"].endswith("].reason")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config/crd/bases").iterdir()), ids=lambda path: path.stem)
+def test_conditions_of_several_writers_are_merged_by_type(path: Path) -> None:
+    for version in yaml.safe_load(path.read_text())["spec"]["versions"]:
+        status = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+        if "conditions" in status:
+            assert status["conditions"]["x-kubernetes-list-type"] == "map"
+            assert status["conditions"]["x-kubernetes-list-map-keys"] == ["type"]

@@ -57,6 +57,7 @@ async def test_metrics_have_the_names_of_the_field() -> None:
     assert found["grpc_server_msg_sent_total", "SearchPets", ""] == 2
     assert found["grpc_server_handling_seconds_count", "AddPets", ""] == 2
     assert found["process_resident_memory_bytes", "", ""] > 0
+    assert not [name for name, *_ in found if name.endswith("_created")]
 
 
 async def test_calls_that_the_sampler_picks_are_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.controllers.fate import Fate
-from tests.unit.controllers.wordpress.in_process import in_process_cluster
-from tests.unit.controllers.wordpress.world import DEFINITION, World
+from tests.unit.controllers.wordpress.world import World, in_process_cluster
 
 CHANGES = {"storageSize": "20Gi", "reclaimPolicy": "Delete", "serviceType": "LoadBalancer", "image": "w:2"}
 
@@ -22,7 +21,7 @@ async def live(world: World, making: Fate, changing: Fate) -> None:
 @pytest.mark.parametrize("blow", ["died after", "lost before", "lost after"])
 @pytest.mark.virtual_time
 async def test_it_ends_the_same_wherever_something_breaks(blow: str) -> None:
-    async with in_process_cluster(DEFINITION) as cluster:
+    async with in_process_cluster() as cluster:
         undisturbed = World(cluster, "undisturbed")
         making, changing = Fate(), Fate()
         await live(undisturbed, making, changing)

@@ -15,8 +15,7 @@ from manager import ObjectKey, Result
 from manager.api.core_v1 import Secret
 from manager.kube.errors import ServerError
 from tests.unit.controllers.fate import Fate
-from tests.unit.controllers.wordpress.in_process import in_process_cluster
-from tests.unit.controllers.wordpress.world import DEFINITION, SECRET, SITES, World
+from tests.unit.controllers.wordpress.world import SECRET, SITES, World, in_process_cluster
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,7 +27,7 @@ pytestmark = pytest.mark.virtual_time
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    async with in_process_cluster(DEFINITION) as cluster:
+    async with in_process_cluster() as cluster:
         yield World(cluster, "team")
 
 
