@@ -100,6 +100,10 @@ class Correlator:
         series.happened(bounded(_COMBINED + message, MESSAGE_BYTES) if combined else message, now)
         return series
 
+    def renew(self, series: Series) -> None:
+        """Have the series go on in a new Event object."""
+        series.name, series.stored = self._names.next(series.reference), False
+
     def within_budget(self, reference: ObjectReference) -> bool:
         """Whether one more event about that object may be sent now; if so, it is counted as sent."""
         budget = self._budgets.get_or_add(reference.subject, lambda: TokenBucket(rate=RATE, burst=BURST))

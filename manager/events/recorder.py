@@ -10,17 +10,21 @@ from typing import Literal, get_args
 
 from manager import clock
 from manager.api import Resource
-from manager.backoff import Backoff
+from manager.backoff import Backoff, ExponentialDelay
 from manager.events.correlator import Correlator
 from manager.events.series import MESSAGE_BYTES, REASON_BYTES, EventType, ObjectReference, Series, bounded
 from manager.events.sink import EventSink
 from manager.kube.errors import (
     ApiError,
     BadRequest,
+    Conflict,
     Invalid,
     KubeError,
     NotFound,
     ServerError,
+    ServerTimeout,
+    ServiceUnavailable,
+    TooLarge,
     TooManyRequests,
     TransportError,
 )
@@ -54,6 +58,13 @@ _PATIENCE = 1.0
 _LOOK = 0.05
 
 _ATTEMPTS = 5
+"""How often an Event is tried while no server answers, before the next one is."""
+
+_ATTEMPTS_ASIDE = 8
+"""How often one is tried on which the server fails, in some two minutes, while others are sent."""
+
+_SPOILT = (BadRequest, Conflict, Invalid, TooLarge)
+"""Answers to the change of an Event that no other attempt changes: somebody has made it what it is."""
 
 
 class EventRecorder:
@@ -61,8 +72,9 @@ class EventRecorder:
 
     Repetitions are counted in one Event object, similar events are combined, and an object that causes very
     many is cut off (`Correlator`). The rest waits to be sent by `run`, one at a time, at a bounded rate and
-    behind all other writes; when too many wait, the oldest are dropped. `operator_manager_events_total`
-    counts what became of each.
+    behind all other writes; when too many wait, the oldest are dropped. One on which the server fails waits
+    aside, and goes first when there are too many: whoever may write Events can fill them, so that they cannot
+    be changed any more. Then there is a new one. `operator_manager_events_total` counts what became of each.
     """
 
     def __init__(
@@ -103,6 +115,9 @@ class EventRecorder:
         self._capacity = capacity
         self._backlog: deque[Series] = deque()
         """Each once, in the order in which they are to be sent."""
+        self._aside: dict[Series, asyncio.TimerHandle] = {}
+        """Those on which the server has failed, until they are put back."""
+        self._delay_aside = ExponentialDelay(base=1.0, cap=100.0, jitter=0.5, rng=rng)
         self._filled = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -131,11 +146,18 @@ class EventRecorder:
                 if not self._backlog:
                     self._empty.set()
         finally:
-            self._count("unsent", len(self._backlog))
+            self._count("unsent", len(self._backlog) + len(self._aside))
+            for timer in self._aside.values():
+                timer.cancel()
 
     async def flush(self, timeout: float) -> bool:
-        """Send what waits, now, while `run` runs; return whether that was done within `timeout` seconds."""
+        """Send what waits, now, while `run` runs; return whether that was done within `timeout` seconds.
+
+        What the server has failed on is tried once more.
+        """
         self._hurried = True
+        for series in tuple(self._aside):
+            self._put_back(series)
         try:
             async with asyncio.timeout(timeout):
                 await self._empty.wait()
@@ -160,12 +182,38 @@ class EventRecorder:
             self._count("filtered")
         else:
             series.waiting = True
-            self._backlog.append(series)
-            self._empty.clear()
-            self._filled.set()
-            if len(self._backlog) > self._capacity:
-                self._take()
+            self._append(series)
+            if len(self._backlog) + len(self._aside) > self._capacity:
+                if self._aside:
+                    self._give_up(next(iter(self._aside)))
+                else:
+                    self._take()
                 self._count("overflow")
+
+    def _append(self, series: Series) -> None:
+        self._backlog.append(series)
+        self._empty.clear()
+        self._filled.set()
+
+    def _put_aside(self, series: Series) -> None:
+        """Have it tried again when its time has come, and others before; or no more, if that was often."""
+        series.failures += 1
+        if series.failures >= _ATTEMPTS_ASIDE:
+            series.failures = 0
+            self._count("failed")
+            return
+        series.waiting = True
+        delay = self._delay_aside(series.failures - 1)
+        self._aside[series] = asyncio.get_running_loop().call_later(delay, self._put_back, series)
+
+    def _put_back(self, series: Series) -> None:
+        self._aside.pop(series).cancel()
+        self._append(series)
+
+    def _give_up(self, series: Series) -> None:
+        """Send one no more that waits aside."""
+        self._aside.pop(series).cancel()
+        series.waiting, series.failures = False, 0
 
     def _take(self) -> Series:
         """Take the oldest; what happens to it from now on is not sent with it any more."""
@@ -192,13 +240,25 @@ class EventRecorder:
             while True:
                 try:
                     created = await self._sink.write(series)
-                except (TransportError, ServerError, TooManyRequests) as error:
+                except (TransportError, ServiceUnavailable, ServerTimeout, TooManyRequests) as error:
+                    # Others would have the same answer.
                     self._failed(series, error)
                     if backoff.failures >= _ATTEMPTS - 1:
                         self._count("failed")
                         return
                     await asyncio.sleep(backoff.next())
+                except (*_SPOILT, ServerError) as error:
+                    # etcd says of what is too large for it no more than of any fault, so that counts twice.
+                    if series.stored and (series.failures or isinstance(error, _SPOILT)):
+                        self._correlator.renew(series)
+                        continue
+                    if not isinstance(error, ServerError):
+                        raise
+                    self._failed(series, error)
+                    self._put_aside(series)
+                    return
                 else:
+                    series.failures = 0
                     self._count("created" if created else "updated")
                     return
         except KubeError as error:
@@ -215,13 +275,15 @@ class EventRecorder:
     def _drop_all_in(self, namespace: str) -> None:
         """Send nothing that waits for a namespace that is gone: Events of others would wait meanwhile."""
         kept = [each for each in self._backlog if each.reference.namespace != namespace]
-        dropped = len(self._backlog) - len(kept)
+        aside = [each for each in self._aside if each.reference.namespace == namespace]
+        self._count("refused", len(self._backlog) - len(kept) + len(aside))
+        for each in aside:
+            self._give_up(each)
         for each in self._backlog:
             each.waiting = each.waiting and each.reference.namespace != namespace
         self._backlog = deque(kept)
         if not kept:
             self._filled.clear()
-        self._count("refused", dropped)
 
     def _failed(self, series: Series, error: KubeError) -> None:
         # Once, not per Event. Never the message of the Event, nor an error that quotes it.

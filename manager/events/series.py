@@ -113,6 +113,8 @@ class Series:
     """Whether the server has the Event object, as far as we know."""
     waiting: bool = False
     """Whether it waits to be sent; what happens meanwhile goes with it."""
+    failures: int = 0
+    """How often in a row the server has failed on it."""
 
     def happened(self, message: str, now: datetime) -> None:
         """Count one more occurrence."""

@@ -239,3 +239,97 @@ async def test_what_waits_for_a_namespace_that_is_gone_does_not_hold_up_the_othe
     bench.recorder.event(widget("w1"), "Normal", "Created", "x")
     await asyncio.sleep(1)
     assert len(bench.wire.sent("POST", EVENTS)) == 2, "it may have been created anew"
+
+
+TOO_LARGE = Reply.status(500, "", "etcdserver: request is too large")
+
+
+async def spoilt(bench: Bench, name: str, answer: Reply) -> None:
+    """Have an Event about that object on the server, which answers so to whoever changes it."""
+    bench.recorder.event(widget(name), "Normal", "Created", "x")
+    await bench.settled()
+    stored = bench.server.listed[-1]["metadata"]["name"]
+    bench.wire.on("PATCH", f"{EVENTS}/{stored}", answer)
+
+
+class TestAnEventThatSomebodyHasSpoilt:
+    """Whoever may write Events can fill one, or change it so that nobody else can."""
+
+    async def test_holds_up_no_other(self, bench: Bench):
+        for number in range(20):
+            await spoilt(bench, f"w{number}", TOO_LARGE)
+        for number in range(20):
+            bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+        bench.recorder.event(widget("other"), "Normal", "Created", "x")
+        await asyncio.sleep(0.9)
+        assert bench.server.listed[-1]["involvedObject"]["name"] == "other"
+
+    @pytest.mark.parametrize(
+        "answer",
+        [TOO_LARGE, Reply.status(413), Reply.status(422), Reply.status(409), Reply.status(400)],
+        ids=["500", "413", "422", "409", "400"],
+    )
+    async def test_is_followed_by_a_new_one_which_counts_on(self, bench: Bench, answer: Reply):
+        await spoilt(bench, "w", answer)
+        for count in (2, 3):
+            bench.recorder.event(widget("w"), "Normal", "Created", "x")
+            first, second = await bench.settled()
+            assert (first["count"], second["count"]) == (1, count)
+
+
+class TestAnEventThatTheServerFailsOn:
+    @pytest.fixture
+    async def failing(self, bench: Bench) -> Bench:
+        bench.wire.on("POST", "/api/v1/namespaces/odd/events", Reply.status(500, "InternalError"))
+        bench.recorder.event(widget("w", namespace="odd"), "Normal", "Created", "x")
+        await asyncio.sleep(0.1)
+        return bench
+
+    def attempts(self, bench: Bench) -> int:
+        return len(bench.wire.sent("POST", "/api/v1/namespaces/odd/events"))
+
+    async def test_waits_for_itself_and_is_tried_for_two_minutes(self, failing: Bench):
+        failing.recorder.event(widget("other"), "Normal", "Created", "x")
+        await asyncio.sleep(0.1)
+        assert len(failing.server.listed) == 1
+        await asyncio.sleep(60)
+        assert (self.attempts(failing), failing.outcome("failed")) == (6, 0)
+        await asyncio.sleep(140)
+        assert (self.attempts(failing), failing.outcome("failed")) == (8, 1)
+        failing.recorder.event(widget("w", namespace="odd"), "Normal", "Created", "x")
+        await asyncio.sleep(200)
+        assert (self.attempts(failing), failing.outcome("failed")) == (16, 2)
+
+    async def test_has_what_happens_meanwhile_go_with_it(self, failing: Bench):
+        failing.recorder.event(widget("w", namespace="odd"), "Normal", "Created", "x")
+        failing.wire.on("POST", "/api/v1/namespaces/odd/events", failing.server.create)
+        (event,) = await failing.settled()
+        assert (event["count"], failing.outcome("merged")) == (2, 1)
+
+    async def test_is_tried_once_more_by_a_flush_and_not_waited_for(self, failing: Bench):
+        started = now()
+        assert await failing.recorder.flush(2.0)
+        assert (self.attempts(failing), now()) == (2, started)
+        await failing.stop()
+        assert failing.outcome("unsent") == 1
+
+    async def test_goes_with_its_namespace(self, failing: Bench):
+        gone = Reply.status(404, "NotFound", details={"kind": "namespaces", "name": "odd"})
+        failing.wire.on("POST", "/api/v1/namespaces/odd/events", gone)
+        failing.recorder.event(widget("w2", namespace="odd"), "Normal", "Created", "x")
+        await failing.settled()
+        assert (self.attempts(failing), failing.outcome("refused")) == (2, 2)
+
+    async def test_is_the_first_to_make_room(self):
+        bench = Bench(capacity=10)
+        bench.wire.on("POST", "/api/v1/namespaces/odd/events", Reply.status(500, "InternalError"))
+        bench.start()
+        for number in range(10):
+            bench.recorder.event(widget(f"w{number}", namespace="odd"), "Normal", "Created", "x")
+        await asyncio.sleep(0.5)
+        for number in range(3):
+            bench.recorder.event(widget(f"new{number}"), "Normal", "Created", "x")
+        await asyncio.sleep(0.5)
+        assert (len(bench.server.listed), bench.outcome("overflow")) == (3, 3)
+        await bench.stop()
+        assert bench.outcome("unsent") == 7
