@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import defaultdict, deque
+from collections import OrderedDict, defaultdict, deque
 from random import Random
 from typing import Literal, get_args
 
@@ -113,8 +113,10 @@ class EventRecorder:
         self._rng = rng
         self._budget = TokenBucket(rate=rate, burst=burst)
         self._capacity = capacity
-        self._backlog: deque[Series] = deque()
-        """Each once, in the order in which they are to be sent."""
+        self._backlog: OrderedDict[str, deque[Series]] = OrderedDict()
+        """Each once, by namespaces, which take turns: a large Event, or a flood of them, delays its own."""
+        self._waiting = 0
+        """How many are in it."""
         self._aside: dict[Series, asyncio.TimerHandle] = {}
         """Those on which the server has failed, until they are put back."""
         self._delay_aside = ExponentialDelay(base=1.0, cap=100.0, jitter=0.5, rng=rng)
@@ -142,11 +144,11 @@ class EventRecorder:
             while True:
                 await self._filled.wait()
                 await self._await_turn()
-                await self._send(self._take())
+                await self._send(self._take_from(next(iter(self._backlog))))
                 if not self._backlog:
                     self._empty.set()
         finally:
-            self._count("unsent", len(self._backlog) + len(self._aside))
+            self._count("unsent", self._waiting + len(self._aside))
             for timer in self._aside.values():
                 timer.cancel()
 
@@ -162,7 +164,7 @@ class EventRecorder:
             async with asyncio.timeout(timeout):
                 await self._empty.wait()
         except TimeoutError:
-            _log.info("events were not sent in time", unsent=len(self._backlog))
+            _log.info("events were not sent in time", unsent=self._waiting)
             return False
         finally:
             self._hurried = False
@@ -183,20 +185,23 @@ class EventRecorder:
         else:
             series.waiting = True
             self._append(series)
-            if len(self._backlog) + len(self._aside) > self._capacity:
+            if self._waiting + len(self._aside) > self._capacity:
                 if self._aside:
                     self._give_up(next(iter(self._aside)))
                 else:
-                    self._take()
+                    self._take_from(max(self._backlog, key=lambda each: len(self._backlog[each])))
                 self._count("overflow")
 
     def _append(self, series: Series) -> None:
-        self._backlog.append(series)
+        self._backlog.setdefault(series.reference.namespace, deque()).append(series)
+        self._waiting += 1
         self._empty.clear()
         self._filled.set()
 
     def _put_aside(self, series: Series) -> None:
         """Have it tried again when its time has come, and others before; or no more, if that was often."""
+        if series.waiting:
+            return  # it has happened again meanwhile
         series.failures += 1
         if series.failures >= _ATTEMPTS_ASIDE:
             series.failures = 0
@@ -215,11 +220,15 @@ class EventRecorder:
         self._aside.pop(series).cancel()
         series.waiting, series.failures = False, 0
 
-    def _take(self) -> Series:
-        """Take the oldest; what happens to it from now on is not sent with it any more."""
-        series = self._backlog.popleft()
+    def _take_from(self, namespace: str) -> Series:
+        """Take its oldest; what happens to that from now on is not sent with it any more."""
+        line = self._backlog.pop(namespace)
+        series = line.popleft()
         series.waiting = False
-        if not self._backlog:
+        self._waiting -= 1
+        if line:
+            self._backlog[namespace] = line  # after all others
+        elif not self._backlog:
             self._filled.clear()
         return series
 
@@ -274,15 +283,15 @@ class EventRecorder:
 
     def _drop_all_in(self, namespace: str) -> None:
         """Send nothing that waits for a namespace that is gone: Events of others would wait meanwhile."""
-        kept = [each for each in self._backlog if each.reference.namespace != namespace]
+        line = self._backlog.pop(namespace, ())
         aside = [each for each in self._aside if each.reference.namespace == namespace]
-        self._count("refused", len(self._backlog) - len(kept) + len(aside))
+        self._count("refused", len(line) + len(aside))
+        self._waiting -= len(line)
+        for each in line:
+            each.waiting = False
         for each in aside:
             self._give_up(each)
-        for each in self._backlog:
-            each.waiting = each.waiting and each.reference.namespace != namespace
-        self._backlog = deque(kept)
-        if not kept:
+        if not self._backlog:
             self._filled.clear()
 
     def _failed(self, series: Series, error: KubeError) -> None:

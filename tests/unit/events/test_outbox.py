@@ -83,6 +83,21 @@ async def test_when_too_many_wait_the_oldest_go():
     await bench.stop()
 
 
+async def test_a_namespace_with_very_many_keeps_no_other_waiting_and_pushes_none_of_it_out():
+    bench = Bench(capacity=20)
+    bench.wire.on("POST", EVENTS, Delayed(5, bench.server.create))  # as those that somebody has filled are
+    bench.start()
+    bench.recorder.event(widget(namespace="other"), "Normal", "Created", "x")
+    for number in range(100):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    bench.recorder.event(widget("late", namespace="other"), "Normal", "Created", "x")
+    await asyncio.sleep(6)
+    names = [event["involvedObject"]["name"] for event in bench.server.listed]
+    assert names == ["w", "w82", "late"]
+    assert bench.outcome("overflow") == 82
+    await bench.stop()
+
+
 @pytest.mark.parametrize("fault", [Unreached(), LostBefore(), Reply.status(500), Reply.status(503)])
 async def test_an_event_that_fails_is_tried_again(bench: Bench, fault: Reply):
     bench.wire.on("POST", EVENTS, fault, fault, bench.server.create)
@@ -305,6 +320,15 @@ class TestAnEventThatTheServerFailsOn:
         failing.wire.on("POST", "/api/v1/namespaces/odd/events", failing.server.create)
         (event,) = await failing.settled()
         assert (event["count"], failing.outcome("merged")) == (2, 1)
+
+    async def test_waits_in_one_place_though_it_happens_while_it_is_sent(self, bench: Bench):
+        fails = Delayed(0.5, Reply.status(500, "InternalError"))
+        bench.wire.on("POST", EVENTS, fails, fails, bench.server.create)
+        for _ in range(3):
+            bench.recorder.event(widget("w"), "Normal", "Created", "x")
+            await asyncio.sleep(0.4)
+        (event,) = await bench.settled()
+        assert (event["count"], len(bench.wire.requests)) == (3, 3)
 
     async def test_is_tried_once_more_by_a_flush_and_not_waited_for(self, failing: Bench):
         started = now()
