@@ -103,7 +103,7 @@ def _plans(
     if "replay" in given:
         path = Path(given["replay"])
         try:
-            return [Plan.from_json(read_small_file(path))]
+            return [Plan.from_json(read_small_file(path), kinds=len(operators))]
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise UsageError(f"simulate: --replay {path}: {reason}") from None

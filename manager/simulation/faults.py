@@ -7,11 +7,13 @@ import copy
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
 
 from manager.simulation.comparing import resource_of
 from manager.simulation.replica import RENEW_DEADLINE
-from manager.simulation.workload import PLANTED
+from manager.simulation.workload import PLANTED, Seconds
 
 if TYPE_CHECKING:
     from manager.simulation.replica import Replica
@@ -71,12 +73,12 @@ _BINDINGS = "clusterrolebindings.rbac.authorization.k8s.io"
 class Fault:
     """Something that goes wrong at a time, for a while, in virtual seconds; `size` is a part of requests."""
 
-    at: float
-    what: str
-    replica: int
-    seconds: float
-    size: float = 0.0
-    draw: int = 0
+    at: Seconds
+    what: Annotated[str, Meta(pattern=f"^({'|'.join(KINDS_OF_FAULT)})$")]
+    replica: Annotated[int, Meta(ge=0)]
+    seconds: Seconds
+    size: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    draw: Annotated[int, Meta(ge=0)] = 0
     """Seeds what else is drawn for it."""
 
     def __str__(self) -> str:

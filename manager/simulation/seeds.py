@@ -15,7 +15,10 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
 
 from manager.garbage import tune_garbage_collector
 from manager.simulation.comparing import different_from_fresh, missing, resource_of
@@ -47,35 +50,40 @@ _SHRINKS = 80
 """Runs that are spent on making a failure small."""
 
 
+When = Annotated[str, Meta(pattern="^(before|after|freeze|stale|meddle|refuse|look)$")]
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What happens in a run; all else is drawn from its seed."""
 
     seed: int
-    replicas: int
+    replicas: Annotated[int, Meta(ge=1, le=9)]
     steps: tuple[Step, ...]
     faults: tuple[Fault, ...]
-    crash_at: tuple[int, str] | None = None
+    crash_at: tuple[int, When] | None = None
 
     def to_json(self) -> str:
         """To be read by `from_json`."""
         return json.dumps(asdict(self), indent=1)
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Plan:
-        """Raises ValueError for what is no plan."""
+    def from_json(cls, text: str | bytes, *, kinds: int) -> Plan:
+        """Raises ValueError for what is no plan for so many kinds."""
         try:
-            read = json.loads(text)
-            crash_at = read["crash_at"]
-            return cls(
-                seed=int(read["seed"]),
-                replicas=int(read["replicas"]),
-                steps=tuple(Step(**each) for each in read["steps"]),
-                faults=tuple(Fault(**each) for each in read["faults"]),
-                crash_at=None if crash_at is None else (int(crash_at[0]), str(crash_at[1])),
-            )
-        except (TypeError, LookupError, RecursionError) as error:
+            plan = msgspec.json.decode(text, type=cls)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise ValueError(f"it is no plan of a simulation: {error}") from None
+        beyond = [f"steps[{at}].kind" for at, each in enumerate(plan.steps) if each.kind >= kinds]
+        beyond += [
+            f"faults[{at}].replica" for at, each in enumerate(plan.faults) if each.replica >= plan.replicas
+        ]
+        if beyond:
+            there = f"there are {kinds} kinds and {plan.replicas} replicas"
+            raise ValueError(
+                f"it is no plan of a simulation: {there}, and the first is 0 - at `$.{beyond[0]}`"
+            )
+        return plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
 
 if TYPE_CHECKING:
     import random
@@ -55,15 +57,19 @@ _MOST = 100
 """Of which there may be so many, there is no point in having as many as the schema allows."""
 
 
+Seconds = Annotated[float, Meta(ge=0, le=86_400)]
+"""Of virtual time; a plan that somebody has written has no more than a day."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One act at a time, in virtual seconds; `draw` seeds all that is drawn for it."""
 
-    at: float
-    act: str
-    kind: int
+    at: Seconds
+    act: Annotated[str, Meta(pattern=f"^({'|'.join(ACTS)})$")]
+    kind: Annotated[int, Meta(ge=0)]
     """Of the operators' kinds, which."""
-    draw: int
+    draw: Annotated[int, Meta(ge=0)]
 
     def __str__(self) -> str:
         return f"{self.at:8.3f}  {self.act}"
