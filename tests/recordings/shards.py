@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tests.recordings.asking import Server
 
 __all__ = [
-    "FLAGS", "JSON", "OBJECTS", "SELECTORS", "definition", "new_object", "path_of", "record_selectors",
-    "recorded_uids", "selector_answers", "selector_cases", "shown", "sixteenth",
+    "FLAGS", "JSON", "OBJECTS", "SELECTORS", "UIDS", "definition", "new_object", "path_of",
+    "record_selectors", "recorded_uids", "selector_answers", "selector_cases", "shown", "sixteenth",
 ]  # fmt: skip
 
 Json = dict[str, Any]
@@ -26,6 +26,7 @@ OBJECTS = 200
 """So many that no sixteenth of the hashes is empty."""
 JSON = "application/json"
 UIDS = "uids"
+"""The case that says which UIDs were in which sixteenth: others in each server."""
 SIZE = 1 << 60
 
 
