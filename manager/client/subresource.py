@@ -113,9 +113,16 @@ class StatusClient:
     async def report(self, obj: Resource) -> bool:
         """As `patch`, for the end of a reconcile: the answer goes to the cache, and is not decoded.
 
-        Returns whether anything was sent.
+        Returns whether the server has another status than the object was read with, also in what was not
+        written. An earlier process may have written that, and only who reconciles again sees what is wrong.
         """
-        return await self._write(obj) is not None
+        raw = await self._write(obj)
+        if raw is None or obj.origin is None:
+            return False
+        status = json_object(raw, f"a {obj.kind} object").get("status") or {}
+        before: Status = orjson.loads(obj.origin).get("status") or {}
+        after: Status = obj.to_wire(only={"status"}).get("status", {})
+        return not _differing(before, status) <= _differing(before, after)
 
     async def update(self, obj: R, *, dry_run: bool = False) -> R:
         """Replace the whole status; raises Conflict if the object has changed since it was read."""

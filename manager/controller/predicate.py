@@ -89,6 +89,12 @@ def status_emptied(event: CacheEvent) -> bool:
     return old is not None and new is not None and not _has_status(new) and _has_status(old)
 
 
+def went_back(event: CacheEvent) -> bool:
+    """The server has an older state than it had, as after a restore from a backup: so is its status."""
+    old, new = event.old, event.new
+    return old is not None and new is not None and new.version < old.version
+
+
 def any_of(*predicates: Predicate) -> Predicate:
     """An event passes if one of `predicates` lets it."""
     return lambda event: any(predicate(event) for predicate in predicates)

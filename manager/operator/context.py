@@ -371,7 +371,8 @@ class Context:
             if self._operator.has_observed_generation:
                 self.object.status.observed_generation = self.object.metadata.generation  # type: ignore[attr-defined]
             try:
-                await self.client.status.report(self.object)
+                if await self.client.status.report(self.object):
+                    self._operator.enqueue(self.object.key)
             except (Conflict, Invalid):
                 if self._operator.finalizers and self.object.metadata.deletion_timestamp is None:
                     self._confirmed = False

@@ -23,7 +23,7 @@ from manager.controller import (
     enqueue_owner,
 )
 from manager.controller.failure import Failure, explain
-from manager.controller.predicate import any_of, status_emptied
+from manager.controller.predicate import any_of, status_emptied, went_back
 from manager.controller.source import trigger_of
 from manager.kube.errors import ApiError, KubeError, NotFound, ServerError, TransportError
 from manager.logs import reconcile_log
@@ -73,7 +73,9 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
     for name, function in operator.indexes.items():
         objects.add_index(name, function)
     sources: list[Source] = [
-        KindSource(objects, enqueue_object, predicates=(any_of(cls.on, status_emptied),), relation="for"),
+        KindSource(
+            objects, enqueue_object, predicates=(any_of(cls.on, status_emptied, went_back),), relation="for"
+        ),
         operator.channel,
         *timers.sources(objects),
     ]

@@ -32,6 +32,8 @@ class Disk:
 
     def __init__(self, rng: random.Random) -> None:
         self.version = 0
+        self.highest = 0
+        """No version up to it is given a second time."""
         self.stuck = False
         """Nothing gets flushed."""
         self._rng = rng
@@ -77,11 +79,12 @@ class Disk:
         self._waiting = []
         return len(lost)
 
-    def rewind(self, then: float) -> set[str]:
+    def rewind(self, then: float, *, versions_too: bool = False) -> set[str]:
         """Have what was there then, as when a backup is restored; the uids of what came since.
 
-        Versions go on beyond those that there have been, as etcd is told to when it is restored. It does not
-        go back to before the last change of what people set up.
+        Versions go on beyond those that there have been, as etcd is told to when it is restored; or they go
+        back as well, if they had gone far ahead since. It does not go back to before the last change of what
+        people set up.
         """
         lost = set()
         while self._flushed and self._flushed[-1][0] > then:
@@ -93,7 +96,11 @@ class Disk:
                 self._objects[change.key] = change.old
             elif (gone := self._objects.pop(change.key, None)) is not None:
                 lost.add(gone.uid)
-        self.version += _BUMP
+        self.highest = max(self.highest, self.version)
+        self.version = self._flushed[-1][1].version if self._flushed else 0
+        if not versions_too or self.highest - self.version < _BUMP:
+            self.highest += _BUMP
+            self.version = self.highest
         return lost
 
     def _flush(self) -> None:
@@ -209,6 +216,12 @@ class ControlPlane:
         await self.cluster.start()
         self._up.set()
         self._started()
+
+    def go_ahead(self) -> float:
+        """Have very much written that nobody here looks at; the time before anything else is written."""
+        self.disk.highest = max(self.disk.highest, self.cluster.store.version) + _BUMP
+        self.cluster.store.version = self.disk.highest
+        return asyncio.get_running_loop().time() + _FLUSHED_WITHIN
 
     def take_only(self, token: str) -> None:
         """From now on managers need that one."""

@@ -58,6 +58,8 @@ KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
 
 _BACKUP = 120.0
 """Seconds that a backup is old at most."""
+_AHEAD = 0.3
+"""The part of backups that take the versions back as well."""
 _SLOW = (1.0, 5.0, 15.0, 60.0)
 """Seconds for which a server takes its time at most: more than anybody waits, and less."""
 _STUCK = (0.0, 0.5, 3.0)
@@ -164,6 +166,15 @@ async def _cut(_: World, __: Fault, here: Sequence[Replica]) -> None:
 
 
 async def _cut_power(world: World, fault: Fault, _: Sequence[Replica]) -> None:
+    ahead = None
+    if (
+        fault.what == "backup"
+        and world.plane.is_up
+        and random.Random(f"{fault.draw}/ahead").random() < _AHEAD
+    ):
+        ahead = world.plane.go_ahead()
+        world.told("cluster", "goes far ahead")
+        await asyncio.sleep(fault.seconds)
     if not world.plane.is_up or world.plane.disk.stuck:
         return  # it is down already, or about to be
     world.plane.disk.stuck = True
@@ -172,9 +183,10 @@ async def _cut_power(world: World, fault: Fault, _: Sequence[Replica]) -> None:
     lost = await world.plane.kill()
     world.told("cluster", f"killed: {lost} writes are lost")
     if fault.what == "backup":
-        then = world.now - random.Random(fault.draw).uniform(0.0, _BACKUP)
-        world.forgotten |= world.plane.disk.rewind(then)
-        world.told("cluster", f"gets a backup of {max(0.0, then):.1f} s")
+        then = world.now - random.Random(fault.draw).uniform(0.0, _BACKUP) if ahead is None else ahead
+        world.forgotten |= world.plane.disk.rewind(then, versions_too=ahead is not None)
+        version = world.plane.disk.version
+        world.told("cluster", f"gets a backup of {max(0.0, then):.1f} s, and goes on from version {version}")
     await asyncio.sleep(fault.seconds)
     await world.plane.start()
     world.told("cluster", "starts")

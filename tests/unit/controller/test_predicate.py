@@ -22,6 +22,7 @@ from manager.controller.predicate import (
     resource_version_changed,
     status_emptied,
     termination_started,
+    went_back,
 )
 from manager.controller.reconciler import Request
 from manager.controller.source import Handler, enqueue_mapped, enqueue_object, enqueue_owner
@@ -29,6 +30,7 @@ from tests.unit.controller.objects import Change, Cluster, Foo, added, changed, 
 
 NOW = "2026-11-21T10:00:00Z"
 STATUS = changed()
+RESTORED = CacheEvent(STATUS.new, STATUS.old)
 SPEC = changed(generation=2)
 LABELS = changed(labels={"a": "b"})
 ANNOTATIONS = changed(annotations={"a": "b"})
@@ -40,6 +42,7 @@ ADDED = added()
 REMOVED = removed()
 EVENTS = {
     "status": STATUS,
+    "restored": RESTORED,
     "spec": SPEC,
     "labels": LABELS,
     "annotations": ANNOTATIONS,
@@ -65,8 +68,9 @@ EVENTS = {
         (annotation_changed, {"annotations", "added", "removed"}),
         (finalizer_changed, {"finalizers", "added", "removed"}),
         (resource_version_changed, set(EVENTS)),
-        (desired_state_changed, set(EVENTS) - {"status", "still terminating"}),
+        (desired_state_changed, set(EVENTS) - {"status", "restored", "still terminating"}),
         (status_emptied, set()),
+        (went_back, {"restored"}),
         (not_(label_changed), set(EVENTS) - {"labels", "added", "removed"}),
         (any_of(label_changed, generation_changed), {"labels", "spec", "added", "removed", "replaced"}),
         (all_of(label_changed, generation_changed), {"added", "removed"}),

@@ -651,6 +651,36 @@ async def test_what_is_collected_each_time_is_seldom_created_again(
         assert before + 2 <= len(LAST[-1].seen) <= TOO_MANY
 
 
+async def test_a_status_that_the_cache_did_not_know_of_is_put_right_where_it_was_not_written(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    rounds = [1]
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        obj.status.text = "Hello"
+        ctx.condition("Greeted", True, "Greeted", f"in round {rounds[-1]}")
+
+    original, deaf = Intake.event, False
+
+    def event(self: Intake, kind: str, raw: Any) -> None:
+        if not deaf:
+            original(self, kind, raw)
+
+    monkeypatch.setattr(Intake, "event", event)
+    async with operated(doing(act)) as world:
+        obj = await world.create(greeting())
+        await settled(world)
+        deaf = True
+        change = {"status": {"text": "an earlier process wrote this last"}}
+        path = "greetings.test.example.com", "default", "hello"
+        await world.cluster.client.patch(*path, change, subresource="status")
+        rounds.append(2)
+        LAST[-1].enqueue(obj.key)
+        await settled(world)
+        status = (await world.cluster.client.get(*path))["status"]
+        assert (status["text"], status["conditions"][0]["message"]) == ("Hello", "in round 2")
+
+
 async def test_what_somebody_deletes_again_and_again_comes_back_at_once_when_its_owner_changes():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret("child"))
