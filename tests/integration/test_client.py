@@ -16,7 +16,7 @@ from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from manager.api import Condition, ObjectKey, ObjectMeta, Resource, Unstructured
 from manager.api.apps_v1 import Deployment
 from manager.cache import Cache
-from manager.client import ApplyConflict, Client, NotCached, Outcome, OwnedByOther
+from manager.client import Client, NotCached, Outcome
 from manager.kube.config import load_config
 from manager.kube.errors import AlreadyExists, Conflict, Invalid, NoMatch, NotFound
 from manager.kube.http_wire import HttpWire
@@ -340,15 +340,6 @@ async def test_a_status_leaves_conditions_that_others_have_written_since(
     assert bench.writes() == before + 6
 
 
-async def test_a_status_that_is_not_valid_is_refused_and_not_tried_again(bench: Bench) -> None:
-    memcached = await bench.client.create(bench.memcached("m"))
-    memcached.status.conditions = [condition("Available").model_copy(update={"reason": "no reason"})]
-    before = bench.writes()
-    with pytest.raises(Invalid, match="reason"):
-        await bench.client.status.patch(memcached)
-    assert bench.writes() == before + 2  # the refused one, and a patch that changes nothing
-
-
 async def test_an_update_of_a_cached_object_leaves_the_ownership_of_others_as_it_is(
     bench: Bench, crds: ControlPlane
 ) -> None:
@@ -468,56 +459,6 @@ async def test_a_dry_run_is_checked_as_a_write_is_and_changes_nothing(bench: Ben
     for reader in (client, client.uncached):
         assert (await reader.get(ConfigMap, held.key)).data == {"a": "1"}
         assert (await reader.get(Memcached, memcached.key)).status.ready_replicas != 7
-
-
-async def test_an_unforced_apply_leaves_others_their_fields_and_names_them(bench: Bench) -> None:
-    client = bench.client
-    created = await client.apply(bench.deployment("d"))
-    created.object.spec["replicas"] = 5
-    await client.named("other").patch(created.object)
-    for dry_run in (False, True):
-        with pytest.raises(ApplyConflict) as caught:
-            await client.apply(bench.deployment("d"), force=False, dry_run=dry_run)
-        assert caught.value.conflicts == (("test-other", ".spec.replicas"),)
-    assert (await client.uncached.get(Deployment, bench.key("d"))).spec["replicas"] == 5
-    wanted = bench.deployment("d", env=[{"name": "A", "value": "1"}])
-    del wanted.spec["replicas"]
-    applied = await client.apply(wanted, force=False)
-    assert (applied.outcome, applied.object.spec["replicas"]) == (Outcome.UPDATED, 5)
-
-
-async def test_a_collection_is_deleted_by_selector_and_finalizers_hold(bench: Bench) -> None:
-    client = bench.client
-    for name in ("one", "two", "three"):
-        wanted = bench.config_map(name)
-        wanted.metadata.labels["app"] = "web" if name != "three" else "db"
-        wanted.metadata.finalizers += ["example.com/kept"] if name == "two" else []
-        await client.create(wanted)
-    await client.delete_collection(ConfigMap, namespace=bench.namespace, label_selector="app=web")
-
-    async def left() -> bool:
-        found = await client.list(ConfigMap, namespace=bench.namespace, labels="app")
-        going = {each.metadata.name: each.metadata.deletion_timestamp is not None for each in found}
-        return going == {"two": True, "three": False}
-
-    await eventually_async(left)
-    two = await client.get(ConfigMap, bench.key("two"))
-    two.metadata.finalizers.clear()
-    await client.patch(two)
-
-
-async def test_an_object_of_somebody_else_is_not_touched(bench: Bench) -> None:
-    client = bench.client
-    owner = await client.create(bench.memcached("owner"))
-    other = await client.create(bench.memcached("other"))
-    await client.apply(bench.deployment("nobodys"))
-    await client.apply(bench.deployment("others"), owner=other)
-    before = bench.writes()
-    with pytest.raises(OwnedByOther, match="nobodys already exists and has no owner"):
-        await client.apply(bench.deployment("nobodys"), owner=owner)
-    with pytest.raises(OwnedByOther, match="others already exists and belongs to Memcached other"):
-        await client.apply(bench.deployment("others"), owner=owner)
-    assert bench.writes() == before
 
 
 async def test_a_kind_without_a_model_is_used_as_any_other(bench: Bench) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -80,29 +79,6 @@ def test_nothing_is_missed_while_the_server_cannot_be_reached(scene: Scene) -> N
     scene.proxy.accept()
     scene.delete("late")
     settle(scene)
-
-
-def test_nothing_is_missed_when_every_connection_is_cut_again_and_again(scene: Scene) -> None:
-    names = [f"m{number}" for number in range(20)]
-    started, before = time.monotonic(), scene.proxy.count(Match(watch=True))
-    sizes: dict[str, int] = {}
-    for turn in range(5):
-        for position, name in enumerate(names):
-            if position % 5 == turn and name in sizes:
-                scene.delete(name)
-                del sizes[name]
-            elif name in sizes:
-                scene.scale(name, turn)
-                sizes[name] = turn
-            else:
-                scene.create(**{name: turn})
-                sizes[name] = turn
-            if position % 4 == 0:
-                scene.proxy.cut()
-    # A watch is opened again, and once a second at most; three kinds are watched.
-    opened, seconds = scene.proxy.count(Match(watch=True)) - before, time.monotonic() - started
-    assert 3 <= opened <= 3 * (2 + seconds)
-    scene.settle(**sizes)
 
 
 @pytest.mark.contract
