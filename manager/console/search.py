@@ -12,6 +12,7 @@ from manager.api import ObjectKey
 from manager.cache import Informer, Record
 from manager.controller import Controller
 from manager.explain.judging import SILENT, Verdict, judge
+from manager.loop import Portions
 from manager.manager import Manager
 
 STATES = {
@@ -25,8 +26,6 @@ STATES = {
 }
 
 MOST_FOUND = 200
-_TURN = 50
-"""Objects that are looked at before others have a turn."""
 
 
 class Wanted(NamedTuple):
@@ -61,7 +60,7 @@ class Row(NamedTuple):
 async def search(manager: Manager, resources: list[str], wanted: Wanted) -> tuple[list[Row], bool]:
     """Objects of these kinds, in the order of their names; and whether there are more than are told."""
     found: list[Row] = []
-    looked = 0
+    portions = Portions()
     for controller, informer in sources(manager):
         resource = informer.spec.resource
         if resource not in resources or wanted.resource not in ("", resource):
@@ -69,9 +68,7 @@ async def search(manager: Manager, resources: list[str], wanted: Wanted) -> tupl
         for record in informer.list(namespace=wanted.namespace):
             if wanted.name.lower() not in record.key.name.lower():
                 continue
-            looked += 1
-            if looked % _TURN == 0:
-                await asyncio.sleep(0)
+            await portions.begin(len(record.raw))
             row = _row(controller, informer, record)
             if _is_wanted(controller, row, wanted):
                 if len(found) == MOST_FOUND:

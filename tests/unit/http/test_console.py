@@ -26,11 +26,13 @@ from manager.api import ObjectKey, ObjectMeta
 from manager.cli.operators import owned_by
 from manager.console.census import Census
 from manager.console.pages import Console
+from manager.console.search import Wanted, kinds, search
 from manager.http.server import Page
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from manager.testing import LocalWire, World, operated
 from manager.tls.served import SelfSigned, ServedCertificate
+from tests.support.effort import turns_of_others
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.unit.http.conftest import ServePages, Site
 
@@ -110,6 +112,21 @@ async def test_what_was_done_with_an_object_is_told_on_this_machine(serve_pages:
         assert (run["outcome"], run["why"], run["writes"]) == ("success", "Foo found", 1)
         assert run["triggers"] == [{"why": "found", "text": "Foo found", "source": "for", "kind": "Foo"}]
         assert (await get(site, "/api/objects/bars.example.com/lonely"))[0] == 404
+
+
+async def test_a_search_through_large_objects_keeps_nobody_waiting():
+    large = {f"example.com/a{number}": "x" * 4000 for number in range(20)}
+    foos = [
+        Foo(
+            metadata=ObjectMeta(name=f"foo-{number}", namespace="default", annotations=large),
+            spec=FooSpec(name="jack"),
+        )
+        for number in range(20)
+    ]
+    async with operated(FooOperator, objects=foos) as world:
+        for foo in foos:
+            await world.until(foo, lambda it: it.status.conditions)
+        assert await turns_of_others(search(world.manager, kinds(world.manager), Wanted())) >= len(foos)
 
 
 @pytest.mark.parametrize("host", ["evil.example.com", "evil.example.com:8082", "10.0.0.1:8082", "[::2]:1"])
