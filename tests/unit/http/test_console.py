@@ -33,6 +33,7 @@ from manager.metrics import Metrics
 from manager.testing import LocalWire, World, operated
 from manager.tls.served import SelfSigned, ServedCertificate
 from tests.support.effort import turns_of_others
+from tests.support.eventually import eventually_async
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.unit.http.conftest import ServePages, Site
 
@@ -220,6 +221,37 @@ async def test_a_stream_tells_of_a_run_as_soon_as_it_has_ended(serve_pages: Serv
             while "no pod named jill" not in first:
                 first = await one_event(answer)
             assert "Foo modified" in first
+
+
+async def test_fifty_browsers_see_a_change_and_leave_nothing_behind(serve_pages: ServePages):
+    async with lonely() as world:
+        site = await serve_pages(pages_of(world))
+
+        async def look(session: aiohttp.ClientSession, path: str, before: str, after: str) -> None:
+            async with session.get(f"http://{site.address}{path}?live=1") as answer:
+                text = await one_event(answer)
+                assert before in text
+                opened.release()
+                while after not in text:
+                    text = await one_event(answer)
+
+        opened = asyncio.Semaphore(0)
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
+            asyncio.TaskGroup() as group,
+        ):
+            for _ in range(25):
+                group.create_task(look(session, PATH, "no pod named jack", "no pod named jill"))
+                group.create_task(look(session, "/", "1 runs in 10 minutes", "2 runs in 10 minutes"))
+            for _ in range(50):
+                await opened.acquire()
+            foo = await world.get(Foo, "lonely")
+            await world.update(foo, lambda it: setattr(it.spec, "name", "jill"))
+
+        async def nobody_listens() -> bool:
+            return not world.manager.history.listeners
+
+        await eventually_async(nobody_listens)
 
 
 async def one_event(answer: aiohttp.ClientResponse) -> str:
