@@ -124,8 +124,11 @@ def _blocking(found: Found, controllers: Sequence[Told], *, says: bool) -> Itera
         for leaf in bad_leaves(root):
             yield _blocker(leaf, *leaf.verdict[1:])
     for each in bad_conditions(found.object):
+        message = str(each.get("message") or "")
+        if own.reason == "Terminating" and message and message in own.message:
+            continue
         reason = f"{each.get('reason')} ({each.get('type')} is {each.get('status')})"
-        yield _blocker(root, reason, str(each.get("message") or ""))
+        yield _blocker(root, reason, message)
     if failed:
         return  # a manager has looked at it
     if own.reason != "Terminating" and is_behind(found.object):

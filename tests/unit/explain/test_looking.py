@@ -122,6 +122,17 @@ async def test_who_fails_at_an_object_has_looked_at_it(
     assert [each["reason"] for each in explained["blocking"]] == reasons
 
 
+async def test_what_a_deletion_and_its_conditions_say_alike_is_said_once():
+    cluster = Cluster()
+    cluster.foo["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/f"]}
+    bad = {"status": "False", "message": "waits for the store"}
+    conditions = [{"type": "Ready", "reason": "A", **bad}, {"type": "Reachable", "reason": "B", **bad}]
+    cluster.foo["status"] = {"conditions": conditions}
+    [blocking] = told(await cluster.look())["blocking"]
+    assert blocking["reason"] == "Terminating"
+    assert "waits for the store" in blocking["message"]
+
+
 async def test_an_object_that_is_not_there_is_an_error():
     cluster = Cluster()
     cluster.wire.on("GET", f"{BASE}/foos/foo", Reply.status(404, "NotFound", "no such Foo"))
