@@ -17,8 +17,10 @@ from manager.api import ObjectKey, ObjectMeta
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import ConfigMap, Secret
 from manager.cache import Cache
+from manager.cli import plan as command
 from manager.client import Client
 from manager.codegen import custom_resource_definitions
+from manager.controller import Controller
 from manager.kube.errors import Fenced
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -56,6 +58,12 @@ class Cluster:
 
     async def plan(self, do: Do, **members: Any) -> Planned:
         """What an operator with this reconcile would do."""
+        async with self.controller(do, **members) as controller:
+            return await plan(controller, KEY, self.transport)
+
+    @asynccontextmanager
+    async def controller(self, do: Do, **members: Any) -> AsyncIterator[Controller]:
+        """Of an operator with this reconcile, and a cache that follows; after it the cluster is as before."""
 
         class Planner(Operator[Greeting]):
             owns = (ConfigMap,)
@@ -71,7 +79,7 @@ class Cluster:
         reading = asyncio.create_task(self.manager.cache.run())
         try:
             await self.manager.cache.wait_synced()
-            return await plan(controller, KEY, self.transport)
+            yield controller
         finally:
             reading.cancel()
             await asyncio.wait([reading])
@@ -96,11 +104,15 @@ async def planning(*objects: tuple[str, dict[str, Any]]) -> AsyncIterator[Cluste
         for definition in await asyncio.to_thread(custom_resource_definitions, [Greeting], (), None):
             await devcluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", definition)
         await asyncio.sleep(0)
-        greeting = Greeting(metadata=ObjectMeta(name="hello", namespace="default"), spec=GreetingSpec(size=7))
-        for resource, obj in (("greetings.hello.example.com", greeting.to_wire()), *objects):
+        for resource, obj in (greeting("hello"), *objects):
             await devcluster.client.create(resource, "default", obj)
         yield cluster
         await cluster.transport.aclose()
+
+
+def greeting(name: str) -> tuple[str, dict[str, Any]]:
+    made = Greeting(metadata=ObjectMeta(name=name, namespace="default"), spec=GreetingSpec(size=7))
+    return "greetings.hello.example.com", made.to_wire()
 
 
 def config(name: str, **data: str) -> ConfigMap:
@@ -327,4 +339,27 @@ def test_what_is_too_long_is_said_to_differ_and_is_not_compared():
     long = {"data": {f"key-{number}": "x" for number in range(30_000)}}
     assert list(unified(change({"data": {}}, long))) == [
         "v1.ConfigMap.a differs, and is too long to be compared"
+    ]
+
+
+async def test_after_so_many_characters_objects_are_counted_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    async def create(greeting: Greeting, ctx: Context) -> None:
+        await ctx.apply(config(greeting.metadata.name, key="x" * 100))
+
+    names = ("hello", "second", "third")
+    monkeypatch.setattr(command, "_MOST_SHOWN", 1)
+    async with planning(*map(greeting, names[1:])) as cluster, cluster.controller(create) as controller:
+        targets = [command._Target("Greeting", ObjectKey("default", each), controller) for each in names]
+        targets.append(command._Target("Greeting", ObjectKey("default", "nobody"), None))
+        code = await command._tell_all(targets, cluster.transport)
+    printed = capsys.readouterr().out
+    assert code == command.FAILED
+    assert "Greeting default/hello would change" in printed
+    assert "Greeting default/second" not in printed
+    assert printed.splitlines()[-3:] == [
+        "Greeting default/nobody is not there",
+        "2 objects more would change something, which is not shown",
+        "3 of 4 objects would change something; 1 failed",
     ]
