@@ -6,6 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
@@ -19,8 +20,8 @@ BUDGET = 4 * 1024 * 1024
 LARGEST = 64 * 1024
 """Bytes of a state that is kept."""
 
-MOST_FIELDS = 40
-"""Fields of one change that are told."""
+MOST_CHANGES, MOST_FIELDS = 20, 40
+"""Changes that are told of an object and what it owns, and fields of each."""
 
 _LOOK = 5.0
 """Seconds between two looks for caches that are new."""
@@ -112,14 +113,14 @@ class Changes:
         for informer in self._cache.informers:
             uids |= dict.fromkeys(record.uid for record in informer.list(owner_uid=uid))
         found = [step for each in uids for spec in (True, False) if (step := self._steps.get((each, spec)))]
-        for step in sorted(found, key=lambda each: -each.at):
+        for step in sorted(found, key=lambda each: -each.at)[:MOST_CHANGES]:
             if fields := _fields(step):
-                yield Changed(step.spec, step.key, step.at, fields[:MOST_FIELDS])
+                yield Changed(step.spec, step.key, step.at, fields)
 
 
 def _fields(step: _Step) -> list[Field]:
     try:
-        return list(_differences("", _content(step.before), _content(step.after)))
+        return list(islice(_differences("", _content(step.before), _content(step.after)), MOST_FIELDS))
     except (ValueError, TypeError, RecursionError):
         return [Field("it is nested too deeply to be told", "", "")]
 

@@ -353,11 +353,10 @@ class Console:
         shown["below"] = [
             (each, {"reason": each.verdict[1], "message": each.verdict[2]}) for each in bad_leaves(found.root)
         ]
-        shown["changes"] = [
-            (each, moment(each.at, now))
-            for each in self.changes.of(found.root.uid)
-            if await self._may_get(_place(each.spec.resource, each.key.namespace, each.key.name))
-        ]
+        for each in self.changes.of(found.root.uid):
+            if await self._may_get(_place(each.spec.resource, each.key.namespace, each.key.name)):
+                shown["changes"].append((each, moment(each.at, now)))
+            await asyncio.sleep(0)  # each may have taken a millisecond
         return shown
 
     async def _may_get(self, place: Place) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 from manager.api import ObjectKey
 from manager.cache import WatchSpec
-from manager.console.changes import _fields, _Step
+from manager.console.changes import MOST_FIELDS, _fields, _Step
 
 
 def changed(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -71,3 +71,8 @@ def test_what_is_nested_too_deeply_is_no_fault_of_the_page(depth: int):
     spec = WatchSpec.__new__(WatchSpec)
     [field] = _fields(_Step(spec, ObjectKey("zoo", "web"), 0.0, nested(b"1"), nested(b"[2]")))
     assert field.path == "it is nested too deeply to be told" or field.path.endswith(".a.a")
+
+
+def test_of_many_fields_the_first_are_told():
+    told = changed({}, {"spec": {f"field-{number}": number for number in range(5000)}})
+    assert told == [(f"spec.field-{number}", "", f"{number}") for number in range(MOST_FIELDS)]
