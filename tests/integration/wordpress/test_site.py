@@ -180,19 +180,3 @@ def test_what_is_retained_is_taken_up_by_a_site_of_the_same_name(walk: Wordpress
     assert "another root password" in degraded["message"]
     assert "storage class standard, not fixed-size" in degraded["message"]
     eventually(lambda: walk.events("site")["RootPasswordDiffers"] == 1)
-
-
-@pytest.mark.contract
-def test_what_is_to_be_deleted_goes_with_the_site(walk: WordpressWalk) -> None:
-    walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
-    walk.create("site", reclaimPolicy="Delete")
-    eventually(lambda: walk.is_available("site"))
-    first = retained_uids(walk)
-    # Made again at once, the new site waits for what the old one leaves, and starts afresh.
-    walk.kubectl("delete", "wordpress", "site", "--wait=true")
-    walk.create("site", reclaimPolicy="Delete")
-    eventually(lambda: walk.missing("site") == [] and not set(retained_uids(walk)) & set(first))
-    eventually(lambda: walk.is_available("site"))
-    assert "NameTaken" not in walk.events("site")
-    walk.delete("site")
-    eventually(lambda: len(walk.missing("site")) == len(CHILDREN))
