@@ -188,8 +188,8 @@ class _TooDeep(BadReview):
     """A review that is nested more deeply than it can be read."""
 
 
-_OBJECTS_AT = 4
-"""Levels of nesting of a ConversionReview down to what is in an object."""
+_OBJECT_AT, _OBJECTS_AT = 3, 4
+"""Levels of nesting down to what is in an object, of an AdmissionReview and of a ConversionReview."""
 
 _NULL = memoryview(b"null")
 
@@ -210,7 +210,12 @@ _user_name = msgspec.json.Decoder(_UserName)
 
 async def read_admission(body: bytes | bytearray) -> AdmissionQuestion:
     """The question in an AdmissionReview. Raises `BadReview`, which says what is wrong with it."""
-    return _opened(body, _admission, "admission.k8s.io/v1", "AdmissionReview").request
+    kind = _admission, "admission.k8s.io/v1", "AdmissionReview"
+    try:
+        return _opened(body, *kind).request
+    except _TooDeep:
+        # Whoever has nested managedFields so could have nobody remove a finalizer.
+        return _opened(await shallow(body, objects_at=_OBJECT_AT), *kind).request
 
 
 async def read_conversion(body: bytes | bytearray) -> ConversionQuestion:

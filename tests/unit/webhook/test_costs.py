@@ -164,6 +164,18 @@ async def test_what_admission_lets_in_can_be_converted_and_changed_and_deleted_w
     assert not await admits(filled(place, count + 200), changed(fullest, metadata={"managedFields": BOOKED}))
 
 
+@pytest.mark.parametrize("path", [MUTATE, MUTATE.replace("mutate", "validate")])
+async def test_a_finalizer_is_removed_however_deeply_managed_fields_are_nested(path: str):
+    """The API server takes some ten thousand levels."""
+    deep = b'{"f:a":' * 9_000 + b"1" + b"}" * 9_000
+    booked = [{"manager": "m", "fieldsV1": "deep"}]
+    old = changed(PET, metadata={"managedFields": booked, "deletionTimestamp": "2026-01-01T00:00:00Z"})
+    new = changed(old, metadata={"finalizers": []})
+    review = admission(orjson.dumps(new), orjson.dumps(old)).replace(b'"deep"', deep)
+    response = orjson.loads(await _endpoint(path).answer(review))["response"]
+    assert response == {"uid": response["uid"], "allowed": True}
+
+
 async def test_pets_with_as_many_managed_fields_as_a_review_holds_are_converted():
     pet = orjson.dumps(changed(PET, metadata={"managedFields": BOOKED})).replace(b"/v1beta1", b"/v1alpha1")
     pets = b"[%b]" % b",".join([pet] * (11 * 1024 * 1024 // len(pet)))
