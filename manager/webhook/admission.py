@@ -161,6 +161,7 @@ class AdmissionEndpoint:
         """
         self.path = path
         self._kinds = admission.models.keys()
+        self._finalizer = admission.finalizer
         self._timeout = admission.timeout_seconds
         self._judge = judge
         self._what = what
@@ -218,7 +219,7 @@ class AdmissionEndpoint:
         if (shown := question.kind.gvk) not in self._kinds:
             ours = " and ".join(map(str, self._kinds))
             raise BadReview(f"{self.path} is for {ours}, and this is a review of {shown}")
-        request = await question.request()
+        request = await question.request(self._finalizer)
         return await answered(
             self._judged(question, request), what=self._what, uid=question.uid, seconds=seconds
         )

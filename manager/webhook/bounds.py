@@ -29,7 +29,7 @@ CHANGED_WORK = STORED_WORK - ROOM
 """What a change may let an object cost, unless it cost as much before."""
 
 CREATED_WORK = CHANGED_WORK - ROOM
-"""What a new object may cost: there is room for finalizers and annotations of operators."""
+"""What an object may cost to which its operator has yet to add its finalizer, with annotations perhaps."""
 
 USER_WORK = 50_000
 """What it may cost to say who asks, or with which options."""

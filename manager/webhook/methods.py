@@ -101,7 +101,8 @@ def registrations(operator: Any) -> Iterator[Admission[Any] | Conversion]:
     """
     cls = operator if isinstance(operator, type) else type(operator)
     options: AdmissionOptions = operator.admission
-    own = Admission(operator.kind, **{each.name: getattr(options, each.name) for each in fields(options)})
+    given = {each.name: getattr(options, each.name) for each in fields(options)}
+    own = Admission(operator.kind, finalizer=operator.finalizer, **given)
     conversion = Conversion(operator.kind)
     names = list(dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base)))
     others = (each for each in (getattr(cls, name, None) for name in names) if isinstance(each, Admission))

@@ -192,6 +192,9 @@ class Admission(AdmissionOptions, Generic[R]):
     name: str = ""
     """Distinguishes two for the same kind."""
 
+    finalizer: str = ""
+    """One that its operator is going to add: objects are refused that would leave no room for it."""
+
     failure_policy: FailurePolicy = "Ignore"
     system_namespaces: bool = False
     functions: dict[Role, Callable[..., Awaitable[Any]]] = field(default_factory=dict, init=False)

@@ -97,8 +97,11 @@ class AdmissionQuestion(_Camel):
         """The object's name; what it is to begin with while the server has yet to make it."""
         return self.name or _named(self.object)
 
-    async def request(self) -> AdmissionRequest:
-        """What a function gets to see, with the objects decoded. Raises `BadReview`."""
+    async def request(self, finalizer: str = "") -> AdmissionRequest:
+        """What a function gets to see, with the objects decoded. Raises `BadReview`.
+
+        `finalizer` is the one that the kind's operator is going to add.
+        """
         await check_object(memoryview(self.user_info), "$.request.userInfo", USER_WORK)
         try:
             user = _user.decode(self.user_info)
@@ -106,7 +109,7 @@ class AdmissionQuestion(_Camel):
             raise BadReview(f"`$.request.userInfo` cannot be read: {_reason(error)}") from None
         asked, kind = self.request_kind, self.kind.gvk
         self.old_object, _ = await apart(self.old_object, "$.request.oldObject", STORED_WORK)
-        self.object = await self._affordable_object()
+        self.object = await self._affordable_object(finalizer)
         return AdmissionRequest(
             uid=self.uid,
             operation=self.operation,
@@ -123,18 +126,20 @@ class AdmissionQuestion(_Camel):
             old_object=await _read_object(self.old_object, "oldObject"),
         )
 
-    async def _affordable_object(self) -> msgspec.Raw:
+    async def _affordable_object(self, finalizer: str) -> msgspec.Raw:
         field, old = "$.request.object", memoryview(self.old_object)
-        if not old or old == _NULL:
-            return (await apart(self.object, field, CREATED_WORK))[0]
         try:
-            return (await apart(self.object, field, CHANGED_WORK))[0]
+            return (await apart(self.object, field, CREATED_WORK))[0]
         except TooCostly:
-            # It may cost more by no fault of who changes it now, who may just remove a finalizer.
-            before = await work_of(old, managed_fields(self.old_object), enough=STORED_WORK)
-            if before <= CHANGED_WORK:
+            if not old or old == _NULL:
                 raise
-            return (await apart(self.object, field, min(before, STORED_WORK)))[0]
+            # Its operator has yet to write, and finds room.
+            readable, _ = await apart(self.object, field, STORED_WORK)
+            if finalizer and _lacks(readable, finalizer):
+                raise
+        # It may cost more by no fault of who changes it now, who may just remove a finalizer.
+        before = await work_of(old, managed_fields(self.old_object), enough=STORED_WORK)
+        return (await apart(self.object, field, min(max(before, CHANGED_WORK), STORED_WORK)))[0]
 
 
 class ConversionQuestion(_Camel):
@@ -184,6 +189,15 @@ class _Booked(_Camel):
     metadata: _Bookkeeping
 
 
+class _Holding(_Camel):
+    finalizers: list[str] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Held(_Camel):
+    metadata: _Holding
+
+
 class _TooDeep(BadReview):
     """A review that is nested more deeply than it can be read."""
 
@@ -203,6 +217,7 @@ _admission = msgspec.json.Decoder(AdmissionReview)
 _conversion = msgspec.json.Decoder(ConversionReview)
 _versions = msgspec.json.Decoder(_VersionsReview)
 _booked = msgspec.json.Decoder(_Booked)
+_held = msgspec.json.Decoder(_Held)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _user = msgspec.json.Decoder(_User)
 _user_name = msgspec.json.Decoder(_UserName)
@@ -243,6 +258,15 @@ def managed_fields(raw: msgspec.Raw) -> memoryview:
         return memoryview(_booked.decode(raw).metadata.managed_fields)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return memoryview(b"")
+
+
+def _lacks(raw: msgspec.Raw, finalizer: str) -> bool:
+    """Whether an object that is not being deleted is without it."""
+    try:
+        metadata = _held.decode(raw).metadata
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False  # the API server, which has it from a stored one, would not have sent it
+    return metadata.deletion_timestamp is None and finalizer not in (metadata.finalizers or ())
 
 
 async def apart(raw: msgspec.Raw, field: str, limit: int) -> tuple[msgspec.Raw, bytes]:

@@ -13,6 +13,7 @@ import pytest
 
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
+from controllers.petstore.record import ADDED_AS
 from manager.loop import SMALL
 from manager.metrics import Metrics
 from manager.webhook.bounds import CHANGED_WORK, CREATED_WORK, STORED_WORK, Turns, work_of
@@ -118,6 +119,16 @@ def filled(place: str, count: int) -> dict[str, Any]:
     )
 
 
+def held(pet: dict[str, Any]) -> dict[str, Any]:
+    """With what the operator adds before anything else."""
+    metadata = pet["metadata"]
+    added = {
+        "finalizers": [*metadata["finalizers"], PetOperator.finalizer],
+        "annotations": {**metadata.get("annotations", {}), ADDED_AS: "x" * 1000},
+    }
+    return changed(pet, metadata=added)
+
+
 async def admits(new: dict[str, Any], old: dict[str, Any] | None = None) -> bool:
     try:
         answer = await _endpoint(MUTATE).answer(admission(orjson.dumps(new), orjson.dumps(old)))
@@ -135,16 +146,16 @@ async def test_what_admission_lets_in_can_be_converted_and_changed_and_deleted_w
         return (limit - few) * 40_000 // (many - few) - 3
 
     # The server's bookkeeping does not count, and what operators add finds room.
-    made = filled(place, await most(CREATED_WORK))
+    count = await most(CREATED_WORK)
+    made = filled(place, count)
     assert await admits(made)
-    added = {
-        "finalizers": [*made["metadata"]["finalizers"], "example.com/pet"],
-        "annotations": {**made["metadata"].get("annotations", {}), "example.com/note": "x"},
-    }
-    assert await admits(changed(made, metadata=added), changed(made, metadata={"managedFields": BOOKED}))
+    assert await admits(made, PET)
+    assert not await admits(filled(place, count + 200), made)
+    assert not await admits(filled(place, count + 200), held(filled(place, count + 200)))
+    assert await admits(held(made), changed(made, metadata={"managedFields": BOOKED}))
 
-    count = await most(CHANGED_WORK)
-    fullest = filled(place, count)
+    count = await most(CHANGED_WORK) - 40
+    fullest = held(filled(place, count))
     assert await admits(fullest, PET)
     deletion = {
         "deletionTimestamp": "2026-01-01T00:00:00Z",
@@ -160,8 +171,9 @@ async def test_what_admission_lets_in_can_be_converted_and_changed_and_deleted_w
 
     # Whoever has to remove a finalizer can, and nobody can add.
     assert await admits(changed(deleted, metadata={"finalizers": deletion["finalizers"][:-1]}), deleted)
-    assert not await admits(filled(place, count + 200), fullest)
-    assert not await admits(filled(place, count + 200), changed(fullest, metadata={"managedFields": BOOKED}))
+    fuller = held(filled(place, count + 200))
+    assert not await admits(fuller, fullest)
+    assert not await admits(fuller, changed(fullest, metadata={"managedFields": BOOKED}))
 
 
 @pytest.mark.parametrize("path", [MUTATE, MUTATE.replace("mutate", "validate")])
