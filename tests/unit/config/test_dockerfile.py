@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 DOCKERFILE = Dockerfile.read()
 TARGETS = ("manager", "petstore", "dev")
 NOBODY = "65532:65532"
-# Its project does not say which Pythons it has wheels for; an index does (for 3.13, in November 2026).
-LOOKED_UP = {"httptools"}
+# Their projects do not say which Pythons they have wheels for; an index does (for 3.13, in November 2026).
+LOOKED_UP = {"httptools", "markupsafe"}
 
 
 def sources(stage: Stage) -> list[str]:
