@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from manager import clock
@@ -35,14 +35,14 @@ class Candidacy:
         identity: str,
         timing: LeaseTiming,
         troubles: Troubles,
-        labels: Mapping[str, str] | None = None,
+        claimed: Callable[[Lease], Lease],
     ) -> None:
-        """The lease gets `labels` when it is taken."""
+        """`claimed` is what the lease is to be like when it is taken."""
         self._leases = leases
         self._identity = identity
         self._timing = timing
         self._troubles = troubles
-        self._labels = labels or {}
+        self._claimed = claimed
         self._view = lookout.of(leases.name)
         lookout.listen(self._seen)
         self._wake = asyncio.Event()
@@ -77,8 +77,9 @@ class Candidacy:
 
     async def _claim(self) -> Claim | None:
         base = self._view.lease or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
-        base = base.labelled(self._labels)
-        wanted = base.claimed(identity=self._identity, seconds=self._timing.lease_seconds, now=clock.now())
+        wanted = self._claimed(base).claimed(
+            identity=self._identity, seconds=self._timing.lease_seconds, now=clock.now()
+        )
         # Whatever comes of it, the lease has to be seen again before the next claim. Said before the request,
         # because the watch may show it while the answer is on its way.
         self._view.doubt()
@@ -89,6 +90,8 @@ class Candidacy:
             self._uncertain = False
             if isinstance(error, NotFound) and base.version is None:
                 self._troubles.report(f"cannot create lease {self._leases}", error)
+            elif isinstance(error, AlreadyExists):
+                await self._look()
             return None  # somebody was faster
         except KubeError as error:
             self._uncertain = not isinstance(error, ApiError) or isinstance(error, ServerError)
@@ -101,6 +104,16 @@ class Candidacy:
             # own name in the lease, and claims again.
             return None
         return Claim(lease, sent)
+
+    async def _look(self) -> None:
+        """Read a lease that the lookout may not be told of: who made it did not know its label."""
+        try:
+            lease = await self._leases.read(timeout=self._timing.attempt_timeout)
+        except KubeError as error:
+            self._troubles.report(f"cannot read lease {self._leases}", error)
+            return
+        if lease is not None:
+            self._view.saw(lease, now=clock.monotonic())
 
     def _seen(self, asked: bool) -> None:
         if asked:

@@ -13,6 +13,7 @@ from manager.leader.leadership import Leadership
 from manager.leader.lease import LeaseTiming
 from manager.leader.lease_client import LeaseClient
 from manager.leader.lookout import Lookout
+from manager.leader.mode import Mode
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.watchdog import Watchdog
@@ -59,6 +60,7 @@ class LeaderElector:
         self.identity = identity
         self._name = name
         self._lookout = Lookout(leases, identity=identity, timing=timing, rng=rng)
+        mode = Mode(transport, namespace=namespace, name=name, count=1, identity=identity, timing=timing)
         self._holding = Holding(
             leases,
             self._lookout,
@@ -67,6 +69,8 @@ class LeaderElector:
             timing=timing,
             rng=rng,
             metrics=metrics,
+            mode=mode,
+            first=self._lookout.of(name),
             began=lambda: _log.info("became the leader", lease=str(leases), identity=identity),
         )
         self._running = False
@@ -87,7 +91,12 @@ class LeaderElector:
     def leading(self) -> bool:
         """Whether this replica is the leader now; not from the renew deadline on, whatever ran since."""
         deadline = self._holding.deadline
-        return deadline is not None and not self._stopping and clock.monotonic() < deadline
+        return (
+            self.elected.is_set()
+            and deadline is not None
+            and not self._stopping
+            and clock.monotonic() < deadline
+        )
 
     @property
     def leader(self) -> str:

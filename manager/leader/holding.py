@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from random import Random
 
 from manager import clock
@@ -13,7 +13,8 @@ from manager.leader.candidacy import Candidacy, Claim
 from manager.leader.leadership import Leadership
 from manager.leader.lease import LeadershipLost, Lease, LeaseTiming
 from manager.leader.lease_client import LeaseClient, Troubles
-from manager.leader.lookout import Lookout
+from manager.leader.lookout import Lookout, Observation
+from manager.leader.mode import Mode
 from manager.leader.tenure import Tenure
 from manager.logs import get_logger
 from manager.metrics import Metrics
@@ -90,13 +91,20 @@ class Holding:
         timing: LeaseTiming,
         rng: Random,
         metrics: Metrics,
+        mode: Mode,
+        first: Observation,
         began: Callable[[], None],
-        labels: Mapping[str, str] | None = None,
     ) -> None:
-        """`began` is called when it is held: then `held` is set. The Lease gets `labels` when it is taken."""
+        """`began` is called when it is held: then `held` is set. `first` is what is known of the Lease of the
+        first range, which may be this one.
+        """
+        self.lease = str(leases)
         self.held = asyncio.Event()
         self.leadership = Leadership(elected=False)
         self.give_back_within = timing.renew_deadline
+        self._mode = mode
+        self._first = first
+        self._settles = first is lookout.of(leases.name)
         self._began = began
         self._called = asyncio.Event()
         self._idle = False
@@ -109,7 +117,12 @@ class Holding:
         self._status = metrics.leader_status.labels(name=leases.name)
         self._status.set(0)
         self._candidacy = Candidacy(
-            leases, lookout, identity=identity, timing=timing, troubles=self._troubles, labels=labels
+            leases,
+            lookout,
+            identity=identity,
+            timing=timing,
+            troubles=self._troubles,
+            claimed=mode.claimed,
         )
         self._tenure: Tenure | None = None
         self._terms = 0
@@ -118,12 +131,17 @@ class Holding:
     @property
     def problem(self) -> str | None:
         """What keeps this replica from taking or renewing it; None when nothing does."""
-        return self._troubles.problem
+        return self._troubles.problem or self._mode.problem
 
     @property
     def deadline(self) -> float | None:
         """The loop time until which it is held for sure, unless it is renewed before; None when it is not."""
         return None if self._tenure is None else self._tenure.deadline
+
+    @property
+    def taken(self) -> bool:
+        """Whether the Lease is ours, also while it is not agreed that it may be worked on."""
+        return self._tenure is not None
 
     @property
     def idle(self) -> bool:
@@ -177,23 +195,52 @@ class Holding:
         )
         self._renewed(tenure.deadline)
         self._tenure = tenure
-        if self.wanted:
-            self._status.set(1)
-            self.held.set()
-            self._began()
-        else:
+        agreeing = None
+        if not self.wanted:
             tenure.stop()  # won in the very moment in which we were to stop: only to give it back
+        elif not (self._settles and self._mode.is_settled(claim.lease)):
+            agreeing = asyncio.create_task(self._begin_when_agreed(tenure), name=f"agree on {self._leases}")
+        else:
+            self._begin()
         try:
             await tenure.hold()
         except LeadershipLost as lost:
             self._fence.close(self._leases.name, str(lost))
             self.ended(str(lost))
             raise
+        finally:
+            if agreeing is not None:
+                agreeing.cancel()
+                await asyncio.wait([agreeing])
+        if agreeing is not None and not agreeing.cancelled():
+            agreeing.result()
         self.ended("the lease is given back")
         self._tenure = None
         # The work is done, and what is still to be written (Events, say) is not fenced by this.
         self._fence.given_back(self._leases.name)
         await self._give_back(tenure.lease)
+
+    async def _begin_when_agreed(self, tenure: Tenure) -> None:
+        """Work only when it is sure that nobody divides the work into another number of ranges."""
+        agreed = False
+        try:
+            if self._settles:
+                await self._mode.settle(tenure)
+                agreed = True
+            else:
+                agreed = await self._mode.allows(self._first)
+        finally:
+            if not agreed:
+                self.give_up()
+        if agreed and self.wanted:
+            self._begin()
+
+    def _begin(self) -> None:
+        assert self._tenure is not None
+        self.leadership.renewed(self._tenure.deadline)
+        self._status.set(1)
+        self.held.set()
+        self._began()
 
     def ended(self, reason: str) -> None:
         """Permit nothing more, whatever the Lease says."""
@@ -203,7 +250,8 @@ class Holding:
 
     def _renewed(self, deadline: float) -> None:
         self._fence.renewed(self._leases.name, deadline)
-        self.leadership.renewed(deadline)
+        if self.held.is_set():
+            self.leadership.renewed(deadline)
 
     async def _give_back(self, held: Lease | None) -> None:
         """Mark the lease as free if we hold it; `held` is it as we do, or None to read it first.

@@ -147,6 +147,12 @@ class Lease:
         return labels if isinstance(labels, dict) else {}
 
     @property
+    def annotations(self) -> dict[str, Any]:
+        """The object's annotations."""
+        annotations = self.metadata.get("annotations")
+        return annotations if isinstance(annotations, dict) else {}
+
+    @property
     def holder(self) -> str:
         """Identity of the holder; empty when nobody holds it."""
         holder = self.spec.get("holderIdentity")
@@ -194,9 +200,11 @@ class Lease:
 
     def labelled(self, labels: Mapping[str, str]) -> Lease:
         """Return this lease with these labels beside those that it has."""
-        if not labels:
-            return self
         return Lease({**self.metadata, "labels": {**self.labels, **labels}}, self.spec)
+
+    def annotated(self, annotations: Mapping[str, str]) -> Lease:
+        """Return this lease with these annotations beside those that it has."""
+        return Lease({**self.metadata, "annotations": {**self.annotations, **annotations}}, self.spec)
 
     def released(self, *, now: datetime) -> Lease:
         """Return this lease as held by nobody, for anyone to take at once."""

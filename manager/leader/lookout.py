@@ -93,6 +93,11 @@ class Observation:
         """Claim no more on this knowledge; the next look at the lease renews it."""
         self._current = False
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether it has to be seen again before the next claim."""
+        return not self._current
+
     def expired_for(self, now: float) -> float:
         """Seconds since its holder's time was over; less than zero while it is not."""
         return now - self._since - self._duration
@@ -239,7 +244,9 @@ class Lookout:
             self._forget(lease.name)
         else:
             self._view(lease.name).saw(lease, now=now)
-        self._next_look = max(self._next_look, now + self._timing.retry_period * _SILENCE)
+        # Of a Lease that nobody renews, or that is not there, only a look tells.
+        if not any(view.doubtful for view in self._views.values()):
+            self._next_look = max(self._next_look, now + self._timing.retry_period * _SILENCE)
         self._tell(asked=False)
 
     def _forget(self, name: str) -> None:

@@ -15,7 +15,7 @@ from manager.leader.lease_client import LeaseGroup, Troubles
 from manager.leader.lookout import Lookout, Observation
 
 MEMBER = "member"
-"""The value of the group's label that tells a replica's own Lease from those of ranges."""
+"""What the group's label begins with of a replica's own Lease; then comes into how many ranges it divides."""
 
 # Renewals come a little early rather than late.
 _RENEW = (0.9, 1.0)
@@ -36,6 +36,7 @@ class Membership:
         lookout: Lookout,
         *,
         name: str,
+        count: int,
         identity: str,
         timing: LeaseTiming,
         rng: Random,
@@ -44,6 +45,7 @@ class Membership:
         self._group = group
         self._lookout = lookout
         self._identity = identity
+        self._kind = f"{MEMBER}-{count}"
         self._timing = timing
         self._rng = rng
         self._troubles = Troubles()
@@ -61,13 +63,13 @@ class Membership:
     def members(self) -> frozenset[str]:
         """The identities of all replicas that are there, this one among them once the others can know."""
         now = clock.monotonic()
-        others = {view.holder for view in self._others() if view.expired_for(now) < 0}
+        others = {view.holder for view in self._others(self._kind) if view.expired_for(now) < 0}
         return frozenset(others | {self._identity}) if now < self._known_until else frozenset(others)
 
     def changes_at(self) -> float:
         """The loop time at which the first of them is gone unless it renews; infinity if none can be."""
         now = clock.monotonic()
-        times = [self._known_until, *(now - view.expired_for(now) for view in self._others())]
+        times = [self._known_until, *(now - view.expired_for(now) for view in self._others(self._kind))]
         return min((each for each in times if each > now), default=math.inf)
 
     async def run(self, *, cleans: Callable[[], bool]) -> None:
@@ -105,7 +107,7 @@ class Membership:
 
     async def _renew(self) -> None:
         base = self._lease or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
-        base = base.labelled({self._group.label: MEMBER})
+        base = base.labelled({self._group.label: self._kind})
         wanted = base.claimed(identity=self._identity, seconds=self._timing.lease_seconds, now=clock.now())
         timeout = self._timing.attempt_timeout
         sent = clock.monotonic()
@@ -129,7 +131,7 @@ class Membership:
 
     async def _bury(self) -> None:
         now = clock.monotonic()
-        for view in self._others():
+        for view in self._others(MEMBER):
             lease = view.lease
             if lease is None or view.expired_for(now) < _BURIED_AFTER * self._timing.lease_duration:
                 continue
@@ -141,12 +143,12 @@ class Membership:
             except KubeError as error:
                 self._troubles.report(f"cannot delete lease {leases}", error)
 
-    def _others(self) -> Iterator[Observation]:
+    def _others(self, kind: str) -> Iterator[Observation]:
         for view in self._lookout:
             lease = view.lease
             if (
                 lease is not None
-                and lease.labels.get(self._group.label) == MEMBER
+                and f"{lease.labels.get(self._group.label)}-".startswith(f"{kind}-")
                 and lease.holder not in {"", self._identity}
             ):
                 yield view

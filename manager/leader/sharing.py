@@ -13,17 +13,14 @@ from manager.kube.transport import Transport
 from manager.leader.holding import Fence, Holding
 from manager.leader.leadership import Leadership
 from manager.leader.lease import LeadershipLost, LeaseTiming
-from manager.leader.lease_client import LeaseGroup
 from manager.leader.lookout import Lookout, pause
 from manager.leader.membership import Membership
+from manager.leader.mode import Mode
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.shards.balance import balance
 from manager.shards.ranges import Ranges, check_count
 from manager.watchdog import Watchdog
-
-RANGE = "range"
-"""The value of the group's label that tells the Leases of ranges from those of replicas."""
 
 _log = get_logger("leader")
 
@@ -69,12 +66,16 @@ class Sharing:
         self.identity = identity
         self._count = count
         self._work = work
-        group = LeaseGroup(transport, namespace=namespace, label=f"{name}/lease")
+        self._mode = Mode(
+            transport, namespace=namespace, name=name, count=count, identity=identity, timing=timing
+        )
+        group = self._mode.group
         self._lookout = Lookout(group, identity=identity, timing=timing, rng=rng)
         self._membership = Membership(
             group,
             self._lookout,
             name=name,
+            count=count,
             identity=identity,
             timing=timing,
             rng=rng,
@@ -91,8 +92,9 @@ class Sharing:
                 timing=timing,
                 rng=rng,
                 metrics=metrics,
+                mode=self._mode,
+                first=self._views[0],
                 began=partial(self._began, number),
-                labels={group.label: RANGE},
             )
             for number, each in enumerate(names)
         ]
@@ -107,6 +109,7 @@ class Sharing:
         self._stop = asyncio.Event()
         self._over = asyncio.Event()
         self._running = False
+        self._leaving = asyncio.Event()
 
     @property
     def held(self) -> Ranges:
@@ -133,11 +136,20 @@ class Sharing:
     def problem(self) -> str | None:
         """What keeps this replica from reading, taking or renewing Leases; None when nothing does."""
         problems = (
+            self._other_mode(),
             self._membership.problem,
             self._lookout.problem,
             *(each.problem for each in self._holdings),
         )
         return next((problem for problem in problems if problem is not None), None)
+
+    def _other_mode(self) -> str | None:
+        first = self._views[0]
+        other = self._mode.other(first.lease)
+        if other is None or first.expired_for(clock.monotonic()) >= 0:
+            return None
+        lease = self._holdings[0].lease
+        return f"{first.holder} has lease {lease} with --shards={other}, and this replica has {self._count}"
 
     def prepared(self, numbers: Iterable[int]) -> None:
         """The work's: it knows the objects of these ranges, and of no others."""
@@ -166,6 +178,10 @@ class Sharing:
                 holding.ended("the election is over")
             self._over.set()
 
+    def leave(self) -> None:
+        """The stop has begun: be no member any more, and give each range up as soon as its work has ended."""
+        self._leaving.set()
+
     async def release(self, *, within: float = 5.0) -> None:
         """Leave, and give all ranges back: others take over at once.
 
@@ -174,6 +190,7 @@ class Sharing:
         """
         for holding in self._holdings:
             holding.give_back_within = within
+        self._leaving.set()
         self._stop.set()
         if self._running:
             await self._over.wait()
@@ -189,16 +206,19 @@ class Sharing:
                 group.create_task(self._follow(number), name=f"range {number}")
                 for number in range(self._count)
             ]
+            await self._leaving.wait()
+            present.cancel()
+            await asyncio.wait([present])
+            leaving = group.create_task(
+                self._membership.leave(within=self._holdings[0].give_back_within), name="end the membership"
+            )
+            self._wake.set()
             await self._stop.wait()
-            for task in (present, deciding):
-                task.cancel()
-            await asyncio.wait([present, deciding])
-            async with asyncio.TaskGroup() as leaving:
-                # That others learn of it first would let them prepare, but each moment more is one in which
-                # nobody works.
-                leaving.create_task(self._membership.leave(within=self._holdings[0].give_back_within))
-                for holding in self._holdings:
-                    holding.give_up()
+            deciding.cancel()
+            await asyncio.wait([deciding])
+            for holding in self._holdings:
+                holding.give_up()
+            await asyncio.wait([leaving])
             for task, holding in zip(following, self._holdings, strict=True):
                 if holding.idle:
                     task.cancel()
@@ -228,11 +248,14 @@ class Sharing:
 
     def _decide(self) -> None:
         # Of what we hold ourselves, we know more than the server has told.
-        held = frozenset(number for number, holding in enumerate(self._holdings) if holding.held.is_set())
+        held = frozenset(number for number, holding in enumerate(self._holdings) if holding.taken)
         holders = {n: view.holder for n, view in enumerate(self._views) if view.holder != self.identity}
         holders |= dict.fromkeys(held, self.identity)
         target = balance(self._count, self._membership.members, holders)
         self._wanted = frozenset(number for number, who in target.items() if who == self.identity)
+        if not self._mode.is_settled(self._views[0].lease):
+            # Somebody leads, say: until who has the first one says otherwise, nobody is to have the others.
+            self._wanted &= {0}
         if (needed := self._wanted | held) != self._asked_for:
             self._asked_for = needed
             self._work.prepare(needed)

@@ -49,6 +49,7 @@ class Tenure:
         self._lease = claim.lease
         self._sent = claim.sent
         self._doubtful = False
+        self._mark: Callable[[Lease], Lease] | None = None
         self._wake = asyncio.Event()
         self._stopping = False
 
@@ -56,6 +57,10 @@ class Tenure:
     def deadline(self) -> float:
         """The loop time from which this process is no longer the leader, unless it renews before."""
         return self._sent + self._timing.renew_deadline
+
+    def mark(self, change: Callable[[Lease], Lease]) -> None:
+        """Have each renewal from now on make that change too."""
+        self._mark = change
 
     def stop(self) -> None:
         """Make `hold` return, after the renewal in flight if there is one."""
@@ -108,9 +113,8 @@ class Tenure:
             else:
                 holder = f"held by {current.holder}" if current.holder else "released by somebody"
                 raise LeadershipLost(f"lease {self._leases} is now {holder}")
-        wanted = self._lease.claimed(
-            identity=self._identity, seconds=self._timing.lease_seconds, now=clock.now()
-        )
+        base = self._lease if self._mark is None else self._mark(self._lease)
+        wanted = base.claimed(identity=self._identity, seconds=self._timing.lease_seconds, now=clock.now())
         timeout = self._time_left()
         sent = clock.monotonic()
         # Set before, so that an attempt that is cut short leaves it set.

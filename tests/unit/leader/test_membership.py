@@ -41,6 +41,7 @@ class Replica:
             group,
             self.lookout,
             name=NAME,
+            count=16,
             identity=identity,
             timing=timing,
             rng=rng,
@@ -102,7 +103,7 @@ async def test_all_know_of_each_other_at_once(program: Program):
     (c,) = await program.start("c")
     assert a.members == b.members == c.members == "a b c"
     lease = next(iter(program.server.leases.values()))
-    assert lease["metadata"]["labels"] == {LABEL: MEMBER}
+    assert lease["metadata"]["labels"] == {LABEL: f"{MEMBER}-16"}
     assert lease["spec"]["leaseDurationSeconds"] == 15
 
 

@@ -4,188 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
-from collections.abc import AsyncIterator
 
 import pytest
 
 from manager.clock import monotonic as now
 from manager.kube.errors import Fenced
-from manager.kube.transport import Transport
-from manager.leader.leadership import Leadership
-from manager.leader.lease import LeadershipLost, LeaseTiming
-from manager.leader.sharing import Sharing
-from manager.metrics import Metrics
 from manager.simulation.loop import freeze
-from manager.watchdog import Watchdog
-from tests.support.scripted_wire import Delayed, LostAfter, Reply, ScriptedWire, Stall, Step, Unreached
-from tests.unit.leader.conftest import NAME, NAMESPACE
-from tests.unit.leader.lease_server import PREFIX, LeaseServer
+from tests.support.scripted_wire import Delayed, LostAfter, Reply, Stall, Unreached
+from tests.unit.leader.conftest import LEASES, NAME, NAMESPACE
+from tests.unit.leader.program import COUNT, DATA, EVERYTHING, Program, Replica, permits, program
+
+__all__ = ["program"]
 
 pytestmark = pytest.mark.virtual_time
-COUNT = 16
-EVERYTHING = f"{PREFIX}*"
-DATA = "/api/v1/namespaces/default/configmaps/x"
-
-
-class Replica:
-    """One of a program, and its work: it takes a moment to prepare for a range, and to end."""
-
-    def __init__(self, program: Program, identity: str, *, prepares: float = 0.2, ends: float = 0.1) -> None:
-        self.program = program
-        self.identity = identity
-        self.prepares, self.ends = prepares, ends
-        self.wire = ScriptedWire()
-        self.wire.on("POST", DATA, Reply())
-        program.server.serve(self.wire)
-        self.transport = Transport(
-            self.wire, metrics=Metrics(), rng=random.Random(identity), user_agent="test"
-        )
-        self.watchdog = Watchdog()
-        self.sharing = Sharing(
-            self.transport,
-            self,
-            namespace=NAMESPACE,
-            name=NAME,
-            count=COUNT,
-            identity=identity,
-            rng=random.Random(identity),
-            metrics=Metrics(),
-            timing=LeaseTiming(),
-            watchdog=self.watchdog,
-        )
-        self.working: dict[int, Leadership] = {}
-        self.terms: dict[int, Leadership] = {}
-        self.preparing: asyncio.Task[None] | None = None
-        self.run = asyncio.get_running_loop().create_task(self.sharing.run())
-
-    def prepare(self, numbers: frozenset[int]) -> None:
-        async def list_and_watch() -> None:
-            await asyncio.sleep(self.prepares)
-            self.sharing.prepared(numbers)
-
-        if self.preparing is not None:
-            self.preparing.cancel()
-        self.preparing = asyncio.get_running_loop().create_task(list_and_watch())
-
-    def begin(self, number: int, leadership: Leadership) -> None:
-        leadership.permit()
-        for other in self.program.replicas:
-            # Also not for what goes on though its work was told to end.
-            last = other.terms.get(number)
-            assert last is None or not permits(last), f"{other.identity} and {self.identity} have {number}"
-        self.working[number] = self.terms[number] = leadership
-        self.program.moves.append((now(), number, self.identity))
-
-    async def end(self, number: int) -> None:
-        await asyncio.sleep(self.ends)
-        del self.working[number]
-
-    @property
-    def permitted(self) -> set[int]:
-        """Whatever it has begun, and may still write for."""
-        return {number for number, leadership in self.working.items() if permits(leadership)}
-
-    async def kill(self) -> None:
-        self.run.cancel()
-        await asyncio.wait([self.run])
-        self.gone()
-
-    async def stop(self) -> None:
-        """As the manager does it: all work ends, then it leaves."""
-        await asyncio.sleep(self.ends)
-        self.working.clear()
-        await self.sharing.release()
-        self.gone()
-
-    async def lost(self) -> str:
-        with pytest.raises(LeadershipLost) as caught:
-            await self.run
-        self.gone()
-        return str(caught.value)
-
-    def gone(self) -> None:
-        if self.preparing is not None:
-            self.preparing.cancel()
-        self.working.clear()
-        if self in self.program.replicas:
-            self.program.replicas.remove(self)
-
-    def reach(self, step: Step | None = None) -> None:
-        for method in ("GET", "PUT", "POST", "DELETE"):
-            self.wire.on(method, EVERYTHING, step or self.program.server.answer)
-
-
-def permits(leadership: Leadership) -> bool:
-    try:
-        leadership.permit()
-    except Fenced:
-        return False
-    return True
-
-
-class Program:
-    """Replicas on one server."""
-
-    def __init__(self) -> None:
-        self.server = LeaseServer()
-        self.replicas: list[Replica] = []
-        self.moves: list[tuple[float, int, str]] = []
-
-    async def start(self, *identities: str, **how: float) -> list[Replica]:
-        started = [Replica(self, identity, **how) for identity in identities]
-        self.replicas += started
-        await asyncio.sleep(5)
-        return started
-
-    @property
-    def shares(self) -> list[int]:
-        """How many ranges each works on, once each is one's."""
-        owners = Counter(number for replica in self.replicas for number in replica.permitted)
-        assert owners == Counter(range(COUNT)), f"not once each: {owners}"
-        return sorted(len(replica.permitted) for replica in self.replicas)
-
-    def moved(self, *, since: float) -> list[int]:
-        return [number for at, number, _ in self.moves if at >= since]
-
-    async def bury(self) -> None:
-        """See to those that have ended by themselves."""
-        for replica in list(self.replicas):
-            if replica.run.done():
-                await replica.lost()
-
-    async def suffer(self, rng: random.Random) -> None:
-        replica = rng.choice(self.replicas)
-        match rng.choice(["stop", "kill", "cut off", "mend", "dead watches"]):
-            case "stop":
-                replica.reach()
-                await replica.stop()
-            case "kill":
-                await replica.kill()
-            case "cut off":
-                replica.reach(rng.choice([Unreached(), Stall(), LostAfter(self.server.answer)]))
-            case "mend":
-                replica.reach()
-            case "dead watches":
-                self.server.watchers.clear()
-
-    async def unowned(self, seconds: float) -> float:
-        """How long within the next seconds any one range was nobody's, at most."""
-        longest, since = 0.0, dict.fromkeys(range(COUNT), now())
-        for _ in range(round(seconds / 0.05)):
-            await asyncio.sleep(0.05)
-            for number in {number for replica in self.replicas for number in replica.permitted}:
-                since[number] = now()
-            longest = max(longest, *(now() - each for each in since.values()))
-        return longest
-
-
-@pytest.fixture
-async def program() -> AsyncIterator[Program]:
-    program = Program()
-    yield program
-    for replica in list(program.replicas):
-        await replica.kill()
 
 
 async def test_one_replica_has_all_ranges(program: Program):
@@ -222,6 +53,16 @@ async def test_who_stops_leaves_its_ranges_and_only_they_move(program: Program):
     assert program.shares == [8, 8]
     assert set(program.moved(since=before)) == had
     assert max(at for at, _, _ in program.moves) - stopped < 1.0
+
+
+async def test_who_is_about_to_stop_takes_nothing_over_and_gives_up_what_it_can(program: Program):
+    a, b, c = await program.start("a", "b", "c")
+    a.stuck = min(a.permitted)
+    a.sharing.leave()
+    await b.stop()
+    await asyncio.sleep(5)
+    assert a.permitted == {a.stuck}, "its work has not ended"
+    assert a.permitted | c.permitted == set(range(COUNT))
 
 
 async def test_after_a_crash_no_range_is_nobodys_for_longer_than_the_lease_duration_and_five_seconds(
@@ -334,6 +175,18 @@ async def test_a_claim_whose_answer_was_lost_is_found_and_used(program: Program)
     await asyncio.sleep(20)
     assert program.shares == [8, 8]
     assert not a.run.done()
+
+
+async def test_a_claim_that_was_lost_is_made_again_however_much_there_is_to_hear_of_other_ranges(
+    program: Program,
+):
+    a = Replica(program, "a")
+    program.replicas.append(a)
+    answer = program.server.answer
+    # It makes itself known, and takes the first range; no Lease of the next one is there to be told of.
+    a.wire.on("POST", LEASES, answer, answer, Unreached(), answer)
+    await asyncio.sleep(20)
+    assert program.shares == [16]
 
 
 async def test_what_an_earlier_term_has_left_behind_is_permitted_nothing_by_a_later_one(program: Program):

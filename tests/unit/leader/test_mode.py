@@ -1,0 +1,133 @@
+"""Replicas that lead and replicas that share, or that share in other numbers: never both at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from manager.leader.lease import LeadershipLost
+from tests.support.scripted_wire import Reply
+from tests.unit.leader.conftest import LEASE, LEASES, NAME, NAMESPACE
+from tests.unit.leader.program import EVERYTHING, Leader, Program, Replica, permits, program
+
+__all__ = ["program"]
+
+pytestmark = pytest.mark.virtual_time
+
+
+async def test_who_shares_waits_for_a_leader_and_takes_over_when_it_stops(program: Program):
+    leader = await program.lead("leader")
+    a, b = await program.start("a", "b")
+    await asyncio.sleep(60)
+    assert leader.leads
+    assert not a.permitted | b.permitted
+    # Ready: a rolling update goes on only when the new one is.
+    assert (a.sharing.problem, b.sharing.problem) == (None, None)
+    await leader.stop()
+    await asyncio.sleep(10)
+    assert program.shares == [8, 8]
+
+
+async def test_who_shares_takes_over_from_a_leader_that_was_killed(program: Program):
+    leader = await program.lead("leader")
+    await program.start("a", "b")
+    await leader.kill()
+    await asyncio.sleep(30)
+    assert program.shares == [8, 8]
+
+
+async def led_after(program: Program, **how: float) -> tuple[Leader, Replica]:
+    """Somebody who is to lead, and has the Lease, and a replica that still has ranges."""
+    await program.start("a", "b", **how)
+    first = next(each for each in program.sharing if 0 in each.permitted)
+    other = next(each for each in program.sharing if each is not first)
+    leader = await program.lead("leader")
+    other.wire.on("PUT", LEASE, Reply.status(409, "Conflict", "it has been modified"))
+    await first.stop()
+    await asyncio.sleep(5)
+    return leader, other
+
+
+async def test_a_leader_begins_when_the_last_range_is_given_back(program: Program):
+    leader, other = await led_after(program, ends=20.0)
+    assert other.permitted
+    assert not leader.leads
+    await asyncio.sleep(20)
+    assert leader.leads
+    assert not other.permitted
+
+
+async def test_a_leader_waits_for_a_replica_that_hears_nothing_and_renews(program: Program):
+    await program.start("a")
+    (b,) = await program.start("b")
+    leader = await program.lead("leader")
+    program.server.watchers.clear()
+    b.wire.on("GET", EVERYTHING, Reply.status(500))
+    await program.sharing[0].stop()
+    await asyncio.sleep(60)
+    assert len(b.permitted) == 8
+    assert not leader.leads
+    await b.kill()
+    await asyncio.sleep(20)
+    assert leader.leads
+
+
+async def test_a_leader_that_may_not_see_the_ranges_says_so(program: Program):
+    (a,) = await program.start("a")
+    await a.stop()
+    leader = Leader(program, "leader")
+    program.replicas.append(leader)
+    leader.wire.on("GET", LEASES, Reply.status(403, "Forbidden", "leases is forbidden: it cannot list"))
+    await asyncio.sleep(30)
+    assert not leader.leads
+    assert "it cannot list" in (leader.elector.problem or "")
+
+
+async def test_two_numbers_of_ranges_exclude_each_other_and_the_second_says_why(program: Program):
+    (a,) = await program.start("a")
+    (b,) = await program.start("b", count=4)
+    await asyncio.sleep(60)
+    assert len(a.permitted) == 16
+    assert not b.permitted
+    assert b.sharing.problem == f"a has lease {NAMESPACE}/{NAME} with --shards=16, and this replica has 4"
+    await a.stop()
+    await asyncio.sleep(10)
+    assert len(b.permitted) == 4
+    assert b.sharing.problem is None
+
+
+async def test_a_lease_that_has_no_label_is_taken_all_the_same(program: Program):
+    program.server.put(NAMESPACE, NAME, {"holderIdentity": "somebody", "leaseDurationSeconds": 15})
+    program.server.put(NAMESPACE, f"{NAME}-3", {"holderIdentity": ""})
+    await program.start("a")
+    await asyncio.sleep(30)
+    assert program.shares == [16]
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_whatever_comes_and_goes_never_two_divide_the_work_in_two_ways(program: Program, seed: int):
+    """Two at a time are found when either begins."""
+    rng = random.Random(seed)
+    for number in range(15):
+        await asyncio.sleep(rng.choice((0.1, 1.0, 5.0, 20.0)) * rng.random())
+        await program.bury()
+        if len(program.replicas) < 4 and rng.random() < 0.6:
+            if rng.random() < 0.4:
+                await program.lead(f"leader-{number}")
+            else:
+                ends, count = rng.uniform(0, 5), rng.choice((16, 16, 4))
+                await program.start(f"replica-{number}", ends=ends, count=count)
+        elif program.replicas:
+            victim = rng.choice(program.replicas)
+            await (victim.stop() if rng.random() < 0.5 else victim.kill())
+        for each in program.replicas:
+            if each.run.done() and (error := each.run.exception()) is not None:
+                assert isinstance(error, LeadershipLost)
+    for victim in list(program.replicas):
+        await victim.stop()
+    await program.start("last", "but one")
+    await asyncio.sleep(60)
+    assert program.shares == [8, 8]
+    assert all(permits(term) for each in program.sharing for term in each.working.values())
