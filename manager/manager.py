@@ -6,7 +6,8 @@ import asyncio
 import os
 import random
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -20,8 +21,10 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.leader.elector import LeaderElector
 from manager.leader.leadership import Leadership
+from manager.leader.sharing import Sharing
+from manager.leader.terms import Term, Terms
 from manager.logs import get_logger
-from manager.loop import WorkThreads
+from manager.loop import WorkThreads, ended, threads_from_here
 from manager.metrics import Metrics
 from manager.program import Program
 from manager.runnables import Runnable, Runnables
@@ -40,6 +43,9 @@ KEPT_TIMEOUT = 5.0
 
 # Seconds after the grace in which all else has to be over: the lease released, Events sent, servers closed.
 STOP_MARGIN = 15.0
+
+# Seconds that ranges of the work wait for the caches.
+_KNOWN_WITHIN = 30.0
 
 _log = get_logger("manager")
 
@@ -111,7 +117,8 @@ class Manager:
         identity: str,
         settings: SettingValues | None = None,
         namespaces: Sequence[str] = (),
-        elector: LeaderElector | None = None,
+        elector: LeaderElector | Sharing | None = None,
+        terms: Terms | None = None,
         watchdog: Watchdog | None = None,
         graceful_shutdown_timeout: float = 30.0,
         shutdown_delay: float = 0.0,
@@ -126,6 +133,7 @@ class Manager:
         settings: what operators have declared for themselves; default nothing.
         namespaces: those that are watched; default all.
         elector: takes part in an election with other replicas; None is to work without asking.
+        terms: the ranges of the work that are this replica's, where `elector` is a `Sharing`.
         watchdog: ends the process when the stop takes longer than it may; default nobody does.
         graceful_shutdown_timeout: seconds that running reconciles get to finish; 0 cancels them at once.
         shutdown_delay: seconds from the stop until what others call here (webhooks) may end: who is not
@@ -158,13 +166,20 @@ class Manager:
         """What it presents, by what it serves."""
         self.controllers: list[Controller] = []
         self._elector = elector
-        self.leadership = Leadership() if elector is None else elector.leadership
+        self.terms = terms
+        self.leadership = Leadership()
+        if terms is not None:
+            terms.attend(begun=self._begin_term, ended=self._end_term)
+            self.leadership = terms.leadership
+        elif isinstance(elector, LeaderElector):
+            self.leadership = elector.leadership
         self._watchdog = watchdog or Watchdog()
         self._threads = WorkThreads()
         self._grace = graceful_shutdown_timeout
         self._delay = shutdown_delay
         self._kept: list[_Kept] = []
         self._runnables: list[Runnable] = []
+        self._once_threads: set[Future[Any]] = set()
         self._stopping = False
         self._lost = asyncio.Event()
         self.health.readiness.add("shutdown", lambda: "the manager is stopping" if self._stopping else None)
@@ -174,8 +189,16 @@ class Manager:
 
     @property
     def leader(self) -> str | None:
-        """The identity of who leads, as far as this replica knows; None without an election."""
-        return None if self._elector is None else self._elector.leader
+        """The identity of who leads, as far as this replica knows; None where none does."""
+        return self._elector.leader if isinstance(self._elector, LeaderElector) else None
+
+    @property
+    def ranges(self) -> str | None:
+        """How many ranges of the work are this replica's, as in `5 of 16`; None where it is not shared."""
+        if not isinstance(self._elector, Sharing):
+            return None
+        held = self._elector.held
+        return f"{len(held.numbers)} of {held.count}"
 
     @property
     def stopping(self) -> bool:
@@ -254,6 +277,7 @@ class Manager:
 
     async def _work(self, stop: asyncio.Event, failure: asyncio.Future[None]) -> None:
         shared, led = Runnables(failure), Runnables(failure)
+        self._once = Runnables(failure)
         try:
             self._start(shared, led)
             await _first(stop, failure)
@@ -262,6 +286,7 @@ class Manager:
             # After a stop in order nothing is left; else this is the stop.
             self._begin_stop()
             await led.stop()
+            await self._once.stop()
             await shared.stop()
 
     def _start(self, shared: Runnables, led: Runnables) -> None:
@@ -271,11 +296,15 @@ class Manager:
         self._start_work(shared, led, leader_only=False)
         if self._elector is None:
             self._start_work(shared, led, leader_only=True)
+        elif isinstance(self._elector, Sharing):
+            self._start_controllers(led, leader_only=True)
+            shared.start(self._take_part(self._elector), name="leader-election")
+            shared.start(self._tell_when_known(self._elector), name="wait-for-caches")
         else:
             shared.start(self._take_part(self._elector), name="leader-election")
             shared.start(self._work_once_elected(self._elector, shared, led), name="wait-for-election")
 
-    async def _take_part(self, elector: LeaderElector) -> None:
+    async def _take_part(self, elector: LeaderElector | Sharing) -> None:
         try:
             await elector.run()
         except Exception:
@@ -287,6 +316,30 @@ class Manager:
         if not self._stopping:
             self._start_work(shared, led, leader_only=True)
 
+    async def _tell_when_known(self, sharing: Sharing) -> None:
+        """Take ranges when the caches have what there is, or after a while: a kind may not be served."""
+        assert self.terms is not None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_KNOWN_WITHIN):
+                await self.cache.wait_synced()
+        self.terms.known(sharing.prepared)
+
+    def _begin_term(self, term: Term) -> None:
+        if term.number == 0 and not self._stopping:
+            context = self._threads.context()
+            context.run(term.enter)
+            self._once_threads = context.run(threads_from_here)
+            for runnable in self._runnables:
+                if runnable.leader_only:
+                    self._once.start(runnable.run(), name=runnable.name, context=context.copy())
+
+    async def _end_term(self, term: Term, cut: bool) -> None:
+        if term.number == 0:
+            await self._once.stop()
+            await ended(self._once_threads)
+        if cut:
+            await self._threads.wait_idle()
+
     def _start_work(self, shared: Runnables, led: Runnables, *, leader_only: bool) -> None:
         for runnable in self._runnables:
             if runnable.leader_only is leader_only:
@@ -294,6 +347,9 @@ class Manager:
                     led.start(runnable.run(), name=runnable.name, context=self._threads.context())
                 else:
                     shared.start(runnable.run(), name=runnable.name)
+        self._start_controllers(led, leader_only=leader_only)
+
+    def _start_controllers(self, led: Runnables, *, leader_only: bool) -> None:
         for controller in self.controllers:
             if controller.needs_leader_election is leader_only:
                 name = f"controller-{controller.name}"
@@ -308,6 +364,7 @@ class Manager:
             # Another replica may be working already: what is begun must not be finished.
             await self._end_work(grace=0.0)
         await led.stop()
+        await self._once.stop()
         if count := self._threads.at_work:
             # Until they end, this process leads. If they do not, the watchdog ends it, and the lease expires.
             _log.warning("waiting for threads, which cannot be cancelled", count=count)
@@ -323,6 +380,8 @@ class Manager:
     def _begin_stop(self) -> None:
         self._stopping = True
         self._watchdog.stopping()
+        if isinstance(self._elector, Sharing):
+            self._elector.leave()
 
     async def _end_work(self, *, grace: float) -> None:
         async with asyncio.TaskGroup() as stopping:

@@ -58,7 +58,8 @@ class Runnables:
                 task.cancel()
             # Its failure, if any, has been handed over by `_ended`.
             await asyncio.wait([task])
-            self._tasks.remove(task)
+            if task in self._tasks:  # and nobody else was told to stop it too
+                self._tasks.remove(task)
             self._asked.discard(task)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

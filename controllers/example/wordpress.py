@@ -136,6 +136,10 @@ class WordpressOperator(Operator[Wordpress]):
 
     async def gone(self, key: ObjectKey) -> None:
         """What it owned is garbage-collected; what it retained stays."""
+        self.handed_over(key)
+
+    def handed_over(self, key: ObjectKey) -> None:
+        """What was found out about it is to be found out anew."""
         self.passwords.forget(key)
         self.volumes.forget(key)
 

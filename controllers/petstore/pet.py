@@ -84,6 +84,8 @@ class PetOperator(Operator[Pet]):
     # Left by the operator that this one takes over from; it knows no record that we would not find.
     former_finalizers = ("pet.petstore.example.com",)
     finalizer_first = False
+    # Two Pets that are alike are told apart by what `Claims` knows of both.
+    shared_out = False
     outside = "controllers.petstore.simulation:PetStoreOutside"
 
     address = Setting(
@@ -225,6 +227,11 @@ class PetOperator(Operator[Pet]):
         self.claims.settle(key)
         self.outlook.forget(key)
         return None
+
+    def handed_over(self, key: ObjectKey) -> None:
+        """The store, and the status, say which record it has."""
+        self.claims.settle(key)
+        self.outlook.forget(key)
 
     async def take_back(self, key: ObjectKey, *, but: str = "") -> None:
         """Remove what was begun for a Pet of that name, for any `but` the one of this UID."""

@@ -27,6 +27,8 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.leader.elector import LeaderElector
 from manager.leader.lease import new_identity
+from manager.leader.sharing import Sharing
+from manager.leader.terms import Terms
 from manager.logs import get_logger
 from manager.loop import count_tasks, observe_lag
 from manager.manager import Manager, Runnable
@@ -74,12 +76,29 @@ async def assembled(
     try:
         server = await server_version(transport, config)
         identity = new_identity(rng)
-        elector = None
-        if settings.leader_elect:
+        elector: LeaderElector | Sharing | None = None
+        terms = None
+        namespace = settings.leader_election_namespace or config.namespace or "default"
+        name = settings.leader_election_id or program.name
+        if settings.shards:
+            terms = Terms(settings.shards, grace=settings.graceful_shutdown_timeout)
+            elector = Sharing(
+                lane,
+                terms,
+                namespace=namespace,
+                name=name,
+                count=settings.shards,
+                identity=identity,
+                rng=rng,
+                metrics=metrics,
+                timing=settings.lease_timing,
+                watchdog=watchdog,
+            )
+        elif settings.leader_elect:
             elector = LeaderElector(
                 lane,
-                namespace=settings.leader_election_namespace or config.namespace or "default",
-                name=settings.leader_election_id or program.name,
+                namespace=namespace,
+                name=name,
                 identity=identity,
                 rng=rng,
                 metrics=metrics,
@@ -97,6 +116,7 @@ async def assembled(
             settings=declared,
             namespaces=settings.namespaces,
             elector=elector,
+            terms=terms,
             watchdog=watchdog,
             graceful_shutdown_timeout=settings.graceful_shutdown_timeout,
             shutdown_delay=settings.shutdown_delay,

@@ -16,6 +16,7 @@ from manager.leader.lease import LeaseTiming
 from manager.logs.setup import LogFormat, LogLevel
 from manager.program import Program
 from manager.settings import Setting, SettingsError, Sources, parse_truth
+from manager.shards.ranges import parse_count
 
 WebhookCertificates = Literal["auto", "files", "secret", "local"]
 
@@ -233,6 +234,15 @@ class Settings:
         group="Leader election",
         description="pause between attempts to take or to renew the lease",
     )
+    shards = Setting(
+        "shards",
+        parse_count,
+        default="0",
+        group="Leader election",
+        placeholder="N",
+        description="share the objects among all replicas, in so many parts, each with a lease of its own: a "
+        "power of two, 16 is good for up to five replicas; 0 is off: with --leader-elect, one replica works",
+    )
     metrics_bind_address = Setting(
         "metrics-bind-address",
         parse_bind_address,
@@ -406,13 +416,18 @@ class Settings:
         """Whether somebody gave it a value, even that of the default."""
         return self._sources.find(setting) is not None
 
-    def _check(self) -> None:
-        """Refuse settings that do not fit together."""
-        LeaseTiming(
+    @property
+    def lease_timing(self) -> LeaseTiming:
+        """The three durations of an election. Raises ValueError when they do not fit together."""
+        return LeaseTiming(
             lease_duration=self.leader_elect_lease_duration,
             renew_deadline=self.leader_elect_renew_deadline,
             retry_period=self.leader_elect_retry_period,
         )
+
+    def _check(self) -> None:
+        """Refuse settings that do not fit together."""
+        _ = self.lease_timing
         if self.metrics_cert_path is not None and not self.metrics_secure:
             raise ValueError(
                 "--metrics-cert-path is given without --metrics-secure, and metrics would go over plain HTTP"

@@ -133,6 +133,7 @@ def overview(manager: Manager, rates: Rates, census: Census, certificates: Valid
         "problems": problems,
         "leads": manager.leadership.deadline > now,
         "leader": manager.leader,
+        "ranges": manager.ranges,
         "identity": manager.identity,
         "certificates": [
             {"name": name, "age": (clock.now() - since).total_seconds(), "left": (until - clock.now()).days}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from enum import Enum
+from typing import Protocol
 
 from manager.api import GroupVersionKind
 from manager.controller.options import ControllerOptions, KeyBackoff, RateLimiter
@@ -20,6 +22,13 @@ from manager.runs import History, Run, Trigger
 
 # Seconds past its time limit after which a reconcile, which is cancelled by then, is taken for stuck.
 _STUCK = 60.0
+
+
+class Share(Protocol):
+    """What this replica has to do with the controller's objects, where several replicas share them."""
+
+    def work_on(self, key: Request) -> AbstractAsyncContextManager[bool]:
+        """Within this the object is ours; False when it is not. It is cancelled when that has to end."""
 
 
 class ControllerState(Enum):
@@ -62,11 +71,13 @@ class Controller:
         primary: GroupVersionKind | None = None,
         skips_own_writes: bool = False,
         history: History | None = None,
+        share: Share | None = None,
     ) -> None:
         """`name` is the `controller` label of metrics and log lines, and what flags call it.
 
         `primary` is the kind that requests name, if they name objects of one. `skips_own_writes` is what
-        `Operator.skips_own_writes` says. Its runs are kept in `history`; default one of its own.
+        `Operator.skips_own_writes` says. Its runs are kept in `history`; default one of its own. `share` says
+        which objects are this replica's; default all.
         """
         self.name = name
         self.options = options
@@ -80,6 +91,7 @@ class Controller:
         self._rng = rng
         self._primary = primary
         self._skips_own_writes = skips_own_writes
+        self._share = share
         self._state = ControllerState.STANDBY
         self._queue: WorkQueue[Request] | None = None
         self._runner: ReconcileRunner | None = None
@@ -266,12 +278,9 @@ class Controller:
         # A reconciler may swallow a cancellation, but it does not get to go on.
         while not task.cancelling() and (item := await queue.get()) is not None:
             try:
-                if pace is not None:
-                    await pace.acquire()
-                if not queue.is_shut_down:
-                    # For who looks at what a process does, above all when it does not end.
-                    task.set_name(f"{name} {item.key}")
-                    await runner.run(item)
+                # For who looks at what a process does, above all when it does not end.
+                task.set_name(f"{name} {item.key}")
+                await self._run_item(item, queue, runner, pace)
             finally:
                 task.set_name(name)
                 queue.done(item.key)
@@ -279,6 +288,22 @@ class Controller:
             # A reconcile that had nothing to wait for has not let anyone else run; a backlog of them would
             # hold up the loop, and with it the renewal of the lease.
             await asyncio.sleep(0)
+
+    async def _run_item(
+        self,
+        item: QueueItem[Request],
+        queue: WorkQueue[Request],
+        runner: ReconcileRunner,
+        pace: RateLimiter | None,
+    ) -> None:
+        async with nullcontext(True) if self._share is None else self._share.work_on(item.key) as ours:
+            if not ours:
+                runner.leave(item.key)
+                return
+            if pace is not None:
+                await pace.acquire()
+            if not queue.is_shut_down:
+                await runner.run(item)
 
     def _tell_if_idle(self) -> None:
         if self._state is ControllerState.STOPPING and self._active() == 0:

@@ -163,6 +163,11 @@ class ReconcileRunner:
         """The run of an object that is under way."""
         return self._running.get(key)
 
+    def leave(self, key: Request) -> None:
+        """Another replica works on the object: forget how often it failed here."""
+        self._queue.forget(key)
+        self._troubles.ended(key)
+
     async def run(self, item: QueueItem[Request]) -> None:
         """Reconcile once. Raises only what is meant to end the worker: its cancellation, or the process's.
 

@@ -127,6 +127,11 @@ def writes_need(permit: Callable[[], None]) -> Iterator[None]:
         _needed.reset(token)
 
 
+def writes_need_from_here(permit: Callable[[], None]) -> None:
+    """The same for all that runs in the current context from now on."""
+    _needed.set(permit)
+
+
 class Transport:
     """Sends requests over a wire and turns answers that are errors into exceptions.
 

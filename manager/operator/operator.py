@@ -64,6 +64,8 @@ class Operator(Generic[T]):
         skips_own_writes: do not reconcile again because of the reconcile's own writes. For operators that
             use what their writes return. An operator that creates something, returns, and expects to be
             called again, would not be called.
+        shared_out: whether, with `--shards`, replicas share its objects. False is for an operator that has
+            to know in memory what it does with others of them: then one replica works on all.
         outside: `module:Class` of the `manager.simulation.Outside` that replaces, in simulations, what it
             keeps outside of the cluster.
     '''
@@ -85,6 +87,7 @@ class Operator(Generic[T]):
     former_finalizers: ClassVar[tuple[str, ...]] = ()
     finalizer_first: ClassVar[bool] = True
     skips_own_writes: ClassVar[bool] = False
+    shared_out: ClassVar[bool] = True
     outside: ClassVar[str] = ""
 
     # What follows from the above.
@@ -129,6 +132,8 @@ class Operator(Generic[T]):
         settings = (value for value in members.values() if isinstance(value, Setting))
         cls.declared_settings = tuple(dict.fromkeys(settings))
         cls.timers = tuple(timers_of(cls, members))
+        if cls.reconcile_key is not Operator.reconcile_key:
+            cls.shared_out = False  # nobody could say whose an object is that is gone
         if cls.reconcile_key is not Operator.reconcile_key and any(each.for_each for each in cls.timers):
             raise TypeError(f"{cls.__name__} has a timer for each object, for which it needs `reconcile`")
         status = kind.model_fields.get("status")
@@ -188,7 +193,14 @@ class Operator(Generic[T]):
         raise NotImplementedError
 
     async def gone(self, key: ObjectKey) -> Result | None:
-        """Forget what is remembered of an object that is gone, or is being deleted and needs nothing more."""
+        """Forget what is remembered of an object that is gone, or is being deleted and needs nothing more.
+
+        With `--shards` every replica calls it, and none may write here, unless the operator is not
+        `shared_out`.
+        """
+
+    def handed_over(self, key: ObjectKey) -> None:
+        """Forget what is remembered of an object that another replica works on from now on (`--shards`)."""
 
     async def on_error(self, obj: T, error: Exception, ctx: Context) -> Result | None:
         """Handle an error that `reconcile` or `cleanup` has raised.

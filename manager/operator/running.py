@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from manager import clock
@@ -13,6 +14,7 @@ from manager.controller import (
     ControllerOptions,
     Handler,
     KindSource,
+    Priority,
     Reconciler,
     Result,
     Source,
@@ -26,6 +28,7 @@ from manager.controller.failure import Failure, explain
 from manager.controller.predicate import any_of, status_emptied, went_back
 from manager.controller.source import trigger_of
 from manager.kube.errors import ApiError, KubeError, NotFound, ServerError, TransportError
+from manager.leader.terms import Share
 from manager.logs import reconcile_log
 from manager.operator.context import Blocked, Changed, Context, Gone, is_missing
 from manager.operator.declaration import Owns, Reads, Watch
@@ -94,6 +97,17 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
     operator.setup()
     for runnable in timers.runnables(informers):
         manager.add(runnable)
+    share = None
+    if manager.terms is not None and options.needs_leader_election:
+        share = Share(
+            manager.terms,
+            objects,
+            whole=not operator.shared_out,
+            enqueue=partial(operator.enqueue, priority=Priority.LOW),
+            handed_over=operator.handed_over,
+        )
+        if isinstance(reconciler, ObjectReconciler):
+            reconciler.share = share
     controller = Controller(
         operator.name,
         reconciler,
@@ -104,6 +118,7 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
         primary=kind.gvk,
         skips_own_writes=operator.skips_own_writes,
         history=manager.history,
+        share=share,
     )
     manager.add_controller(controller)
     return controller
@@ -156,6 +171,7 @@ class ObjectReconciler(Generic[T]):
         self._reader = client if selection == WHOLE else client.selecting(**selection._asdict())
         self._pruned = [each for each in operator.sources if isinstance(each, Owns) and each.prune]
         self._created: dict[ObjectKey, _Created] = {}
+        self.share: Share | None = None
 
     async def reconcile(self, request: ObjectKey) -> Result | None:
         """Bring the object of that key up to date, if it is there."""
@@ -226,6 +242,8 @@ class ObjectReconciler(Generic[T]):
 
     async def _bring_up_to_date(self, obj: T, due: Sequence[str], ctx: Context) -> Result | None:
         operator = self._operator
+        if self.share is not None and not self.share.covers(obj.metadata.uid):
+            return None  # the name is another object's by now, and that is another replica's
         deleting = obj.metadata.deletion_timestamp is not None
         try:
             if deleting:

@@ -35,6 +35,13 @@ def check_count(count: int) -> None:
         raise ValueError(f"must be a power of two from 1 to {LABEL_PARTS}, not {count}")
 
 
+def parse_count(text: str) -> int:
+    """The value of a setting; 0 is that there are no ranges. Raises ValueError that says what is expected."""
+    if text not in {"0", *(str(1 << power) for power in range(1, LABEL_PARTS.bit_length()))}:
+        raise ValueError(f"0, or a power of two from 2 to {LABEL_PARTS} is expected")
+    return int(text)
+
+
 @dataclass(frozen=True, slots=True)
 class Ranges:
     """Some of `count` equal ranges, by their numbers: which objects a replica has to do with."""

@@ -133,7 +133,11 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     (
         "tests/integration/test_overlays.py"
         "::test_every_object_of_every_overlay_is_accepted_strictly_and_without_a_warning"
-    ): ("make deploy OVERLAY=cert-manager IMG=...", "make deploy OVERLAY=high-availability"),
+    ): (
+        "make deploy OVERLAY=cert-manager IMG=...",
+        "make deploy OVERLAY=high-availability",
+        "make deploy OVERLAY=shards",
+    ),
     (
         "tests/integration/test_per_operator.py"
         "::test_each_operator_runs_with_its_own_account_and_lease_and_all_together_do_everything"

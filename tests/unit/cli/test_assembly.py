@@ -76,11 +76,13 @@ async def test_an_election_is_held_only_when_asked_for(wire: ScriptedWire, set_u
 
     assert not await assemble({}, takes_part)
     assert await assemble({"leader_elect": "true"}, takes_part)
+    assert await assemble({"shards": "4"}, takes_part)
 
 
 @pytest.mark.virtual_time
+@pytest.mark.parametrize("flag", [{"leader_elect": "true"}, {"shards": "4"}])
 async def test_the_lease_has_connections_of_its_own(
-    wire: ScriptedWire, set_up: list[str], monkeypatch: pytest.MonkeyPatch
+    wire: ScriptedWire, set_up: list[str], monkeypatch: pytest.MonkeyPatch, flag: dict[str, str]
 ):
     wire.on("GET", "/version", VERSION)
     lane, leases, stop = ScriptedWire(), LeaseServer(), asyncio.Event()
@@ -88,7 +90,7 @@ async def test_the_lease_has_connections_of_its_own(
     wires = [wire, lane]
     monkeypatch.setattr(assembly, "HttpWire", lambda *_, **__: wires.pop(0))
     off = {f"{each}_bind_address": "0" for each in ("metrics", "health_probe", "console")}
-    flags = {"leader_elect": "true", **off}
+    flags = {**flag, **off}
     async with assembled(PROGRAM, load_settings(flags), [], SettingValues()) as manager:
         running = asyncio.create_task(manager.run(stop))
         await asyncio.sleep(30)

@@ -86,6 +86,18 @@ def test_a_clean_end_is_success(command: Command, assemble: Callable[[Run], list
     assert operators == ["memcached", "pet"]
 
 
+@pytest.mark.parametrize("text", ["3", "1", "512", "-2", "04", "two", ""])
+def test_a_number_of_shards_that_is_no_power_of_two_is_refused(
+    command: Command, assemble: Callable[[Run], list[Any]], text: str
+):
+    assemble(run_and_end)
+    outcome = command("run", f"--shards={text}")
+    assert outcome.code == 2
+    [line] = outcome.err.splitlines()
+    assert "--shards" in line
+    assert "0, or a power of two from 2 to 256 is expected" in line
+
+
 def test_a_signal_stops_the_manager(command: Command, assemble: Callable[[Run], list[Any]]):
     async def until_stopped(stop: asyncio.Event) -> None:
         os.kill(os.getpid(), signal.SIGTERM)

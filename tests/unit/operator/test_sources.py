@@ -36,6 +36,7 @@ class Host:
         self.cache: Cache = offline_cache(metrics)
         self.client = Client(cast("Any", None), cast("Any", None), self.cache, field_manager="test")
         self.history = History()
+        self.terms = None
         self.controllers: list[Controller] = []
 
     def add_controller(self, controller: Controller) -> None:

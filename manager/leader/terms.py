@@ -1,0 +1,230 @@
+"""The ranges that are this replica's now: which objects it works on, and what is permitted meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import _AsyncGeneratorContextManager, asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from manager.api import ObjectKey
+from manager.cache import Informer, Meta, Record
+from manager.kube.transport import writes_need, writes_need_from_here
+from manager.leader.leadership import Leadership
+from manager.logs import get_logger
+from manager.shards.ranges import Ranges, label_of
+
+_INDEX = "shard"
+
+_log = get_logger("leader")
+
+
+@dataclass(eq=False, slots=True)
+class Term:
+    """The time in which a range is this replica's, and the reconciles under way in it."""
+
+    number: int
+    leadership: Leadership
+    running: set[asyncio.Timeout] = field(default_factory=set)
+    ending: bool = False
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def enter(self) -> None:
+        """Have what runs in this context do nothing but as long as the range is ours."""
+        _current.set(self)
+        writes_need_from_here(self.leadership.permit)
+
+
+_current: ContextVar[Term | None] = ContextVar("term", default=None)
+
+
+class Terms:
+    """What a replica does with its ranges, of which `Sharing` tells.
+
+    Attributes:
+        leadership: the fence of the range that whoever asks works in; of the first one for what is done once
+            in all replicas.
+    """
+
+    def __init__(self, count: int, *, grace: float = 30.0) -> None:
+        """There are `count` ranges. Reconciles get `grace` seconds to finish when theirs is given up."""
+        self.count = count
+        self.shares: list[Share] = []
+        self.leadership: Leadership = _OfTheCaller(self)
+        self._everything = Ranges.of(count, range(count))
+        self._grace = grace
+        self._terms: dict[int, Term] = {}
+        self._asked_for: frozenset[int] = frozenset()
+        self._tell: Callable[[frozenset[int]], None] | None = None
+        self._begun: Callable[[Term], None] = lambda _: None
+        self._ended: Callable[[Term, bool], Awaitable[None]] = _nothing_more
+
+    def attend(
+        self, *, begun: Callable[[Term], None], ended: Callable[[Term, bool], Awaitable[None]]
+    ) -> None:
+        """The manager's: what else is to be begun with a range, and to be ended after its reconciles, some of
+        which may have been cancelled.
+        """
+        self._begun, self._ended = begun, ended
+
+    def known(self, tell: Callable[[frozenset[int]], None]) -> None:
+        """The manager's: its caches have what there is, in all ranges; `tell` is `Sharing.prepared`."""
+        self._tell = tell
+        tell(self._asked_for)
+
+    def of(self, number: int) -> Term | None:
+        """The term of a range; None when it is not ours, or nothing is to be begun in it any more."""
+        term = self._terms.get(number)
+        return None if term is None or term.ending else term
+
+    def number_of(self, uid: str) -> int:
+        """The range of an object."""
+        return self._everything.number_of(uid)
+
+    # `Work`, as `Sharing` wants it.
+
+    def prepare(self, numbers: frozenset[int]) -> None:
+        """Know the objects of these ranges: all are known, once caches are."""
+        self._asked_for = numbers
+        if self._tell is not None:
+            self._tell(numbers)
+
+    def begin(self, number: int, leadership: Leadership) -> None:
+        """Work on the objects of a range."""
+        term = self._terms[number] = Term(number, leadership)
+        self._begun(term)
+        for share in self.shares:
+            share.begin(number)
+
+    async def end(self, number: int) -> None:
+        """Begin nothing in a range any more; return when nothing that has begun goes on."""
+        term = self._terms[number]
+        term.ending = True
+        cut = False
+        if term.running:
+            try:
+                async with asyncio.timeout(self._grace):
+                    await term.idle.wait()
+            except TimeoutError:
+                cut = True
+                _log.warning("reconciles cancelled", range=number, count=len(term.running), grace=self._grace)
+                now = asyncio.get_running_loop().time()
+                for limit in term.running:
+                    limit.reschedule(now)
+                await term.idle.wait()
+        await self._ended(term, cut)
+        del self._terms[number]
+        for share in self.shares:
+            share.end(number)
+
+
+class Share:
+    """What this replica has to do with the objects of one controller."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        objects: Informer,
+        *,
+        whole: bool,
+        enqueue: Callable[[ObjectKey], None],
+        handed_over: Callable[[ObjectKey], None],
+    ) -> None:
+        """With `whole`, all objects belong to the first range. `handed_over` is called with each object that
+        somebody else is to work on from then on.
+        """
+        self._terms = terms
+        self._objects = objects
+        self._whole = whole
+        self._enqueue = enqueue
+        self._handed_over = handed_over
+        if not whole:
+            objects.add_index(_INDEX, _parts)
+        terms.shares.append(self)
+
+    @asynccontextmanager
+    async def work_on(self, key: ObjectKey) -> AsyncIterator[bool]:
+        """Within this, the object's range is ours, and else nothing is permitted; False if it is not ours."""
+        term = self._term_of(key)
+        if term is None:
+            yield False
+            return
+        limit, token = asyncio.timeout(None), _current.set(term)
+        try:
+            async with limit:
+                term.running.add(limit)
+                term.idle.clear()
+                with writes_need(term.leadership.permit):
+                    yield True
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        finally:
+            _current.reset(token)
+            term.running.discard(limit)
+            if not term.running:
+                term.idle.set()
+
+    def covers(self, uid: str) -> bool:
+        """Whether the object that was found is in the range that `work_on` was entered for."""
+        term = _current.get()
+        return self._whole or (term is not None and term.number == self._terms.number_of(uid))
+
+    def begin(self, number: int) -> None:
+        """The range is ours."""
+        for record in self._in(number):
+            self._enqueue(record.key)
+
+    def end(self, number: int) -> None:
+        """The range is no longer ours."""
+        for record in self._in(number):
+            self._handed_over(record.key)
+
+    def _in(self, number: int) -> Iterator[Record]:
+        if self._whole:
+            yield from self._objects.list() if number == 0 else ()
+            return
+        for part in Ranges.of(self._terms.count, {number}).labels:
+            yield from self._objects.list(index=(_INDEX, part))
+
+    def _term_of(self, key: ObjectKey) -> Term | None:
+        if self._whole:
+            return self._terms.of(0)
+        record = self._objects.get(key)
+        # To forget what is gone is everybody's, and needs no right to anything.
+        return _FORGETTING if record is None else self._terms.of(self._terms.number_of(record.uid))
+
+
+def _parts(record: Record, meta: Meta) -> tuple[str]:  # noqa: ARG001 - as every index function
+    return (label_of(record.uid),)
+
+
+class _OfTheCaller(Leadership):
+    """The fence of the range that the caller works in, and else of the first one, in its present term."""
+
+    def __init__(self, terms: Terms) -> None:
+        super().__init__(elected=False)
+        self._terms = terms
+
+    @property
+    def deadline(self) -> float:
+        return self._present.deadline
+
+    def permit(self, *, seconds: float = 0.0) -> None:
+        self._present.permit(seconds=seconds)
+
+    def held(self) -> _AsyncGeneratorContextManager[None]:
+        return self._present.held()
+
+    @property
+    def _present(self) -> Leadership:
+        term = _current.get() or self._terms._terms.get(0)  # noqa: SLF001 - also while it ends
+        return _FORGETTING.leadership if term is None else term.leadership
+
+
+async def _nothing_more(_: Term, __: bool) -> None:
+    pass
+
+
+_FORGETTING = Term(-1, Leadership(elected=False))

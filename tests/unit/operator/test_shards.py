@@ -1,0 +1,303 @@
+"""Replicas that share the objects: what each works on, under what, and what becomes of it later."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+
+import pytest
+
+from devcluster import DevCluster
+from manager import Context, Operator, every
+from manager.api import ObjectKey, ObjectMeta
+from manager.api.core_v1 import ConfigMap, Secret
+from manager.kube.errors import Fenced
+from manager.kube.transport import Transport
+from manager.leader.lease import LeaseTiming
+from manager.leader.sharing import Sharing
+from manager.leader.terms import Terms
+from manager.manager import Manager, Runnable
+from manager.metrics import Metrics
+from manager.operator import add_controller
+from manager.program import Program
+from manager.testing import LocalWire
+
+pytestmark = pytest.mark.virtual_time
+COUNT = 4
+GRACE = 5.0
+OBJECTS = [f"object-{number}" for number in range(20)]
+
+Act = Callable[["Copying", Secret, Context], Awaitable[None]]
+
+
+class Copying(Operator[Secret]):
+    """Keeps a ConfigMap for each Secret, or does what the test says."""
+
+    owns = (ConfigMap,)
+    conditions = ()
+    act: ClassVar[Act | None] = None
+
+    def setup(self) -> None:
+        self.runs: list[tuple[str, float, float]] = []
+        self.forgotten: list[str] = []
+        self.left: list[str] = []
+        self.ticks = 0
+        self.once = 0
+        self.manager.add(Runnable("once", self.run_once, leader_only=True))
+
+    async def reconcile(self, obj: Secret, ctx: Context) -> None:
+        began = asyncio.get_running_loop().time()
+        try:
+            if type(self).act is not None:
+                await type(self).act(self, obj, ctx)
+            named = ObjectMeta(name=obj.metadata.name, namespace=obj.metadata.namespace)
+            await ctx.apply(ConfigMap(metadata=named))
+        finally:
+            self.runs.append((obj.metadata.name, began, asyncio.get_running_loop().time()))
+
+    async def gone(self, key: ObjectKey) -> None:
+        self.forgotten.append(key.name)
+
+    def handed_over(self, key: ObjectKey) -> None:
+        self.left.append(key.name)
+
+    @every(10)
+    async def tick(self) -> None:
+        self.ticks += 1
+
+    async def run_once(self) -> None:
+        self.once += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.once -= 1
+
+
+class Peer:
+    """A replica."""
+
+    def __init__(self, cluster: DevCluster, identity: str, operator: type[Copying]) -> None:
+        metrics, rng = Metrics(), random.Random(identity)
+        self.transports = [Transport(LocalWire(cluster), metrics=metrics, rng=rng, user_agent="test")]
+        lane = Transport(
+            LocalWire(cluster), metrics=metrics, rng=rng, user_agent="test", beside=self.transports[0]
+        )
+        self.transports.append(lane)
+        self.terms = Terms(COUNT, grace=GRACE)
+        self.sharing = Sharing(
+            lane,
+            self.terms,
+            namespace="default",
+            name="test",
+            count=COUNT,
+            identity=identity,
+            rng=rng,
+            metrics=metrics,
+            timing=LeaseTiming(),
+        )
+        self.manager = Manager(
+            self.transports[0],
+            program=Program("test", "0"),
+            metrics=metrics,
+            rng=rng,
+            identity=identity,
+            elector=self.sharing,
+            terms=self.terms,
+        )
+        self.operator = operator(self.manager)
+        add_controller(self.operator)
+        self.asked = asyncio.Event()
+        self.run = asyncio.create_task(self.manager.run(self.asked), name=identity)
+
+    @property
+    def seen(self) -> set[str]:
+        return {name for name, _, _ in self.operator.runs}
+
+    async def stop(self) -> None:
+        self.asked.set()
+        await self.run
+        for transport in self.transports:
+            await transport.aclose()
+
+
+class Peers:
+    """Replicas on one cluster."""
+
+    def __init__(self, cluster: DevCluster, operator: type[Copying]) -> None:
+        self.cluster = cluster
+        self.operator = operator
+        self.all: list[Peer] = []
+
+    async def start(self, *identities: str) -> list[Peer]:
+        started = [Peer(self.cluster, identity, self.operator) for identity in identities]
+        self.all += started
+        await asyncio.sleep(15)
+        return started
+
+    async def create(self, *names: str) -> None:
+        for name in names:
+            await self.cluster.client.create("secrets", "default", {"metadata": {"name": name}})
+        await asyncio.sleep(1)
+
+
+@asynccontextmanager
+async def peers(act: Act | None = None, **attributes: Any) -> AsyncIterator[Peers]:
+    kept = {
+        "act": None if act is None else staticmethod(act),
+        "kind": Secret,
+        "name": "copying",
+        **attributes,
+    }
+    async with await asyncio.to_thread(DevCluster, port=None) as cluster:
+        scene = Peers(cluster, type("Acting", (Copying,), kept))
+        yield scene
+        for each in scene.all:
+            await each.stop()
+
+
+async def test_each_object_is_reconciled_by_one_and_by_another_when_that_stops():
+    async with peers() as scene:
+        a, b = await scene.start("a", "b")
+        await scene.create(*OBJECTS)
+        assert a.seen
+        assert b.seen
+        assert a.seen | b.seen == set(OBJECTS)
+        assert not a.seen & b.seen
+        theirs = b.seen
+        await b.stop()
+        scene.all.remove(b)
+        await asyncio.sleep(5)
+        assert a.seen == set(OBJECTS)
+        assert not set(a.operator.left) & theirs
+
+
+async def test_what_somebody_else_takes_over_is_forgotten_and_what_is_gone_everywhere():
+    async with peers() as scene:
+        (a,) = await scene.start("a")
+        await scene.create(*OBJECTS)
+        (b,) = await scene.start("b")
+        assert b.seen
+        assert set(a.operator.left) == b.seen
+        await scene.cluster.client.delete("secrets", "default", OBJECTS[0])
+        await asyncio.sleep(1)
+        assert a.operator.forgotten == b.operator.forgotten == [OBJECTS[0]]
+
+
+async def test_no_object_is_worked_on_by_two_while_ranges_move():
+    async def slowly(_: Copying, __: Secret, ___: Context) -> None:
+        await asyncio.sleep(3)
+
+    async with peers(slowly) as scene:
+        await scene.start("a")
+        await scene.create(*OBJECTS)
+        (b,) = await scene.start("b")
+        await asyncio.sleep(30)
+        assert b.seen
+        runs = sorted((name, began, ended) for peer in scene.all for name, began, ended in peer.operator.runs)
+        for (name, _, ended), (following, began, _) in itertools.pairwise(runs):
+            assert name != following or ended <= began
+
+
+async def test_a_reconcile_that_does_not_end_is_cancelled_after_the_grace():
+    async def never(operator: Copying, _: Secret, __: Context) -> None:
+        if operator.manager is first:
+            await asyncio.Event().wait()
+
+    first: Any = None
+    async with peers(never) as scene:
+        (a,) = await scene.start("a")
+        first = a.manager
+        await scene.create(OBJECTS[0])
+        number = a.terms.number_of(a.manager.cache.lookup(Secret).get(ObjectKey("default", OBJECTS[0])).uid)
+        others = [each for each in "bcd" if each]
+        for identity in others:
+            await scene.start(identity)
+            if a.terms.of(number) is None:
+                break
+        assert [peer.seen for peer in scene.all if peer is not a and peer.seen] == [{OBJECTS[0]}]
+        ((_, began, ended),) = a.operator.runs
+        assert ended - began >= GRACE
+
+
+async def test_what_a_reconcile_leaves_behind_writes_nothing_once_its_range_is_given_up():
+    tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def leave_something(operator: Copying, obj: Secret, _: Context) -> None:
+        async def write_late() -> None:
+            await asyncio.sleep(20)
+            obj.metadata.labels["late"] = "yes"
+            await operator.client.patch(obj)
+
+        if obj.metadata.name not in tasks:
+            tasks[obj.metadata.name] = asyncio.create_task(write_late())
+
+    async with peers(leave_something) as scene:
+        await scene.start("a")
+        await scene.create(*OBJECTS)
+        (b,) = await scene.start("b")
+        assert b.seen
+        await asyncio.wait(tasks.values())
+        fenced = {name for name, task in tasks.items() if isinstance(task.exception(), Fenced)}
+        assert fenced == b.seen
+
+
+async def test_an_operator_that_is_not_shared_out_is_one_replicas():
+    async with peers(shared_out=False) as scene:
+        await scene.start("a", "b")
+        await scene.create(*OBJECTS)
+        (works,) = [each for each in scene.all if each.seen]
+        (other,) = [each for each in scene.all if not each.seen]
+        assert works.seen == set(OBJECTS)
+        assert works.terms.of(0) is not None
+        await works.stop()
+        scene.all.remove(works)
+        await asyncio.sleep(5)
+        assert other.seen == set(OBJECTS)
+
+
+async def test_what_is_done_once_is_done_where_the_first_range_is():
+    async with peers() as scene:
+        await scene.start("a", "b", "c")
+        for _ in range(3):
+            await asyncio.sleep(20)
+            (works,) = [each for each in scene.all if each.operator.once]
+            assert works.operator.once == 1
+            assert works.operator.ticks
+            assert [each.operator.ticks for each in scene.all if each is not works] == [0] * (
+                len(scene.all) - 1
+            )
+            await works.stop()
+            scene.all.remove(works)
+            await asyncio.sleep(5)
+
+
+async def test_what_is_done_once_has_ended_when_the_first_range_is_another_ones():
+    async with peers() as scene:
+        await scene.start("a", "b")
+        (works,) = [each for each in scene.all if each.operator.once]
+        (other,) = [each for each in scene.all if not each.operator.once]
+        works.sharing.leave()
+        await asyncio.sleep(5)
+        assert other.operator.once == 1
+        assert works.operator.once == 0
+
+
+async def test_effects_outside_are_permitted_by_the_range_of_the_object():
+    async def act(operator: Copying, _: Secret, ctx: Context) -> None:
+        async with ctx.permit():
+            await asyncio.sleep(0.1)
+        await asyncio.to_thread(operator.manager.leadership.permit, seconds=1.0)
+
+    async with peers(act) as scene:
+        await scene.start("a", "b")
+        await scene.create(*OBJECTS)
+        (other,) = [each for each in scene.all if each.terms.of(0) is None]
+        assert other.seen
+        with pytest.raises(Fenced):
+            other.manager.leadership.permit()
+        made = {each["metadata"]["name"] for each in scene.cluster.client.list("configmaps", "default")}
+        assert made >= set(OBJECTS)
