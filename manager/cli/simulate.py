@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from manager.cli.arguments import ArgumentParser, UsageError, argument
+from manager.shards.ranges import parse_count
 from manager.small_file import read_small_file
 
 if TYPE_CHECKING:
@@ -42,6 +43,12 @@ def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
         ("--seed", "N", seed, "this one, or the first one"),
         ("--minutes", "N", number, "virtual minutes of changes and faults; default 5, of each eighth seed 8"),
         ("--jobs", "N", number, "processes; default one for each processor"),
+        (
+            "--shards",
+            "N",
+            argument(parse_count),
+            "managers share the objects in so many parts, instead of one that leads",
+        ),
         ("--replay", "FILE", str, "run what an earlier failure has left in that file"),
         (
             "--matrix",
@@ -108,8 +115,8 @@ def _plans(
             reason = error.strerror if isinstance(error, OSError) else error
             raise UsageError(f"simulate: --replay {path}: {reason}") from None
     first = given.get("seed", 0)
-    minutes = given.get("minutes")
-    plans = (plan_of(each, operators, minutes=minutes) for each in range(first, first + count))
+    drawn = {"minutes": given.get("minutes"), "shards": given.get("shards", 0)}
+    plans = (plan_of(each, operators, **drawn) for each in range(first, first + count))
     if given["crash_points"]:
         return chain.from_iterable(crash_points(plan, operators, samples=samples) for plan in plans)
     return plans

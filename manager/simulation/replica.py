@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from manager.kube.credentials import Credentials, Obtained, TokenFile
 from manager.kube.transport import Transport
 from manager.leader.elector import LeaderElector
-from manager.leader.lease import LeadershipLost
+from manager.leader.lease import LeadershipLost, LeaseTiming
+from manager.leader.sharing import Sharing
+from manager.leader.terms import Terms
 from manager.manager import STOP_MARGIN, Manager
 from manager.metrics import Metrics
 from manager.operator import add_controller
@@ -127,8 +129,22 @@ class Replica:
     def _assemble(self) -> None:
         world = self.world
         transport = self._transport()
-        elector = None
-        if world.replicas > 1:
+        elector: LeaderElector | Sharing | None = None
+        terms = None
+        if world.shards:
+            terms = Terms(world.shards, grace=GRACE)
+            elector = Sharing(
+                self._transport(beside=transport),
+                terms,
+                namespace=LEASE_NAMESPACE,
+                name=PROGRAM.name,
+                count=world.shards,
+                identity=self.name,
+                rng=self.rng,
+                metrics=self.metrics,
+                timing=LeaseTiming(LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD),
+            )
+        elif world.replicas > 1:
             elector = LeaderElector(
                 self._transport(beside=transport),
                 namespace=LEASE_NAMESPACE,
@@ -153,6 +169,7 @@ class Replica:
             identity=self.name,
             settings=SettingValues(values),
             elector=elector,
+            terms=terms,
             graceful_shutdown_timeout=GRACE,
             unguessable=self._unguessable,
         )

@@ -62,6 +62,7 @@ class Plan:
     steps: tuple[Step, ...]
     faults: tuple[Fault, ...]
     crash_at: tuple[int, When] | None = None
+    shards: Annotated[int, Meta(ge=0, le=256)] = 0
 
     def to_json(self) -> str:
         """To be read by `from_json`."""
@@ -74,6 +75,8 @@ class Plan:
             plan = msgspec.json.decode(text, type=cls)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise ValueError(f"it is no plan of a simulation: {error}") from None
+        if plan.shards & (plan.shards - 1):
+            raise ValueError("it is no plan of a simulation: it is no power of two - at `$.shards`")
         beyond = [f"steps[{at}].kind" for at, each in enumerate(plan.steps) if each.kind >= kinds]
         beyond += [
             f"faults[{at}].replica" for at, each in enumerate(plan.faults) if each.replica >= plan.replicas
@@ -118,15 +121,23 @@ class Outcome:
 
 
 def plan_of(
-    seed: int, operators: Sequence[AnyOperator], *, minutes: float | None = None, fault: str | None = None
+    seed: int,
+    operators: Sequence[AnyOperator],
+    *,
+    minutes: float | None = None,
+    fault: str | None = None,
+    shards: int = 0,
 ) -> Plan:
-    """What that number stands for: so many virtual minutes of people and faults, or of one kind of fault."""
+    """What that number stands for: so many virtual minutes of people and faults, or of one kind of fault.
+
+    With `shards`, replicas share the objects in so many ranges, and there are more of them.
+    """
     rng = random.Random(f"{seed}/plan")
     dense = fault is None and seed % _DENSE == _DENSE - 1
     times_as_many = 3 if dense else 1
     if minutes is None:
         minutes = _DENSE_MINUTES if dense else _MINUTES
-    replicas, seconds = rng.choice((1, 2, 2, 3)), minutes * 60
+    replicas, seconds = rng.choice((2, 3, 4, 5) if shards else (1, 2, 2, 3)), minutes * 60
     count = rng.randrange(5, _MOST_STEPS) * times_as_many
     done = steps(rng, len(operators), seconds=seconds, count=count)
     times, count = [step.at for step in done], rng.randrange(_MOST_FAULTS) * times_as_many
@@ -134,7 +145,7 @@ def plan_of(
         wrong = faults(rng, replicas, seconds=seconds, count=count, near=times)
     else:
         wrong = faults(rng, replicas, seconds=seconds, count=max(count, 1), near=times, kinds=(fault,))
-    return Plan(seed=seed, replicas=replicas, steps=tuple(done), faults=tuple(wrong))
+    return Plan(seed=seed, replicas=replicas, steps=tuple(done), faults=tuple(wrong), shards=shards)
 
 
 def crash_points(
@@ -176,6 +187,7 @@ def _run(plan: Plan, operators: Sequence[AnyOperator], compare: bool, samples: S
         faults=plan.faults,
         replicas=plan.replicas,
         crash_at=plan.crash_at,
+        shards=plan.shards,
         outside=_outsides(operators),
         samples=samples,
     )
@@ -189,7 +201,14 @@ def _run(plan: Plan, operators: Sequence[AnyOperator], compare: bool, samples: S
     if compare and not violations:
         # That it stays calm has been seen already.
         fresh = replace(
-            world, steps=(), faults=(), replicas=1, crash_at=None, objects=world.asked, stays_calm=0.0
+            world,
+            steps=(),
+            faults=(),
+            replicas=1,
+            shards=0,
+            crash_at=None,
+            objects=world.asked,
+            stays_calm=0.0,
         )
         with guarded():
             simulate(fresh.run(), random.Random(f"{plan.seed}/order"))

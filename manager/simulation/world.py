@@ -23,6 +23,7 @@ from devcluster.errors import StatusError
 from manager.codegen import custom_resource_definitions
 from manager.logs import captured
 from manager.operator import AnyOperator, rights_of
+from manager.shards.ranges import Ranges
 from manager.simulation.comparing import asked_for, made_state, resource_of, state_of
 from manager.simulation.control_plane import ControlPlane
 from manager.simulation.faults import Fault, befall
@@ -167,6 +168,8 @@ class World:
     """Specs that a kind takes, by its resource."""
     objects: Sequence[tuple[str, Object]] = ()
     """What is created at the start, by resource."""
+    shards: int = 0
+    """Into how many ranges managers share the objects out; 0 is that one of them leads."""
     stays_calm: float = STAYS_CALM
     """So long, once it is calm, nothing may be written."""
 
@@ -197,7 +200,8 @@ class World:
         self.forgotten: set[str] = set()
         """The uids of what a restored backup does not have."""
         self.rules = _rules(self.operators)
-        self._own = {resource_of(each.kind) for each in self.operators}
+        self._own = {resource_of(each.kind): each for each in self.operators}
+        self._resources = {each.kind.gvk.kind: resource_of(each.kind) for each in self.operators}
         self.final: Object = {}
         self.asked: list[tuple[str, Object]] = []
         self._digest = hashlib.sha256()
@@ -268,7 +272,7 @@ class World:
             self.made.add(change.key)
         elif b'"taken":"' in change.old.data:
             self.violated(f"{sent} changed what belongs to somebody else")
-        self.check_holder(sent)
+        self.check_holder(sent, change)
 
     def _check_written(self, sent: Sent, change: Change) -> None:
         assert change.new is not None
@@ -283,16 +287,37 @@ class World:
         if _SECRET.search(what):
             self.violated(f"{who} tells a secret")
 
-    def check_holder(self, sent: Sent) -> None:
-        """Nobody else has the lease."""
-        if self.replicas > 1 and (holder := self.holder()) not in {sent.process, ""}:
+    def check_holder(self, sent: Sent, change: Change | None = None) -> None:
+        """Nobody else has the lease: of all, or of the range of what has `change`d."""
+        if self.shards:
+            number = self._range_of(change) if change is not None else 0 if sent.method == "CALL" else None
+            if number is not None and (holder := self.holder(number)) not in {sent.process, ""}:
+                self.violated(f"{sent} came while {holder} had range {number}")
+        elif self.replicas > 1 and (holder := self.holder()) not in {sent.process, ""}:
             self.violated(f"{sent} came while {holder} had the lease")
 
-    def holder(self) -> str:
-        """Who has the lease."""
+    def _range_of(self, change: Change) -> int | None:
+        """The range of the object that something belongs to; None where that cannot be said."""
+        kept = change.new or change.final
+        assert kept is not None
+        resource, uid = f"{change.key.plural}.{change.key.group}".rstrip("."), kept.uid
+        if resource not in self._own:
+            references = orjson.loads(kept.data)["metadata"].get("ownerReferences", ())
+            owner = next((each for each in references if each.get("controller")), None)
+            if owner is None:
+                return None
+            resource, uid = self._resources.get(owner["kind"], ""), owner["uid"]
+        operator = self._own.get(resource)
+        if operator is None:
+            return None
+        return Ranges.of(self.shards, ()).number_of(uid) if operator.shared_out else 0
+
+    def holder(self, number: int = 0) -> str:
+        """Who has the lease, or that of a range."""
         if self.now < self.no_holder_until:
             return ""
-        lease = self.cluster.client.peek("leases.coordination.k8s.io", LEASE_NAMESPACE, PROGRAM.name)
+        name = f"{PROGRAM.name}-{number}" if number else PROGRAM.name
+        lease = self.cluster.client.peek("leases.coordination.k8s.io", LEASE_NAMESPACE, name)
         return ((lease or {}).get("spec") or {}).get("holderIdentity") or ""
 
     def dies_at(self, sent: Sent, when: str) -> bool:
@@ -433,7 +458,7 @@ class World:
     async def _is_calm(self) -> bool:
         """Wait until nothing is written any more, and see that it stays so."""
         deadline = self.now + _CALM_WITHIN
-        while self.now - self.last_change <= _CALM_AFTER or self.leader is None:
+        while self.now - self.last_change <= _CALM_AFTER or self.leader is None or self._unowned():
             if self.now > deadline:
                 self.violated("it never becomes calm: nobody leads, or something is written all the time")
                 return False
@@ -449,17 +474,31 @@ class World:
     def leader(self) -> Replica | None:
         """The one that works."""
         alive = [each for each in self.running if each.alive]
-        return next((each for each in alive if self.replicas == 1 or self.holder() == each.name), None)
+        alone = self.replicas == 1 and not self.shards
+        return next((each for each in alive if alone or self.holder() == each.name), None)
+
+    def _unowned(self) -> list[int]:
+        """The ranges that nobody has who is there."""
+        names = {each.name for each in self.running if each.alive}
+        return [number for number in range(self.shards) if self.holder(number) not in names]
+
+    def _check_shares(self) -> None:
+        shares = [sum(self.holder(each) == one.name for each in range(self.shards)) for one in self.running]
+        if sum(shares) != self.shards or max(shares) - min(shares) > 1:
+            self.violated(f"ranges are shared out unevenly in the end: {shares}")
 
     async def _check(self) -> None:
         leader = self.leader
         if leader is None:
             self.violated("nobody leads in the end")
             return
-        for controller in leader.manager.controllers:
-            queue = controller._queue
-            if queue is None or queue.unfinished():
-                self.violated(f"the queue of {controller.name} is not empty in the end")
+        if self.shards:
+            self._check_shares()
+        for working in self.running if self.shards else [leader]:
+            for controller in working.manager.controllers:
+                queue = controller._queue
+                if queue is None or queue.unfinished():
+                    self.violated(f"the queue of {controller.name} is not empty in the end")
         for replica in self.running:
             for problem in replica.manager.cache.problems():
                 self.violated(f"{replica.name}: {problem}")
@@ -525,7 +564,7 @@ def _rules(operators: Sequence[AnyOperator]) -> list[Object]:
         for operator in operators
         for rule in rights_of(operator)
     ]
-    verbs = ["get", "list", "watch", "create", "update"]
+    verbs = ["get", "list", "watch", "create", "update", "delete"]
     return [*rules, {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs}]
 
 

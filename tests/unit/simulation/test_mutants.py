@@ -29,6 +29,7 @@ from manager.kube.transport import Transport
 from manager.leader.elector import LeaderElector
 from manager.leader.leadership import Leadership
 from manager.leader.lookout import Observation
+from manager.leader.terms import Share
 from manager.operator import running
 from manager.operator.context import Context
 from manager.operator.operator import Operator
@@ -52,6 +53,7 @@ class Mutant:
 
     `by` is that sort of crash points, and else it is seeds, with no other `fault` if there is one. `took` is
     the number of runs that it took when it was last looked at: another one whenever anything draws anew.
+    With `shards`, replicas share the objects.
     """
 
     plant: Plant
@@ -60,12 +62,16 @@ class Mutant:
     took: int
     by: str = ""
     fault: str | None = None
+    shards: int = 0
 
     def plans(self) -> Iterable[Plan]:
         """Seeds, or all points of one sort in the life of one object of each kind."""
         if not self.by:
             seeds = itertools.count()
-            return (plan_of(seed, self.operators, minutes=3, fault=self.fault) for seed in seeds)
+            return (
+                plan_of(each, self.operators, minutes=3, fault=self.fault, shards=self.shards)
+                for each in seeds
+            )
         life = tuple(
             Step(at=number * 20.0, act=act, kind=kind, draw=kind)
             for number, act in enumerate(("create", "change", "delete child", "delete", "create"))
@@ -102,6 +108,20 @@ async def nothing_awaited(*_: Any, **__: Any) -> None:
 def the_fence_is_not_asked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Transport, "fenced", None)
     patch.setattr(Transport, "fence", nothing)
+
+
+OTHERS_RANGE = r"came while \S+ had range"
+
+
+@mutant("memcached", OTHERS_RANGE, shards=4, took=1)
+def each_works_on_everything(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Share, "_term_of", lambda self, _: next(map(self._terms.of, self._terms._terms), None))
+    patch.setattr(Share, "covers", lambda *_: True)
+
+
+@mutant("pet", "it never becomes calm", shards=4, took=2)
+def what_is_done_once_is_done_nowhere(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Share, "_in", lambda *_: iter(()))
 
 
 @mutant("pet", "CALL store .*" + TWO_LEAD, by="look", took=3)
