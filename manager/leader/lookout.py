@@ -154,6 +154,7 @@ class Lookout:
         self._asked_for: set[str] = set()
         self._listeners: list[Callable[[bool], None]] = []
         self._next_look = 0.0
+        self._failed = False
 
     @property
     def problem(self) -> str | None:
@@ -203,7 +204,9 @@ class Lookout:
             found = await self._leases.read_all(timeout=self._timing.attempt_timeout)
         except KubeError as error:
             self._troubles.report(f"cannot read lease {self._leases}", error)
+            self._failed = True
             return
+        self._failed = False
         now = clock.monotonic()
         for lease in found:
             view, before = self._view(lease.name), known.pop(lease.name, None)
@@ -244,8 +247,8 @@ class Lookout:
             self._forget(lease.name)
         else:
             self._view(lease.name).saw(lease, now=now)
-        # Of a Lease that nobody renews, or that is not there, only a look tells.
-        if not any(view.doubtful for view in self._views.values()):
+        # Of a Lease that nobody renews, or that is not there, only a look tells; and of all that there are.
+        if not self._failed and not any(view.doubtful for view in self._views.values()):
             self._next_look = max(self._next_look, now + self._timing.retry_period * _SILENCE)
         self._tell(asked=False)
 

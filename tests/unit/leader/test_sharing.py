@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
 import pytest
 
 from manager.clock import monotonic as now
 from manager.kube.errors import Fenced
 from manager.simulation.loop import freeze
-from tests.support.scripted_wire import Delayed, LostAfter, Reply, Stall, Unreached
+from tests.support.scripted_wire import Delayed, LostAfter, Reply, Sent, Stall, Unreached
 from tests.unit.leader.conftest import LEASES, NAME, NAMESPACE
 from tests.unit.leader.program import COUNT, DATA, EVERYTHING, Program, Replica, permits, program
 
@@ -187,6 +188,20 @@ async def test_a_claim_that_was_lost_is_made_again_however_much_there_is_to_hear
     a.wire.on("POST", LEASES, answer, answer, Unreached(), answer)
     await asyncio.sleep(20)
     assert program.shares == [16]
+
+
+async def test_who_could_not_look_at_first_looks_again_however_much_there_is_to_hear(program: Program):
+    await program.start("a")
+    b = Replica(program, "b")
+    program.replicas.append(b)
+    refused = [Reply.status(403, "Forbidden", "it cannot list")]
+
+    def answer(sent: Sent) -> Any:
+        return program.server.answer(sent) if sent.query.get("watch") or not refused else refused.pop()
+
+    b.wire.on("GET", LEASES, answer)
+    await asyncio.sleep(20)
+    assert program.shares == [8, 8]
 
 
 async def test_what_an_earlier_term_has_left_behind_is_permitted_nothing_by_a_later_one(program: Program):
