@@ -8,7 +8,7 @@ from fractions import Fraction
 
 __all__ = ["InvalidQuantity", "canonical"]
 
-_PATTERN = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(.*)", re.DOTALL)
+_PATTERN = re.compile(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?+(.*)", re.DOTALL)
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]{1,9})")
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}

@@ -76,7 +76,7 @@ _AWAITED: dict[type[Exception], str] = {
     Forbidden: _PERMISSION,
 }
 
-_particulars = re.compile(r""" "[^"]*" | '[^']*' | [\w.-]*[0-9][\w.-]* """, re.VERBOSE)
+_particulars = re.compile(r""" "[^"]*" | '[^']*' | (?:[^\W0-9]|[.-])*[0-9][\w.-]* """, re.VERBOSE)
 
 
 class Failure(IntEnum):

@@ -115,9 +115,8 @@ class Outcome:
     @property
     def sort(self) -> str:
         """What sort of failure it is, without names and numbers."""
-        return (
-            re.sub(r"[0-9][-0-9a-z.]*|\S*/\S*", "*", self.violations[0].what)[:60] if self.violations else ""
-        )
+        what = self.violations[0].what if self.violations else ""
+        return re.sub(r"[0-9][-0-9a-z.]*|[^\s/]*/\S*", "*", what)[:60]
 
 
 def plan_of(
