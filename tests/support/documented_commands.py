@@ -100,6 +100,10 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     "tests/integration/test_explain.py::test_an_image_that_cannot_be_pulled": (
         ".venv/bin/operator-manager explain memcached/web -n default",
     ),
+    "tests/integration/test_console.py::"
+    "test_a_person_opens_the_console_of_a_cluster_with_the_rights_of_the_kubeconfig": (
+        "operator-manager console",
+    ),
     "tests/integration/test_plan.py::test_an_upgraded_image_is_a_difference_in_the_child_and_in_the_status": (
         ".venv/bin/operator-manager plan --all --memcached-image=memcached:1.6.40-alpine",
     ),
