@@ -6,13 +6,12 @@ import pytest
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from controllers.cache.memcached import MOST_NODES, MemcachedOperator
-from manager.api import ObjectMeta
+from manager.api import ObjectMeta, PartialObjectMetadata
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
 from manager.kube.errors import Invalid
 from manager.testing import operated
-from tests.support.scripted_wire import Reply, Sent
-from tests.unit.controllers.operator_world import OperatorWorld
+from tests.unit.controllers.seen import seen
 
 pytestmark = pytest.mark.virtual_time
 
@@ -30,25 +29,21 @@ async def test_of_many_servers_the_status_names_some_and_counts_all():
         assert cluster.status.nodes == sorted(cluster.status.nodes)
 
 
-async def test_its_pods_are_named_without_a_look_into_them_which_would_cost_what_somebody_put_there():
-    def create(sent: Sent) -> Reply:
-        wanted = sent.json()
-        return Reply.json({**wanted, "metadata": {**wanted["metadata"], "uid": "d", "resourceVersion": "9"}})
+async def test_its_pods_are_named_without_a_look_into_them_which_would_cost_what_somebody_put_there(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def look(raw: bytes, **_: object) -> None:
+        raise AssertionError(raw)
 
-    world = OperatorWorld("memcached")
-    world.wire.on("POST", "/apis/apps/v1/namespaces/*", create)
-    memcacheds, deployments = world.kind(Memcached), world.kind(Deployment)
-    pods = world.kind(Pod, metadata_only=True)
-    memcacheds.listed(memcacheds.obj("m", spec={"size": 0}))
-    deployments.listed()
-    odd = {"uid": "u", "kind": "A", "name": "b"}  # who decodes it misses its apiVersion
-    labels = {"app": "memcached", "memcached_cr": "m"}
-    pods.listed(
-        pods.obj("b", labels=labels, ownerReferences=[odd]),
-        pods.obj("a", labels=labels),
-        pods.obj("going", labels=labels, deletionTimestamp="2026-01-01T00:00:00Z"),
-    )
-    async with world.running():
+    for kind in (Pod, PartialObjectMetadata):
+        monkeypatch.setattr(kind, "decode", look)
+    async with seen(MemcachedOperator) as memcacheds:
+        await memcacheds.create("m", {"size": 0})
+        for name, more in {"b": {}, "a": {}, "going": {"finalizers": ["example.com/hold"]}}.items():
+            metadata = {"name": name, "labels": {"app": "memcached", "memcached_cr": "m"}, **more}
+            spec = {"containers": [{"name": "main", "image": "image"}]}
+            await memcacheds.api.create("pods", "default", {"metadata": metadata, "spec": spec})
+        await memcacheds.cost(memcacheds.api.delete("pods", "default", "going"))
         assert memcacheds.status("m")["nodes"] == ["a", "b"]
 
 
