@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
@@ -110,13 +110,15 @@ class StatusClient:
         raw = await self._write(obj, dry_run=dry_run)
         return obj if raw is None else await decode_object(raw, type(obj), obj.key)
 
-    async def report(self, obj: Resource) -> bool:
+    async def report(self, obj: Resource, *, cached: Callable[[], bytes | None] = lambda: None) -> bool:
         """As `patch`, for the end of a reconcile: the answer goes to the cache, and is not decoded.
 
         Returns whether the server has another status than the object was read with, also in what was not
         written. An earlier process may have written that, and only who reconciles again sees what is wrong.
+        `cached` gives what the cache has in the end, or None when that is what the object was read from.
         """
-        raw = await self._write(obj)
+        answer = await self._write(obj)
+        raw = cached() or answer
         if raw is None or obj.origin is None:
             return False
         status = json_object(raw, f"a {obj.kind} object").get("status") or {}

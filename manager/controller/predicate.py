@@ -8,7 +8,7 @@ before with what it holds now, so an event that tells of several changes at once
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -83,16 +83,10 @@ def desired_state_changed(event: CacheEvent) -> bool:
     )
 
 
-def status_emptied(event: CacheEvent) -> bool:
-    """Somebody has taken all of the status away, which nobody but its reconciler can put there again."""
+def status_changed(event: CacheEvent) -> bool:
+    """The status has changed, whoever has written it."""
     old, new = event.old, event.new
-    return old is not None and new is not None and not _has_status(new) and _has_status(old)
-
-
-def went_back(event: CacheEvent) -> bool:
-    """The server has an older state than it had, as after a restore from a backup: so is its status."""
-    old, new = event.old, event.new
-    return old is not None and new is not None and new.version < old.version
+    return old is not None and new is not None and _decode(old.raw).status != _decode(new.raw).status
 
 
 def any_of(*predicates: Predicate) -> Predicate:
@@ -111,21 +105,10 @@ def not_(predicate: Predicate) -> Predicate:
 
 
 class _Object(msgspec.Struct):
-    status: Any = None
+    status: msgspec.Raw = msgspec.Raw()
 
 
 _decode = msgspec.json.Decoder(_Object).decode
-_DEFAULTS = 200
-"""Bytes at the end of an object that are more of a status than defaults make."""
-
-
-def _has_status(record: Record) -> bool:
-    """Whether it says more than the defaults of a schema may."""
-    at = record.raw.rfind(b'"status":{')
-    if at < 0 or len(record.raw) - at > _DEFAULTS:
-        return at >= 0
-    status = _decode(record.raw).status
-    return any(status.values()) if isinstance(status, dict) else bool(status)
 
 
 def _is_present(record: Record | None) -> bool:

@@ -371,7 +371,7 @@ class Context:
             if self._operator.has_observed_generation:
                 self.object.status.observed_generation = self.object.metadata.generation  # type: ignore[attr-defined]
             try:
-                if await self.client.status.report(self.object):
+                if await self.client.status.report(self.object, cached=self._cached):
                     self._operator.enqueue(self.object.key)
             except (Conflict, Invalid):
                 if self._operator.finalizers and self.object.metadata.deletion_timestamp is None:
@@ -379,6 +379,15 @@ class Context:
                     await self.confirm()  # another object may have its name now
                 raise
         self.written()
+
+    def _cached(self) -> bytes | None:
+        """The object, if the cache has another state of it by now."""
+        operator = self._operator
+        informer = operator.manager.cache.informer(operator.kind, **operator.selection._asdict())
+        record, metadata = informer.get(self.object.key), self.object.metadata
+        if record is None or record.uid != metadata.uid or str(record.version) == metadata.resource_version:
+            return None
+        return record.raw
 
     def written(self) -> None:
         """Do what waited for the last write."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -25,7 +25,7 @@ from manager.controller import (
     enqueue_owner,
 )
 from manager.controller.failure import Failure, explain
-from manager.controller.predicate import any_of, status_emptied, went_back
+from manager.controller.predicate import Predicate, any_of, status_changed
 from manager.controller.source import trigger_of
 from manager.kube.errors import ApiError, KubeError, NotFound, ServerError, TransportError
 from manager.leader.terms import Share
@@ -75,10 +75,9 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
     objects = cache.informer(kind, **operator.selection._asdict())
     for name, function in operator.indexes.items():
         objects.add_index(name, function)
+
     sources: list[Source] = [
-        KindSource(
-            objects, enqueue_object, predicates=(any_of(cls.on, status_emptied, went_back),), relation="for"
-        ),
+        _objects(cls.on, objects, lambda key: controller.running(key) is not None),
         operator.channel,
         *timers.sources(objects),
     ]
@@ -122,6 +121,16 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
     )
     manager.add_controller(controller)
     return controller
+
+
+def _objects(on: Predicate, objects: Informer, running: Callable[[ObjectKey], bool]) -> Source:
+    def others_changed_status(event: CacheEvent) -> bool:
+        # While the object is reconciled, it may be our own; `Context.finish` looks at what is there then.
+        return not running(event.key) and status_changed(event)
+
+    return KindSource(
+        objects, enqueue_object, predicates=(any_of(on, others_changed_status),), relation="for"
+    )
 
 
 def _source(

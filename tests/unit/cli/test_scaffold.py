@@ -25,6 +25,7 @@ from manager.scaffold.source import with_import, with_members
 from manager.scaffold.writing import beginnings, with_operator
 from manager.testing import operated
 from tests.support.dockerfile import ROOT
+from tests.support.makefile import make
 from tests.support.tilt import Tilt, TiltfileFailed
 from tests.unit.cli.conftest import Command
 
@@ -483,14 +484,7 @@ def test_making_the_environment_tells_how_far_it_has_come(project: Path, tmp_pat
         "esac\n"
     )
     script.chmod(0o755)
-    made = subprocess.run(
-        ["make", "venv", f"PYTHON={script}"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    made = make("venv", f"PYTHON={script}", folder=project)
     told = [line.strip() for line in made.stdout.replace("\x1b[K", "").splitlines()]
     assert told[0] == "making .venv/ with Python 3.99"
     assert told[3:] == ["1: one>=1", "2: two", "installing ..."]

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
 import pytest
 
-from manager.cache import CacheEvent, Meta
+from manager.cache import CacheEvent, Meta, Record
 from manager.controller.predicate import (
     Predicate,
     all_of,
@@ -20,9 +21,8 @@ from manager.controller.predicate import (
     not_,
     presence_changed,
     resource_version_changed,
-    status_emptied,
+    status_changed,
     termination_started,
-    went_back,
 )
 from manager.controller.reconciler import Request
 from manager.controller.source import Handler, enqueue_mapped, enqueue_object, enqueue_owner
@@ -30,7 +30,6 @@ from tests.unit.controller.objects import Change, Cluster, Foo, added, changed, 
 
 NOW = "2026-11-21T10:00:00Z"
 STATUS = changed()
-RESTORED = CacheEvent(STATUS.new, STATUS.old)
 SPEC = changed(generation=2)
 LABELS = changed(labels={"a": "b"})
 ANNOTATIONS = changed(annotations={"a": "b"})
@@ -42,7 +41,6 @@ ADDED = added()
 REMOVED = removed()
 EVENTS = {
     "status": STATUS,
-    "restored": RESTORED,
     "spec": SPEC,
     "labels": LABELS,
     "annotations": ANNOTATIONS,
@@ -68,9 +66,7 @@ EVENTS = {
         (annotation_changed, {"annotations", "added", "removed"}),
         (finalizer_changed, {"finalizers", "added", "removed"}),
         (resource_version_changed, set(EVENTS)),
-        (desired_state_changed, set(EVENTS) - {"status", "restored", "still terminating"}),
-        (status_emptied, set()),
-        (went_back, {"restored"}),
+        (desired_state_changed, set(EVENTS) - {"status", "still terminating"}),
         (not_(label_changed), set(EVENTS) - {"labels", "added", "removed"}),
         (any_of(label_changed, generation_changed), {"labels", "spec", "added", "removed", "replaced"}),
         (all_of(label_changed, generation_changed), {"added", "removed"}),
@@ -81,6 +77,19 @@ EVENTS = {
 )
 def test_what_each_predicate_lets_pass(predicate: Predicate, passing: set[str]):
     assert {name for name, event in EVENTS.items() if predicate(event)} == passing
+
+
+def test_the_status_alone_is_looked_at():
+    def told(record: Record, status: bytes) -> Record:
+        return msgspec.structs.replace(record, raw=record.raw[:-1] + b',"status":%b}' % status)
+
+    assert STATUS.old is not None
+    assert STATUS.new is not None
+    events = [(b'{"a":1}', b'{"a":1}'), (b'{"a":1}', b'{"a":2}'), (b'{"a":1}', b"{}")]
+    passing = [status_changed(CacheEvent(told(STATUS.old, a), told(STATUS.new, b))) for a, b in events]
+    assert passing == [False, True, True]
+    assert status_changed(CacheEvent(told(STATUS.old, b"{}"), STATUS.new))
+    assert not any(map(status_changed, EVENTS.values()))
 
 
 def test_the_end_of_a_termination_changes_no_presence():

@@ -163,9 +163,11 @@ NOW = "2026-11-22T10:00:00Z"
 WORLD: list[World] = []
 
 
-@pytest.mark.parametrize("emptied", [None, {}, {"text": None, "observedGeneration": None}])
+@pytest.mark.parametrize(
+    "other", [None, {}, {"text": None, "observedGeneration": None}, {"text": "what an earlier process told"}]
+)
 @pytest.mark.parametrize("on", [Operator.on, generation_changed])
-async def test_a_status_that_somebody_has_emptied_is_written_again(on: Predicate, emptied: Any):
+async def test_a_status_that_somebody_else_has_changed_is_written_again(on: Predicate, other: Any):
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "Hello"
 
@@ -174,18 +176,41 @@ async def test_a_status_that_somebody_has_emptied_is_written_again(on: Predicate
         await settled(world)
         api = world.cluster.client
         path = "greetings.test.example.com", "default", "hello"
-        change = {
-            "status": emptied if emptied is None else dict(emptied)
-        }  # the server keeps what it is given
-        if emptied == {}:
+        change = {"status": other if other is None else dict(other)}  # the server keeps what it is given
+        if other == {}:
             bare = {**await api.get(*path), **change}
             await api.update(path[0], path[1], bare, subresource="status")
         else:
             await api.patch(*path, change, subresource="status")
-        found = await world.until(found, lambda it: it.status.text)
-        assert (found.status.text, found.status.observed_generation) == ("Hello", 1)
+        found = await world.until(found, lambda it: it.status.text == "Hello")
+        assert found.status.observed_generation == 1
         await settled(world)
         assert len(LAST[-1].seen) == 2
+
+
+async def test_a_status_that_somebody_else_changes_while_the_object_is_reconciled_is_written_again():
+    entered, going_on = asyncio.Event(), asyncio.Event()
+    going_on.set()
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        obj.status.text = "Hello"
+        entered.set()
+        await going_on.wait()
+
+    async with operated(doing(act)) as world:
+        obj = await world.create(greeting())
+        await settled(world)
+        entered.clear()
+        going_on.clear()
+        LAST[-1].enqueue(obj.key)
+        await entered.wait()
+        path = "greetings.test.example.com", "default", "hello"
+        await world.cluster.client.patch(*path, {"status": {"text": "Goodbye"}}, subresource="status")
+        await asyncio.sleep(1)
+        going_on.set()
+        await world.until(obj, lambda it: it.status.text == "Hello", timeout=5.0)
+        await settled(world)
+        assert len(LAST[-1].seen) == 3
 
 
 async def test_an_event_of_a_condition_is_told_once_for_each_news():

@@ -198,7 +198,7 @@ def a_name_that_comes_free_is_no_news(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("mysrv,foo", NOT_FRESH + ".*status is only there", took=12)
 def an_emptied_status_stays_empty(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(running, "status_emptied", lambda _: False)
+    patch.setattr(running, "status_changed", lambda _: False)
 
 
 @mutant("pet", "a record is left of a Pet that is gone", took=1)
