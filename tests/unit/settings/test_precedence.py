@@ -112,6 +112,7 @@ def test_every_setting_can_be_given_in_every_way(monkeypatch: pytest.MonkeyPatch
         "leader_elect": "true",
         "leader_election_id": "x.example.com",
         "leader_election_namespace": "ns",
+        "shards": "8",
         "leader_elect_lease_duration": "60s",
         "leader_elect_renew_deadline": "40s",
         "leader_elect_retry_period": "5s",
