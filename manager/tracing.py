@@ -41,6 +41,14 @@ _FLUSH = 5.0
 """Seconds that spans which are still unsent may hold up the end of the process."""
 
 
+_MEMBER = r"[a-z0-9][a-z0-9_\-*/@]{0,127}=[!-+\--<>-~]{1,128}"
+_PARENT = {
+    "traceparent": re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"),
+    "tracestate": re.compile(rf"(?=.{{1,512}}\Z){_MEMBER}(?:,{_MEMBER}){{0,31}}"),
+}
+"""The headers of W3C Trace Context, level 1, without spaces, and no longer than everybody has to hand on."""
+
+
 class CannotTrace(Exception):
     """Traces are asked for, and cannot be made: one line that says why."""
 
@@ -50,8 +58,12 @@ class Tracer:
 
     def __init__(self, provider: TracerProvider) -> None:
         from opentelemetry import context, propagate, trace  # noqa: PLC0415 - only where traces are asked for
+        from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 - as above
+            TraceContextTextMapPropagator,
+        )
 
         self.trace, self.context, self.propagate = trace, context, propagate
+        self.from_strangers = TraceContextTextMapPropagator()
         self.spans = provider.get_tracer("operator-manager")
         self._written: OrderedDict[Hashable, SpanContext] = OrderedDict()
 
@@ -249,10 +261,9 @@ class ReviewTrace:
     def __init__(self, tracer: Tracer, path: str, headers: Mapping[str, str]) -> None:
         self._tracer = tracer
         self._clock = _Clock()
-        lower = {name.lower(): value for name, value in headers.items()}
         self._span = tracer.spans.start_span(
             f"review {path}",
-            tracer.propagate.extract(lower, context=tracer.context.Context()),
+            tracer.from_strangers.extract(_parent_in(headers), context=tracer.context.Context()),
             kind=tracer.trace.SpanKind.SERVER,
             attributes={"http.route": path},
             start_time=self._clock.now(),
@@ -268,6 +279,15 @@ class ReviewTrace:
             self._tracer.fail(self._span, str(status or "no answer"), "there is no verdict", end)
         self._tracer.context.detach(self._token)
         self._span.end(end)
+
+
+def _parent_in(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers of a caller's span, as API servers send them: anybody may have sent these.
+
+    OpenTelemetry reads more headers, takes long for some, and logs what it does not like as it stands there.
+    """
+    lower = {name.lower(): value for name, value in headers.items()}
+    return {name: lower[name] for name, form in _PARENT.items() if form.fullmatch(lower.get(name, ""))}
 
 
 def _kind_of(path: str) -> str:

@@ -6,10 +6,12 @@ import asyncio
 import re
 import sys
 import webbrowser
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any, NoReturn
 
 from yarl import URL
@@ -53,7 +55,7 @@ Open the console of a manager that runs in a cluster in a browser on this machin
 kubectl forwards a port to the pod that holds the manager's lease, or with --manager the console is asked
 where it is. Every request gets the token of the kubeconfig's user, or that of --manager-token-file: the
 console shows what this user may get, and does what this user may update. Only who opens the address that is
-printed has these rights, by a key that is in it."""
+printed has these rights, by a key that is in it and works once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +187,20 @@ async def _show(program: Program, arguments: ConsoleArguments) -> None:
         sys.stdout.write(f"The console of {target}, until interrupted: {own}\n")
         sys.stdout.flush()
         if not arguments.no_browser:
-            await asyncio.to_thread(webbrowser.open, own)
+            # Some browsers end only when they are closed, which this does not wait for.
+            leads = stack.enter_context(_page_that_leads_to(own))
+            Thread(target=webbrowser.open, args=(leads.as_uri(),), daemon=True).start()
         await (asyncio.Event().wait() if lines is None else _end_of(lines, target))
+
+
+@contextmanager
+def _page_that_leads_to(address: str) -> Iterator[Path]:
+    """A file for this user alone: the command line of a browser can be seen by everybody on the machine."""
+    with TemporaryDirectory(prefix="console-", ignore_cleanup_errors=True) as folder:
+        page = Path(folder) / "console.html"
+        page.touch(mode=0o600)
+        page.write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={address}">\n')
+        yield page
 
 
 async def _authorization(arguments: ConsoleArguments, config: ClusterConfig) -> Authorization:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from yarl import URL
 
-from manager.address import is_loopback, split_address
 from manager.http.server import Page
 from manager.kube.errors import ConfigError
 
@@ -28,6 +27,9 @@ _SILENCE = 90.0
 
 _KEY = "key"
 """The query that tells the key, in the address that is printed."""
+
+_COOKIE = "console"
+_OPEN = "open the address that the command has printed; it works once, in one browser"
 
 _TOLD = (
     "Cache-Control",
@@ -48,8 +50,9 @@ Authorization = Callable[[str | None], Awaitable[str]]
 class Proxy:
     """Sends on what a browser asks for, with somebody's authorization.
 
-    It is for that person alone, and others may be on this machine: only who has opened the address with the
-    key gets an answer. The browser keeps the key in a cookie that no page of anybody else can have it send.
+    It is for that person alone, and others may be on this machine: only the browser that is the first to open
+    the address with the key gets an answer. It is known by a cookie then. Browsers send a cookie to all ports
+    of a host, so the host has a name that nobody can guess: they take what ends in `.localhost` for loopback.
     """
 
     def __init__(self, manager: URL, authorization: Authorization, tls: ssl.SSLContext | None = None) -> None:
@@ -58,11 +61,14 @@ class Proxy:
         self._authorization = authorization
         self._tls = tls
         self._session: ClientSession | None = None
-        self._key = secrets.token_urlsafe(24)
+        self._key: str | None = secrets.token_urlsafe(24)
+        self._cookie = secrets.token_urlsafe(24)
+        self._host = ""
 
     def address(self, own: str) -> str:
-        """What to open in a browser, where this is served at `own`."""
-        return f"http://{own}/?{_KEY}={self._key}"
+        """What to open in a browser, where this is served at `own`: it can be opened once."""
+        self._host = f"{secrets.token_hex(16)}.localhost:{own.rpartition(':')[2]}"
+        return f"http://{self._host}/?{_KEY}={self._key}"
 
     def pages(self) -> Mapping[str, Page]:
         """By path, for GET and for POST alike."""
@@ -76,18 +82,16 @@ class Proxy:
     async def _page(self, request: web.Request) -> web.StreamResponse:
         from aiohttp import ClientError, web  # noqa: PLC0415 - see manager.http.server
 
-        host = request.headers.get("Host", "")
-        named = split_address(host)
-        if named is None or not is_loopback(named[0]):
-            return _refusal(_MISDIRECTED, "not a name of this machine")
-        cookie = f"console-{named[1]}"  # cookies are for a machine, whatever the port
-        if self._is_key(request.query.get(_KEY, "")):
+        if not _same(request.headers.get("Host", ""), self._host):
+            return _refusal(_MISDIRECTED, _OPEN)
+        if self._key is not None and _same(request.query.get(_KEY, ""), self._key):
+            self._key = None
             welcome = web.Response(status=_SEE_OTHER, headers={"Location": "/", "Cache-Control": "no-store"})
-            welcome.set_cookie(cookie, self._key, httponly=True, samesite="Strict", path="/")
+            welcome.set_cookie(_COOKIE, self._cookie, httponly=True, samesite="Strict", path="/")
             return welcome
-        if not self._is_key(request.cookies.get(cookie, "")):
-            return _refusal(_FORBIDDEN, "open the address that the command has printed")
-        if request.method == "POST" and request.headers.get("Origin") != f"http://{host}":
+        if not _same(request.cookies.get(_COOKIE, ""), self._cookie):
+            return _refusal(_FORBIDDEN, _OPEN)
+        if request.method == "POST" and request.headers.get("Origin") != f"http://{self._host}":
             return _refusal(_FORBIDDEN, "not from a page of this console")
         try:
             return await self._sent_on(request)
@@ -95,9 +99,6 @@ class Proxy:
             return _refusal(_BAD_GATEWAY, str(error))
         except (ClientError, TimeoutError) as error:
             return _refusal(_BAD_GATEWAY, f"the manager at {self._manager} does not answer: {error}")
-
-    def _is_key(self, text: str) -> bool:
-        return hmac.compare_digest(text.encode(), self._key.encode())
 
     async def _sent_on(self, request: web.Request) -> web.StreamResponse:
         from aiohttp import web  # noqa: PLC0415 - as above
@@ -132,6 +133,10 @@ class Proxy:
                 cookie_jar=DummyCookieJar(),
             )
         return self._session
+
+
+def _same(text: str, secret: str) -> bool:
+    return hmac.compare_digest(text.encode(errors="surrogateescape"), secret.encode())
 
 
 def _refusal(status: int, text: str) -> web.StreamResponse:

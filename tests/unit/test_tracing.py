@@ -26,6 +26,7 @@ from manager.runs import called
 from manager.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
 from manager.testing import LocalWire, World, operated
 from manager.tracing import CannotTrace, Tracer, is_asked_for, trace_from_here, tracing
+from tests.support.effort import Effort
 
 pytestmark = pytest.mark.virtual_time
 
@@ -220,9 +221,11 @@ async def test_a_review_is_part_of_the_trace_of_who_asks():
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracer, trace, parent = Tracer(provider), "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
     for status in (200, 503, 0):
-        tracer.review("/mutate", {"Traceparent": f"00-{trace}-{parent}-01"}).ended(status)
+        of = {"Traceparent": f"00-{trace}-{parent}-01", "tracestate": "vendor=a:b,other=c"}
+        tracer.review("/mutate", of).ended(status)
     tracer.review("/mutate", {"traceparent": "nonsense"}).ended(200)
     *known, unknown = exporter.get_finished_spans()
+    assert {span.context.trace_state.to_header() for span in known} == {"vendor=a:b,other=c"}
     for span in known:
         assert f"{span.context.trace_id:032x}" == trace
         assert span.parent is not None
@@ -231,6 +234,31 @@ async def test_a_review_is_part_of_the_trace_of_who_asks():
     assert [span.status.status_code is StatusCode.ERROR for span in known] == [False, True, True]
     assert unknown.parent is None
     provider.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("baggage", f"a{' ' * 8150}b"),
+        ("tracestate", f"a{' ' * 8150}b"),
+        ("tracestate", "a" * 8190),
+        ("tracestate", ",".join(["a"] * 4000)),
+        ("tracestate", "what a stranger wants to have in the log"),
+        ("traceparent", "00-" * 2700),
+    ],
+)
+async def test_what_a_stranger_sends_as_its_trace_costs_nothing_and_is_not_logged(
+    name: str, value: str, caplog: pytest.LogCaptureFixture
+):
+    provider = TracerProvider(shutdown_on_exit=False)
+    headers = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", name: value}
+    tracer = Tracer(provider)
+    with Effort() as spent:
+        for _ in range(20):
+            tracer.review("/mutate", headers).ended(200)
+    provider.shutdown()
+    assert spent.units < 20
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize(

@@ -34,19 +34,23 @@ def always(token: str) -> Callable[[str | None], object]:
 
 
 @asynccontextmanager
-async def visited(serve_pages: ServePages, proxy: Proxy) -> AsyncIterator[tuple[Site, str]]:
-    """The proxy, and the cookie of who has opened the address with the key."""
+async def visited(serve_pages: ServePages, proxy: Proxy) -> AsyncIterator[tuple[Site, dict[str, str]]]:
+    """The proxy, and the headers of the browser that has opened the address with the key."""
     site = await serve_pages(proxy.pages(), proxy.pages())
-    jar = aiohttp.CookieJar(unsafe=True)  # which takes an address for a host
-    async with (
-        aiohttp.ClientSession(cookie_jar=jar) as session,
-        session.get(proxy.address(f"{site.address}"), allow_redirects=False) as answer,
-    ):
-        assert (answer.status, answer.headers["Location"]) == (303, "/")
-        cookie = answer.headers["Set-Cookie"]
-        assert "HttpOnly" in cookie
-        assert "SameSite=Strict" in cookie
-        yield site, cookie.partition(";")[0]
+    address = URL(proxy.address(f"{site.address}"))
+    host = f"{address.host}:{site.address.port}"
+    assert host.endswith(f".localhost:{site.address.port}")
+    there = f"http://{site.address}{address.path_qs}"
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+        async with session.get(there, headers={"Host": host}, allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["Location"]) == (303, "/")
+            cookie = answer.headers["Set-Cookie"]
+            assert "HttpOnly" in cookie
+            assert "SameSite=Strict" in cookie
+            assert "Domain" not in cookie
+        async with session.get(there, headers={"Host": host}) as answer:
+            assert answer.status == 403  # the key is spent
+    yield site, {"Cookie": cookie.partition(";")[0], "Host": host, "Origin": f"http://{host}"}
     await proxy.aclose()
 
 
@@ -58,21 +62,21 @@ async def proxied(serve_pages: ServePages, world: World, asks: Callable[..., obj
 async def test_a_browser_sees_and_does_what_the_token_may(serve_pages: ServePages):
     async with (
         lonely() as world,
-        visited(serve_pages, await proxied(serve_pages, world, always("ann"))) as (site, cookie),
+        visited(serve_pages, await proxied(serve_pages, world, always("ann"))) as (site, mine),
     ):
-        status, text = await get(site, PATH, Cookie=cookie)
+        status, text = await get(site, PATH, **mine)
         assert status == 200
         assert "There is no pod named jack" in text
-        assert await post(site, f"{PATH}/pause", Cookie=cookie) == (303, PATH)
+        assert await post(site, f"{PATH}/pause", **mine) == (303, PATH)
         foo = await world.get(Foo, "lonely")
         assert "Paused" in await world.events(foo)
         async with (
             aiohttp.ClientSession() as session,
-            session.get(f"http://{site.address}{PATH}?live=1", headers={"Cookie": cookie}) as answer,
+            session.get(f"http://{site.address}{PATH}?live=1", headers=mine) as answer,
         ):
             assert answer.content_type == "text/event-stream"
             assert "does not look at it until it is resumed" in await one_event(answer)
-            assert (await post(site, f"{PATH}/resume", Cookie=cookie))[0] == 303
+            assert (await post(site, f"{PATH}/resume", **mine))[0] == 303
             while "does not look at it" in await one_event(answer):
                 pass
 
@@ -80,11 +84,11 @@ async def test_a_browser_sees_and_does_what_the_token_may(serve_pages: ServePage
 async def test_what_the_token_may_not_the_browser_may_not(serve_pages: ServePages):
     async with (
         lonely() as world,
-        visited(serve_pages, await proxied(serve_pages, world, always("bob"))) as (site, cookie),
+        visited(serve_pages, await proxied(serve_pages, world, always("bob"))) as (site, mine),
     ):
         for status, text in (
-            await get(site, PATH, Cookie=cookie),
-            await post(site, f"{PATH}/pause", Cookie=cookie),
+            await get(site, PATH, **mine),
+            await post(site, f"{PATH}/pause", **mine),
         ):
             assert status == 403
             assert "lonely" not in text
@@ -93,10 +97,13 @@ async def test_what_the_token_may_not_the_browser_may_not(serve_pages: ServePage
 @pytest.mark.parametrize(
     ("headers", "expected"),
     [
-        ({}, 403),
-        ({"Cookie": "console-{port}=guessed"}, 403),
-        ({"Cookie": "{cookie}", "Host": "evil.example.com:{port}"}, 421),
-        ({"Cookie": "{cookie}", "Host": "10.0.0.1:{port}"}, 421),
+        ({"Host": "{Host}"}, 403),
+        ({"Host": "{Host}", "Cookie": "console=guessed"}, 403),
+        ({"Host": "{Host}", "Cookie": "{Cookie}0"}, 403),
+        ({"Cookie": "{Cookie}"}, 421),
+        ({"Cookie": "{Cookie}", "Host": "localhost:{port}"}, 421),
+        ({"Cookie": "{Cookie}", "Host": "evil.example.com:{port}"}, 421),
+        ({"Cookie": "{Cookie}", "Host": "{Host}0"}, 421),
     ],
 )
 async def test_nobody_else_on_the_machine_and_no_page_of_others_has_that_token(
@@ -104,16 +111,16 @@ async def test_nobody_else_on_the_machine_and_no_page_of_others_has_that_token(
 ):
     async with (
         lonely() as world,
-        visited(serve_pages, await proxied(serve_pages, world, always("ann"))) as (site, cookie),
+        visited(serve_pages, await proxied(serve_pages, world, always("ann"))) as (site, mine),
     ):
-        given = {name: value.format(port=site.address.port, cookie=cookie) for name, value in headers.items()}
+        given = {name: value.format(port=site.address.port, **mine) for name, value in headers.items()}
         for path in (PATH, "/", "/?key=", "/?key=guessed", f"{PATH}?live=1", "/static/htmx.min.js"):
             status, text = await get(site, path, **given)
             assert status == expected
             assert "lonely" not in text
         assert (await post(site, f"{PATH}/pause", **given))[0] == expected
         for origin in ("https://evil.example.com", "null", "", f"http://localhost:{site.address.port}"):
-            assert (await post(site, f"{PATH}/pause", Cookie=cookie, Origin=origin))[0] == 403
+            assert (await post(site, f"{PATH}/pause", **{**mine, "Origin": origin}))[0] == 403
         foo = await world.get(Foo, "lonely")
         assert "Paused" not in await world.events(foo)
 
@@ -127,15 +134,15 @@ async def test_a_token_that_has_expired_is_replaced(serve_pages: ServePages):
 
     async with (
         lonely() as world,
-        visited(serve_pages, await proxied(serve_pages, world, ask)) as (site, cookie),
+        visited(serve_pages, await proxied(serve_pages, world, ask)) as (site, mine),
     ):
-        assert (await get(site, PATH, Cookie=cookie))[0] == 200
+        assert (await get(site, PATH, **mine))[0] == 200
         assert asked == [None, "Bearer eve"]
 
 
 async def test_a_manager_that_does_not_answer_is_told(serve_pages: ServePages):
     proxy = Proxy(URL("http://127.0.0.1:1"), always("ann"))
-    async with visited(serve_pages, proxy) as (site, cookie):
-        status, text = await get(site, "/", Cookie=cookie)
+    async with visited(serve_pages, proxy) as (site, mine):
+        status, text = await get(site, "/", **mine)
         assert status == 502
         assert text.startswith("the manager at http://127.0.0.1:1 does not answer: ")
