@@ -10,12 +10,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 import orjson
 
 from manager.access.access import Access
 from manager.access.answers import Answers, TooManyQuestions
-from manager.access.reviews import Place
+from manager.access.reviews import Place, User
 from manager.address import is_loopback, split_address
 from manager.api import GroupVersionKind, ObjectKey
 from manager.cache import CacheEvent
@@ -29,7 +30,7 @@ from manager.controller import Controller
 from manager.controller.queue import WorkQueue
 from manager.duration import format_duration, parse_wait
 from manager.events import ObjectReference
-from manager.explain.looking import Looker, bad_leaves
+from manager.explain.looking import Found, Looker, bad_leaves
 from manager.explain.telling import ago, explanation, next_run, said
 from manager.http.guard import guarded, path_itself, who_asks
 from manager.http.server import Page
@@ -98,6 +99,9 @@ _FRESH = 0.25
 _REMEMBERED = 64
 """Of so many pages."""
 
+_LOOKS = 4
+"""Looks at an object and what belongs to it that go on at a time, in all."""
+
 _LONGEST = 2000
 """Characters of a text that are shown."""
 
@@ -145,6 +149,8 @@ class Console:
         self._environment: Environment | None = None
         self._files: dict[str, bytes] = {}
         self._version = ""
+        self._looks = asyncio.Semaphore(_LOOKS)
+        self._looking = WeakValueDictionary[User, asyncio.Lock]()
         self._shared: Answers[object, Any] = Answers(limit=_REMEMBERED, keep_yes=_FRESH, keep_no=_FRESH)
 
     def pages(self) -> Mapping[str, Page]:
@@ -309,6 +315,12 @@ class Console:
             "live": "",
         }
 
+    async def _look(self, user: User | None, looker: Looker, gvk: GroupVersionKind, key: ObjectKey) -> Found:
+        """Each user has one at a time, and all together a few: an object and its children may be large."""
+        mine = asyncio.Lock() if user is None else self._looking.setdefault(user, asyncio.Lock())
+        async with mine, self._looks:
+            return await looker.look(gvk, key)
+
     async def _look_at_object(self, request: web.Request) -> dict[str, Any]:
         key, controllers = _key(request), await self._controllers(request)
         resource = request.match_info["resource"]
@@ -343,7 +355,8 @@ class Console:
             may_get=None if self._access is None else self._may_get,
         )
         try:
-            found = await self._shared.get((who_asks(), gvk, key), lambda: looker.look(gvk, key))
+            user = who_asks()
+            found = await self._shared.get((user, gvk, key), lambda: self._look(user, looker, gvk, key))
         except NotFound:
             return {**shown, "problem": "There is no such object.", "status": _NOT_FOUND}
         except (ApiError, KubeError) as error:

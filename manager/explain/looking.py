@@ -17,6 +17,7 @@ from manager.kube.decoding import json_object
 from manager.kube.errors import ApiError, Forbidden, KubeError, NoMatch
 from manager.kube.rest_mapping import RestMapper, RestMapping
 from manager.kube.transport import LONGEST_LIST, Transport
+from manager.loop import Portions, own_turn
 
 PATIENCE = 20.0
 """Seconds for all of it. What is not found by then is missing, and said to be."""
@@ -33,6 +34,16 @@ MOST_READ = 50
 MOST_EVENTS = 20
 
 _PAGE = 500
+_FIRST_PAGE = 10
+"""Objects that are asked for before it is known how large they are: each may have 1.5 MB."""
+
+_PAGE_BYTES = 1024 * 1024
+"""What a page should have: the size of the last one says how many objects make it."""
+
+_MOST_BYTES = 64 * 1024 * 1024
+"""Of one kind, that are looked through."""
+
+_JSON = "application/json"
 _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 POD = GroupVersionKind("", "v1", "Pod")
@@ -161,7 +172,9 @@ class Looker:
         whole = gvk == POD or bool(selector)
         found = 0
         try:
-            async for raw in self._pages(gvk, node.namespace, selector, whole=whole):
+            mapping = await self._resolve(gvk, node.namespace)
+            path, query = mapping.path(node.namespace), {"labelSelector": selector} if selector else {}
+            async for raw in self._pages(gvk.kind, path, query, _JSON if whole else _METADATA):
                 owners = _decode_owned(raw).metadata.owners or ()
                 if not any(owner.uid == node.uid for owner in owners):
                     continue
@@ -169,7 +182,7 @@ class Looker:
                 if not whole and found > MOST_READ:
                     self._missing[f"{gvk.kind}: only the first {MOST_READ} were looked at"] = None
                     return
-                child: Object = orjson.loads(bytes(raw))
+                child: Object = orjson.loads(raw)
                 if not whole and gvk.kind in _JUDGED:
                     child = await self._get(gvk, ObjectKey(node.namespace, child["metadata"]["name"]))
                 await self._add_child(node, child, gvk)
@@ -224,17 +237,15 @@ class Looker:
     async def _events(self, node: Node) -> list[Mapping[str, Any]]:
         """The last Events about an object, the oldest first."""
         namespace = node.namespace or "default"
-        query = {"fieldSelector": f"involvedObject.uid={node.uid}", "limit": f"{_PAGE}"}
+        path, about = f"/api/v1/namespaces/{namespace}/events", f"involvedObject.uid={node.uid}"
+        items: list[Mapping[str, Any]] = []
         try:
             await self._check(Place("", "events", namespace))
-            answer = await self._transport.request(
-                "GET", f"/api/v1/namespaces/{namespace}/events", query=query, longest=LONGEST_LIST
-            )
+            async for raw in self._pages("Event", path, {"fieldSelector": about}):
+                items = sorted([*items, _without_labels(orjson.loads(raw))], key=event_time)[-MOST_EVENTS:]
         except (ApiError, _Withheld) as error:
             self._missing[f"Events: {error}"] = None
-            return []
-        items: list[Mapping[str, Any]] = json_object(answer, "a list").get("items") or []
-        return sorted(items, key=event_time)[-MOST_EVENTS:]
+        return items
 
     async def _get(self, gvk: GroupVersionKind, key: ObjectKey) -> Object:
         mapping = await self._resolve(gvk, key.namespace, key.name)
@@ -251,30 +262,39 @@ class Looker:
             raise _Withheld("you may not get them")
 
     async def _pages(
-        self, gvk: GroupVersionKind, namespace: str, selector: str, *, whole: bool
-    ) -> AsyncIterator[msgspec.Raw]:
-        mapping = await self._resolve(gvk, namespace)
-        query = {"limit": f"{_PAGE}", **({"labelSelector": selector} if selector else {})}
-        path, accept, seen = mapping.path(namespace), "application/json" if whole else _METADATA, 0
+        self, kind: str, path: str, query: Mapping[str, str], accept: str = _JSON
+    ) -> AsyncIterator[bytes]:
+        limit, seen, size, resume = _FIRST_PAGE, 0, 0, ""
         while True:
+            asked = {**query, "limit": f"{limit}", **({"continue": resume} if resume else {})}
             answer = await self._transport.request(
-                "GET", path, query=query, accept=accept, longest=LONGEST_LIST
+                "GET", path, query=asked, accept=accept, longest=LONGEST_LIST
             )
+            await own_turn(len(answer))
             page = _decode_list(answer)
-            for number, item in enumerate(page.items or ()):
-                if number % 50 == 0:
-                    await asyncio.sleep(0)  # the time limit is looked at
-                yield item
-            seen += len(page.items or ())
-            if not page.metadata.resume:
+            items, resume, portions = page.items or [], page.metadata.resume, Portions()
+            for item in items:
+                await portions.begin(len(bytes(item)))
+                yield bytes(item)
+            await asyncio.sleep(0)  # the time limit is looked at
+            seen, size = seen + len(items), size + len(answer)
+            if not resume:
                 return
-            if seen >= MOST_OBJECTS:
-                self._missing[f"{gvk.kind}: only the first {seen} were looked at"] = None
+            if seen >= MOST_OBJECTS or size >= _MOST_BYTES:
+                self._missing[f"{kind}: only the first {seen} were looked at"] = None
                 return
-            query["continue"] = page.metadata.resume
+            limit = min(_PAGE, 10 * limit, max(1, _PAGE_BYTES * len(items) // len(answer)))
 
 
 _VAGUE = {"NotEnoughReady", "Pending", "ContainersNotReady", ""}
+
+
+def _without_labels(event: dict[str, Any]) -> dict[str, Any]:
+    """An Event without what it may have very much of, and nobody asks for here."""
+    event["metadata"] = {
+        name: value for name, value in event.get("metadata", {}).items() if isinstance(value, str)
+    }
+    return event
 
 
 def event_time(event: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.virtual_time
 
 FOO, SECRET = GroupVersionKind("example.com", "v1", "Foo"), GroupVersionKind("", "v1", "Secret")
 DEPLOYMENT, POD = GroupVersionKind("apps", "v1", "Deployment"), GroupVersionKind("", "v1", "Pod")
+EVENT = GroupVersionKind("", "v1", "Event")
 KEY = ObjectKey("ns", "foo")
 BASE, CORE = "/apis/example.com/v1/namespaces/ns", "/api/v1/namespaces/ns"
 HOSTILE = "\x1b[2J\x9b31m\u202e<b>\n"
@@ -63,20 +65,41 @@ def told(found: Found) -> dict[str, Any]:
     return explanation(found, [], says=False, manager="")
 
 
-async def test_of_ten_thousand_pods_those_that_fail_are_shown_and_the_others_counted():
-    cluster = Cluster()
-    pods = [pod(number, ready=number % 100 > 0) for number in range(10_000)]
-
+def pages_of(items: list[Any]) -> Callable[[Sent], Reply]:
     def page(sent: Sent) -> Reply:
         start = int(sent.query.get("continue", "0"))
         end = start + int(sent.query["limit"])
-        resume = {"continue": str(end)} if end < len(pods) else {}
-        return Reply.json({"metadata": resume, "items": pods[start:end]})
+        resume = {"continue": str(end)} if end < len(items) else {}
+        return Reply.json({"metadata": resume, "items": items[start:end]})
 
-    cluster.wire.on("GET", f"{CORE}/pods*", page)
+    return page
+
+
+@pytest.mark.parametrize("kind", [POD, EVENT], ids=lambda kind: kind.kind)
+async def test_of_what_somebody_has_filled_little_is_held_at_a_time_and_not_all_is_read(
+    kind: GroupVersionKind,
+):
+    cluster, filled = Cluster(), pod(1, ready=False)
+    filled["metadata"]["annotations"] = {"a": "x" * 400_000}
+    path = f"{CORE}/{kind.kind.lower()}s*"
+    cluster.wire.on("GET", path, pages_of([filled] * 1000))
+    found = await cluster.look(*({POD} & {kind}))
+    asked = [int(sent.query["limit"]) for sent in cluster.wire.sent("GET", path)]
+    assert asked[0] == 10
+    assert set(asked[1:]) == {2}
+    assert 150 < sum(asked) < 200
+    assert found.missing == [f"{kind.kind}: only the first {sum(asked)} were looked at"]
+    assert sum(len(str(each)) for each in found.events) < 10_000
+
+
+async def test_of_ten_thousand_pods_those_that_fail_are_shown_and_the_others_counted():
+    cluster = Cluster()
+    cluster.wire.on(
+        "GET", f"{CORE}/pods*", pages_of([pod(each, ready=each % 100 > 0) for each in range(10_000)])
+    )
     found = await cluster.look(POD)
     explained = told(found)
-    assert len(cluster.wire.sent("GET", f"{CORE}/pods*")) == 20
+    assert len(cluster.wire.sent("GET", f"{CORE}/pods*")) == 22
     assert len(found.root.children) == MOST_SHOWN
     assert explained["tree"]["more"] == {"ready": {"Pod": 9_900}, "not_ready": {"Pod": 100 - MOST_SHOWN}}
     assert explained["blocking"][0]["reason"] == "CrashLoopBackOff"

@@ -27,7 +27,9 @@ from manager.cli.operators import owned_by
 from manager.console.census import Census
 from manager.console.pages import Console
 from manager.console.search import Wanted, kinds, search
+from manager.explain.looking import Found, Looker
 from manager.http.server import Page
+from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from manager.testing import LocalWire, World, operated
@@ -392,6 +394,30 @@ async def test_the_pages_of_a_browser_load_nothing_from_elsewhere_and_run_no_scr
             for file in set(re.findall(r'"(/static/[^"]+)"', text)):
                 async with session.get(f"http://{site.address}{file}") as answer:
                     assert answer.status == 200
+
+
+@pytest.mark.parametrize("token", [{}, {"Authorization": "Bearer ann"}], ids=["this machine", "a user"])
+async def test_few_look_at_objects_at_a_time_and_each_user_at_one(
+    serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch, token: dict[str, str]
+):
+    looking = most = 0
+
+    async def look(*_: object) -> Found:
+        nonlocal looking, most
+        looking += 1
+        most = max(most, looking)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        looking -= 1
+        raise NotFound(404, "NotFound", "there is none")
+
+    monkeypatch.setattr(Looker, "look", look)
+    async with lonely() as world:
+        site = await serve_pages(pages_of(world, access_by(api_server()) if token else None))
+        answers = await asyncio.gather(*(get(site, f"{PATH}-{number}", **token) for number in range(20)))
+    assert {status for status, _ in answers} <= {404, 429}
+    assert sum(status == 404 for status, _ in answers) > 5
+    assert most == (1 if token else 4)
 
 
 def test_the_files_of_others_are_as_they_were_published():
