@@ -98,9 +98,14 @@ class Observation:
         """Whether it has to be seen again before the next claim."""
         return not self._current
 
+    @property
+    def expires_at(self) -> float:
+        """The local time at which its holder's time is over, unless it changes."""
+        return self._since + self._duration
+
     def expired_for(self, now: float) -> float:
         """Seconds since its holder's time was over; less than zero while it is not."""
-        return now - self._since - self._duration
+        return now - self.expires_at
 
     def claimable(self, now: float) -> bool:
         """Whether to try to take the lease now."""
@@ -112,7 +117,7 @@ class Observation:
             return math.inf
         if self._lease is None or self._lease.holder in {"", self._identity}:
             return -math.inf
-        return self._since + self._duration
+        return self.expires_at
 
     @property
     def _duration(self) -> float:

@@ -69,7 +69,7 @@ class Membership:
     def changes_at(self) -> float:
         """The loop time at which the first of them is gone unless it renews; infinity if none can be."""
         now = clock.monotonic()
-        times = [self._known_until, *(now - view.expired_for(now) for view in self._others(self._kind))]
+        times = [self._known_until, *(view.expires_at for view in self._others(self._kind))]
         return min((each for each in times if each > now), default=math.inf)
 
     async def run(self, *, cleans: Callable[[], bool]) -> None:

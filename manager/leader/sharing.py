@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable
 from functools import partial
 from random import Random
@@ -244,12 +245,20 @@ class Sharing:
             self._wake.clear()
             if self._known:
                 self._decide()
-            await pause(self._wake, until=self._membership.changes_at())
+            now = clock.monotonic()
+            expire = [view.expires_at for view in self._views if view.expires_at > now]
+            await pause(self._wake, until=min(self._membership.changes_at(), *expire, math.inf))
 
     def _decide(self) -> None:
-        # Of what we hold ourselves, we know more than the server has told.
+        # Of what we hold ourselves, we know more than the server has told. Of another one's, its time counts,
+        # though it is there: it may have given the range up, and the server may not have been told.
+        now = clock.monotonic()
         held = frozenset(number for number, holding in enumerate(self._holdings) if holding.taken)
-        holders = {n: view.holder for n, view in enumerate(self._views) if view.holder != self.identity}
+        holders = {
+            number: view.holder
+            for number, view in enumerate(self._views)
+            if view.holder != self.identity and view.expires_at > now
+        }
         holders |= dict.fromkeys(held, self.identity)
         target = balance(self._count, self._membership.members, holders)
         self._wanted = frozenset(number for number, who in target.items() if who == self.identity)

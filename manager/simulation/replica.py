@@ -90,6 +90,7 @@ class Replica:
         self.context = contextvars.copy_context()
         self.context.run(process_clock.set, self.clock)
         self.context.run(current_process.set, self.name)
+        self.terms: Terms | None = None
         self.manager: Manager
         self.task: asyncio.Task[None]
         self.networks: list[Network] = []
@@ -130,9 +131,8 @@ class Replica:
         world = self.world
         transport = self._transport()
         elector: LeaderElector | Sharing | None = None
-        terms = None
         if world.shards:
-            terms = Terms(world.shards, grace=GRACE)
+            terms = self.terms = Terms(world.shards, grace=GRACE)
             elector = Sharing(
                 self._transport(beside=transport),
                 terms,
@@ -169,7 +169,7 @@ class Replica:
             identity=self.name,
             settings=SettingValues(values),
             elector=elector,
-            terms=terms,
+            terms=self.terms,
             graceful_shutdown_timeout=GRACE,
             unguessable=self._unguessable,
         )
@@ -304,6 +304,10 @@ class Replica:
     def alive(self) -> bool:
         """Whether it can do anything, now or when it is no longer frozen."""
         return not self.dead and not self.task.done()
+
+    def has(self, number: int) -> bool:
+        """Whether it works on the objects of a range."""
+        return self.alive and self.terms is not None and self.terms.of(number) is not None
 
     async def bury(self) -> None:
         """Let go of what it holds, when the world is over; raises what no process should end with."""

@@ -460,7 +460,8 @@ class World:
         deadline = self.now + _CALM_WITHIN
         while self.now - self.last_change <= _CALM_AFTER or self.leader is None or self._unowned():
             if self.now > deadline:
-                self.violated("it never becomes calm: nobody leads, or something is written all the time")
+                why = f"nobody has ranges {left}" if (left := self._unowned()) else "nobody leads"
+                self.violated(f"it never becomes calm: {why}, or something is written all the time")
                 return False
             await asyncio.sleep(_LOOK_EVERY)
             self._replace()
@@ -478,12 +479,11 @@ class World:
         return next((each for each in alive if alone or self.holder() == each.name), None)
 
     def _unowned(self) -> list[int]:
-        """The ranges that nobody has who is there."""
-        names = {each.name for each in self.running if each.alive}
-        return [number for number in range(self.shards) if self.holder(number) not in names]
+        """The ranges that nobody works on who is there; a Lease may name who does not."""
+        return [number for number in range(self.shards) if not any(each.has(number) for each in self.running)]
 
     def _check_shares(self) -> None:
-        shares = [sum(self.holder(each) == one.name for each in range(self.shards)) for one in self.running]
+        shares = [sum(map(each.has, range(self.shards))) for each in self.running]
         if sum(shares) != self.shards or max(shares) - min(shares) > 1:
             self.violated(f"ranges are shared out unevenly in the end: {shares}")
 

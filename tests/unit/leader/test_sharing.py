@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import pytest
+from orjson import dumps
 
 from manager.clock import monotonic as now
 from manager.kube.errors import Fenced
@@ -188,6 +189,25 @@ async def test_a_claim_that_was_lost_is_made_again_however_much_there_is_to_hear
     a.wire.on("POST", LEASES, answer, answer, Unreached(), answer)
     await asyncio.sleep(20)
     assert program.shares == [16]
+
+
+async def test_a_range_that_nobody_renews_is_taken_though_who_had_it_is_there(program: Program):
+    labels = {f"{NAME}/lease": "range"}
+    for number in range(8):
+        # As b has left them: it gave them up, and the server was not there to be told.
+        metadata = {
+            "namespace": NAMESPACE,
+            "name": f"{NAME}-{number}" if number else NAME,
+            "labels": labels,
+            "annotations": {f"{NAME}/shards": f"{COUNT}"},
+        }
+        program.server.handle("POST", LEASES, dumps({"metadata": metadata, "spec": {"holderIdentity": "b"}}))
+    b, a = Replica(program, "b"), Replica(program, "a", prepares=1.0)
+    program.replicas += [a, b]
+    await asyncio.sleep(10)
+    assert b.permitted == set(range(8, COUNT)), "the others are a's in its eyes, and in a's they are b's"
+    await asyncio.sleep(10)
+    assert program.shares == [8, 8]
 
 
 async def test_who_could_not_look_at_first_looks_again_however_much_there_is_to_hear(program: Program):
