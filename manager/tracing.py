@@ -49,6 +49,10 @@ _PARENT = {
 """The headers of W3C Trace Context, level 1, without spaces, and no longer than everybody has to hand on."""
 
 
+_ANSWER = 4096
+"""Bytes of a collector's answer that are read: it may say what is wrong."""
+
+
 class CannotTrace(Exception):
     """Traces are asked for, and cannot be made: one line that says why."""
 
@@ -410,4 +414,24 @@ def _otlp(environ: Mapping[str, str]) -> Any:
         raise CannotTrace(f"OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is expected, not {protocol!r}")
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - as above
 
-    return OTLPSpanExporter()
+    return OTLPSpanExporter(session=_session())
+
+
+def _session() -> Any:
+    """Connections to a collector, of whose answers the beginning is read as it is, and no more."""
+    from requests import PreparedRequest, Response, Session  # noqa: PLC0415 - as above
+    from requests.adapters import HTTPAdapter  # noqa: PLC0415 - as above
+
+    class Bounded(HTTPAdapter):
+        def send(self, request: PreparedRequest, *_: Any, **options: Any) -> Response:
+            response = super().send(request, **{**options, "stream": True})
+            # Where the content is there, nobody reads it again, or unpacks it.
+            response._content = response.raw.read(_ANSWER, decode_content=False)  # noqa: SLF001 - as it is read by `requests`
+            response.close()
+            return response
+
+    session = Session()
+    session.headers["Accept-Encoding"] = "identity"
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, Bounded())
+    return session

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -25,7 +28,7 @@ from manager.program import Program
 from manager.runs import called
 from manager.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
 from manager.testing import LocalWire, World, operated
-from manager.tracing import CannotTrace, Tracer, is_asked_for, trace_from_here, tracing
+from manager.tracing import CannotTrace, Tracer, _session, is_asked_for, trace_from_here, tracing
 from tests.support.effort import Effort
 
 pytestmark = pytest.mark.virtual_time
@@ -325,3 +328,34 @@ def test_nothing_of_opentelemetry_is_imported_by_a_manager_that_is_not_asked_for
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+def test_of_what_a_collector_answers_little_is_read(encoding: str):
+    """It is a bomb here, or has no end."""
+    sent = 0
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            nonlocal sent
+            self.send_response(200)
+            self.send_header("Content-Encoding", encoding)
+            self.end_headers()
+            piece = gzip.compress(bytes(1 << 24)) if encoding == "gzip" else bytes(1 << 16)
+            with suppress(ConnectionError):
+                while True:
+                    sent += self.wfile.write(piece)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Collector) as server:
+        thread = Thread(target=server.handle_request)
+        thread.start()
+        with _session() as session:
+            found = session.post(f"http://127.0.0.1:{server.server_port}/v1/traces", data=b"spans")
+        assert len(found.content) <= 4096
+        assert found.ok
+        thread.join(10)
+        assert not thread.is_alive()
+    assert sent < 1 << 24

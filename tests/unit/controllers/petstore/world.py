@@ -247,7 +247,7 @@ class FatefulClient:
 
         return await self._fate.pass_through(f"patch {self._part}", write, ConnectionLost("by fate"))
 
-    async def report(self, pet: Pet) -> bool:
+    async def report(self, pet: Pet, **_: object) -> bool:
         return await self.patch(pet) is not pet
 
 
