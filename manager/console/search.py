@@ -57,18 +57,23 @@ class Row(NamedTuple):
     verdict: Verdict
 
 
+_LOOKED_AT = 64
+"""Bytes whose work is that of a look at a name."""
+
+
 async def search(manager: Manager, resources: list[str], wanted: Wanted) -> tuple[list[Row], bool]:
     """Objects of these kinds, in the order of their names; and whether there are more than are told."""
     found: list[Row] = []
-    portions = Portions()
+    portions, name = Portions(), wanted.name.lower()
     for controller, informer in sources(manager):
         resource = informer.spec.resource
         if resource not in resources or wanted.resource not in ("", resource):
             continue
         for record in informer.list(namespace=wanted.namespace):
-            if wanted.name.lower() not in record.key.name.lower():
+            matches = name in record.key.name.lower()
+            await portions.begin(len(record.raw) if matches else _LOOKED_AT)
+            if not matches:
                 continue
-            await portions.begin(len(record.raw))
             row = _row(controller, informer, record)
             if _is_wanted(controller, row, wanted):
                 if len(found) == MOST_FOUND:

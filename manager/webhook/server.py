@@ -106,7 +106,9 @@ async def _response(
 
 def _check_headers(request: web.Request) -> None:
     encoding = request.headers.get("Content-Encoding", "identity")
-    if request.content_type != _JSON or encoding.lower() != "identity":
+    # Not `request.content_type`: a stranger can have it parsed for seconds.
+    content_type = request.headers.get("Content-Type", "").partition(";")[0].strip()
+    if content_type.lower() != _JSON or encoding.lower() != "identity":
         raise BodyRefused(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             "UnsupportedMediaType",

@@ -31,6 +31,7 @@ from manager.webhook.bodies import Bodies
 from manager.webhook.registration import Webhooks
 from manager.webhook.server import LIMITS, WebhookServer, endpoints_of
 from tests.support.certificates import Authority
+from tests.support.effort import Effort
 from tests.support.eventually import eventually_async
 from tests.unit.webhook.reviews import OldThing, Thing, admission_review, conversion_review, thing
 
@@ -328,13 +329,28 @@ async def test_a_body_of_unknown_length_is_refused():
         {},
         {"Content-Type": "text/plain"},
         {"Content-Type": "application/yaml"},
+        {"Content-Type": "text/plain" + ";" * 8000},
         JSON | {"Content-Encoding": "gzip"},
     ],
 )
 async def test_another_type_of_content_is_refused(headers: dict[str, str]):
     async with site() as made:
-        status, answer = await made.ask(b"{}", headers=headers)
+        with Effort() as spent:
+            status, answer = await made.ask(b"{}", headers=headers)
         assert (status, answer["reason"]) == (415, "UnsupportedMediaType")
+        assert spent.units < 20
+        await made.works()
+
+
+@pytest.mark.parametrize(
+    "parameters", [" ;charset=utf-8", ";" * 8000, ";x" + ";" * 8000, ';a="b"' * 1300, ";" + '"' * 8000]
+)
+async def test_parameters_of_the_type_of_content_cost_nothing(parameters: str):
+    async with site() as made:
+        with Effort() as spent:
+            status, _ = await made.ask(b"{}", headers={"Content-Type": f"Application/JSON{parameters}"})
+        assert status == 400
+        assert spent.units < 20
         await made.works()
 
 
