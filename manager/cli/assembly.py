@@ -102,9 +102,7 @@ async def assembled(
                 identity=identity,
                 rng=rng,
                 metrics=metrics,
-                lease_duration=settings.leader_elect_lease_duration,
-                renew_deadline=settings.leader_elect_renew_deadline,
-                retry_period=settings.leader_elect_retry_period,
+                timing=settings.lease_timing,
                 watchdog=watchdog,
             )
         manager = Manager(

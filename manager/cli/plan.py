@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from manager.logs import configured, on_one_line, shortened
 from manager.loop import loop_factory
 from manager.manager import Manager
 from manager.metrics import Metrics
-from manager.operator import AnyOperator, add_controller
+from manager.operator import AnyOperator, Operator, add_controller
 from manager.planning.differences import title, unified
 from manager.planning.dry_run import DryRunTransport
 from manager.planning.planner import OUTSIDE, Planned
@@ -95,7 +95,7 @@ def plan(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program
             raise
 
 
-def _group_kind(operator: AnyOperator) -> tuple[str, str]:
+def _group_kind(operator: AnyOperator | Operator[Any]) -> tuple[str, str]:
     gvk = operator.kind.gvk
     return gvk.group, gvk.kind
 
@@ -187,12 +187,12 @@ async def _plan(
             namespaces=settings.namespaces,
         )
         manager.leadership.ended(OUTSIDE)
-        controllers = {each: add_controller(each(manager)) for each in operators}
+        controllers = {each: add_controller(each) for each in [each(manager) for each in operators]}
         reading = asyncio.create_task(manager.cache.run(), name="cache")
         try:
             async with asyncio.timeout(seconds):
                 await _synced(manager, reading)
-                keys = list(_keys(manager, controllers, named, config.namespace or "default"))
+                keys = list(_keys(controllers, named, config.namespace or "default"))
                 return await _tell_all(keys, transport)
         except TimeoutError:
             why = "; ".join(manager.cache.problems()) or "the API server is slow"
@@ -224,18 +224,14 @@ class _Target(NamedTuple):
 
 
 def _keys(
-    manager: Manager,
-    controllers: dict[AnyOperator, Controller | None],
-    named: Sequence[_Found] | None,
-    namespace: str,
+    controllers: Mapping[Operator[Any], Controller | None], named: Sequence[_Found] | None, namespace: str
 ) -> Iterator[_Target]:
     for operator, controller in controllers.items():
         if controller is None:
             continue  # it has webhooks alone
         kind = operator.kind.gvk.kind
-        there = manager.cache.informer(operator.kind, **operator.selection._asdict())
         if named is None:
-            for record in there.list():
+            for record in operator.informer.list():
                 yield _Target(kind, record.key, controller)
             continue
         for each in named:
@@ -243,7 +239,7 @@ def _keys(
                 continue
             within = (each.key.namespace or namespace) if operator.kind.namespaced else ""
             key = ObjectKey(within, each.key.name)
-            yield _Target(kind, key, None if there.get(key) is None else controller)
+            yield _Target(kind, key, None if operator.informer.get(key) is None else controller)
 
 
 async def _tell_all(targets: Sequence[_Target], transport: DryRunTransport) -> int:

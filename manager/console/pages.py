@@ -34,7 +34,7 @@ from manager.explain.looking import Found, Looker, bad_leaves
 from manager.explain.telling import ago, explanation, next_run, said
 from manager.http.guard import guarded, path_itself, who_asks
 from manager.http.server import Page
-from manager.kube.errors import ApiError, KubeError, NotFound
+from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
 from manager.logs import get_logger, on_one_line, shortened
 from manager.manager import Manager
@@ -359,7 +359,7 @@ class Console:
             found = await self._shared.get((user, gvk, key), lambda: self._look(user, looker, gvk, key))
         except NotFound:
             return {**shown, "problem": "There is no such object.", "status": _NOT_FOUND}
-        except (ApiError, KubeError) as error:
+        except KubeError as error:
             return {**shown, "problem": f"It cannot be read: {error}", "status": _BAD_GATEWAY}
         now = asyncio.get_running_loop().time()
         shown["told"] = explanation(found, told, says=gvk in self._with_conditions, manager="")

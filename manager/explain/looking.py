@@ -242,7 +242,7 @@ class Looker:
         try:
             await self._check(Place("", "events", namespace))
             async for raw in self._pages("Event", path, {"fieldSelector": about}):
-                items = sorted([*items, _without_labels(orjson.loads(raw))], key=event_time)[-MOST_EVENTS:]
+                items = sorted([*items, _what_is_shown(orjson.loads(raw))], key=event_time)[-MOST_EVENTS:]
         except (ApiError, _Withheld) as error:
             self._missing[f"Events: {error}"] = None
         return items
@@ -273,9 +273,9 @@ class Looker:
             await own_turn(len(answer))
             page = _decode_list(answer)
             items, resume, portions = page.items or [], page.metadata.resume, Portions()
-            for item in items:
-                await portions.begin(len(bytes(item)))
-                yield bytes(item)
+            for raw in map(bytes, items):
+                await portions.begin(len(raw))
+                yield raw
             await asyncio.sleep(0)  # the time limit is looked at
             seen, size = seen + len(items), size + len(answer)
             if not resume:
@@ -289,8 +289,8 @@ class Looker:
 _VAGUE = {"NotEnoughReady", "Pending", "ContainersNotReady", ""}
 
 
-def _without_labels(event: dict[str, Any]) -> dict[str, Any]:
-    """An Event without what it may have very much of, and nobody asks for here."""
+def _what_is_shown(event: dict[str, Any]) -> dict[str, Any]:
+    """An Event without its labels, annotations and the like, of which it may have very many."""
     event["metadata"] = {
         name: value for name, value in event.get("metadata", {}).items() if isinstance(value, str)
     }

@@ -46,16 +46,12 @@ class LeaderElector:
         identity: str,
         rng: Random,
         metrics: Metrics,
-        lease_duration: float = 15.0,
-        renew_deadline: float = 10.0,
-        retry_period: float = 2.0,
+        timing: LeaseTiming,
         watchdog: Watchdog | None = None,
     ) -> None:
-        """`identity` must be this process's alone (`new_identity`). Durations, in seconds, are those of
-        `LeaseTiming`, and raise ValueError when they do not fit together. `watchdog` ends the process when it
-        is still there shortly before another one may take over.
+        """`identity` must be this process's alone (`new_identity`). `watchdog` ends the process when it is
+        still there shortly before another one may take over.
         """
-        timing = LeaseTiming(lease_duration, renew_deadline, retry_period)
         leases = LeaseClient(transport, namespace=namespace, name=name)
         self.identity = identity
         self._name = name

@@ -382,9 +382,7 @@ class Context:
 
     def _cached(self) -> bytes | None:
         """The object, if the cache has another state of it by now."""
-        operator = self._operator
-        informer = operator.manager.cache.informer(operator.kind, **operator.selection._asdict())
-        record, metadata = informer.get(self.object.key), self.object.metadata
+        record, metadata = self._operator.informer.get(self.object.key), self.object.metadata
         if record is None or record.uid != metadata.uid or str(record.version) == metadata.resource_version:
             return None
         return record.raw

@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from manager.api import ObjectKey, Resource, is_crd
-from manager.cache import WHOLE, IndexFunction, Selection
+from manager.cache import WHOLE, IndexFunction, Informer, Selection
 from manager.client import Client
 from manager.controller import ChannelSource, ControllerOptions, Predicate, Priority, Result
 from manager.controller.predicate import desired_state_changed
@@ -150,6 +151,11 @@ class Operator(Generic[T]):
         self.channel = ChannelSource()
         self._waiting: defaultdict[tuple[type[Resource], ObjectKey], set[ObjectKey]] = defaultdict(set)
         self._waits: dict[ObjectKey, set[tuple[type[Resource], ObjectKey]]] = {}
+
+    @cached_property
+    def informer(self) -> Informer:
+        """The cache of the objects of its kind."""
+        return self.manager.cache.informer(self.kind, **self.selection._asdict())
 
     @classmethod
     def kinds(cls) -> tuple[type[Resource], ...]:

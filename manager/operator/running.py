@@ -72,7 +72,7 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
         raise TypeError(f"{cls.__name__} has no reconcile, and no webhook either: it would do nothing")
     options = options or operator.options
     cache = manager.cache
-    objects = cache.informer(kind, **operator.selection._asdict())
+    objects = operator.informer
     for name, function in operator.indexes.items():
         objects.add_index(name, function)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from manager.simulation.comparing import resource_of
-from manager.simulation.replica import RENEW_DEADLINE
+from manager.simulation.replica import TIMING
 from manager.simulation.workload import PLANTED, Seconds
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ async def _cut_power(world: World, fault: Fault, _: Sequence[Replica]) -> None:
     await world.plane.start()
     world.told("cluster", "starts")
     if fault.what == "backup":
-        world.no_holder_until = world.now + RENEW_DEADLINE * 2
+        world.no_holder_until = world.now + TIMING.renew_deadline * 2
 
 
 async def _take_rights(world: World, fault: Fault, _: Sequence[Replica]) -> None:

@@ -33,7 +33,7 @@ __all__ = ["LEASE_NAMESPACE", "PROGRAM", "Replica", "current_process", "is_upkee
 
 PROGRAM = Program("simulated", "0")
 LEASE_NAMESPACE = "kube-system"
-LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD = 40.0, 25.0, 8.0
+TIMING = LeaseTiming(lease_duration=40.0, renew_deadline=25.0, retry_period=8.0)
 """Seconds. Longer than by default, since most of what a run costs is half an hour of renewals."""
 
 MOST_TURNS, MOST_REQUESTS = 20_000, 1_000
@@ -142,7 +142,7 @@ class Replica:
                 identity=self.name,
                 rng=self.rng,
                 metrics=self.metrics,
-                timing=LeaseTiming(LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD),
+                timing=TIMING,
             )
         elif world.replicas > 1:
             elector = LeaderElector(
@@ -152,9 +152,7 @@ class Replica:
                 identity=self.name,
                 rng=self.rng,
                 metrics=self.metrics,
-                lease_duration=LEASE_DURATION,
-                renew_deadline=RENEW_DEADLINE,
-                retry_period=RETRY_PERIOD,
+                timing=TIMING,
             )
         operators = [
             world.outsides[each].operator(each, self) if each in world.outsides else each

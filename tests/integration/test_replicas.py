@@ -78,31 +78,63 @@ class Replica:
         return all(over is not None and over < time.monotonic() - QUIET for over in ends)
 
 
-class Pair:
-    """Two replicas over the Memcacheds of one namespace."""
+def new_namespace(plane: ControlPlane) -> str:
+    """For one test's objects."""
+    namespace = f"test-{secrets.token_hex(4)}"
+    plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    return namespace
 
-    def __init__(self, plane: ControlPlane, namespace: str, start: Callable[[], Replica]) -> None:
+
+def started(run_manager: RunManager, proxy: FaultProxy, namespace: str, mode: str) -> Replica:
+    """A replica for the objects of the namespace, where its Leases are too."""
+    manager = run_manager(
+        proxy.kubeconfig,
+        f"--namespaces={namespace}",
+        mode,
+        f"--leader-election-namespace={namespace}",
+        f"--leader-elect-lease-duration={LEASE:g}s",
+        f"--leader-elect-renew-deadline={DEADLINE:g}s",
+        f"--leader-elect-retry-period={RETRY * 1000:g}ms",
+    )
+    return Replica(manager, proxy)
+
+
+class Memcacheds:
+    """Those of one namespace."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self.plane = plane
         self.namespace = namespace
+        self.names: list[str] = []
+
+    def create(self, count: int) -> None:
+        """Make that many more."""
+        names = [f"m-{len(self.names) + index:03d}" for index in range(count)]
+        self.names += names
+        self.plane.api.create_many(memcached_path(self.namespace), [memcached(name) for name in names])
+
+    def converged(self, size: int = 3) -> None:
+        """All that was made is as it should be."""
+        assert_converged(self.plane, self.namespace, self.names, size=size)
+
+
+class Pair(Memcacheds):
+    """Two replicas over them."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, start: Callable[[], Replica]) -> None:
+        super().__init__(plane, namespace)
         replicas = [start(), start()]
         eventually(lambda: [replica.leads() for replica in replicas].count(True) == 1)
         self.leader, self.standby = sorted(replicas, key=Replica.leads, reverse=True)
         for replica in replicas:
             replica.manager.wait_ready()
-        self.names: list[str] = []
         self.nothing_new = threading.Lock()
         """Whoever holds it keeps `create` waiting."""
 
     def create(self, count: int) -> None:
-        """Make that many more Memcacheds."""
+        """Make that many more."""
         with self.nothing_new:
-            names = [f"m-{len(self.names) + index:03d}" for index in range(count)]
-            self.names += names
-            self.plane.api.create_many(memcached_path(self.namespace), [memcached(name) for name in names])
-
-    def converged(self, size: int = 3) -> None:
-        """All that was made is as it should be."""
-        assert_converged(self.plane, self.namespace, self.names, size=size)
+            super().create(count)
 
     def never_both_at_work(self, *, but_for: str = "nothing") -> None:
         """The old leader's last write was before the first of the other."""
@@ -122,21 +154,10 @@ def plane(bare_control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def pair(plane: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]) -> Pair:
-    namespace = f"test-{secrets.token_hex(4)}"
-    plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    namespace = new_namespace(plane)
 
     def start() -> Replica:
-        proxy = fault_proxy(plane.kubeconfig)
-        manager = run_manager(
-            proxy.kubeconfig,
-            f"--namespaces={namespace}",
-            "--leader-elect",
-            f"--leader-election-namespace={namespace}",
-            f"--leader-elect-lease-duration={LEASE:g}s",
-            f"--leader-elect-renew-deadline={DEADLINE:g}s",
-            f"--leader-elect-retry-period={RETRY * 1000:g}ms",
-        )
-        return Replica(manager, proxy)
+        return started(run_manager, fault_proxy(plane.kubeconfig), namespace, "--leader-elect")
 
     return Pair(plane, namespace, start)
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.test_replicas import DEADLINE, LEASE, RETRY, Replica
+from tests.integration.test_replicas import Memcacheds, Replica, new_namespace, started
 from tests.support.crds import install_crds
 from tests.support.eventually import eventually
-from tests.support.memcacheds import assert_converged, memcached, memcached_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,13 +22,11 @@ if TYPE_CHECKING:
 RANGES = 8
 
 
-class Replicas:
-    """Of one manager, over the Memcacheds of one namespace."""
+class Replicas(Memcacheds):
+    """Of one manager, over them."""
 
     def __init__(self, plane: ControlPlane, namespace: str, begin: Callable[[], Replica]) -> None:
-        self.plane = plane
-        self.namespace = namespace
-        self.names: list[str] = []
+        super().__init__(plane, namespace)
         self._begin = begin
         self.all: list[Replica] = []
         self.here: list[Replica] = []
@@ -53,16 +49,6 @@ class Replicas:
         assert sum(shares) == RANGES, shares
         assert max(shares) - min(shares) <= 1, shares
 
-    def create(self, count: int) -> None:
-        """Make that many more Memcacheds."""
-        names = [f"m-{len(self.names) + index:03d}" for index in range(count)]
-        self.names += names
-        self.plane.api.create_many(memcached_path(self.namespace), [memcached(name) for name in names])
-
-    def converged(self) -> None:
-        """All that was made is as it should be."""
-        assert_converged(self.plane, self.namespace, self.names, size=3)
-
     def writers(self, name: str) -> list[int]:
         """Who has written for an object, one after the other."""
         writes = [
@@ -80,21 +66,10 @@ def replicas(
 ) -> Replicas:
     plane = bare_control_plane
     install_crds(plane)
-    namespace = f"test-{secrets.token_hex(4)}"
-    plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    namespace = new_namespace(plane)
 
     def begin() -> Replica:
-        proxy = fault_proxy(plane.kubeconfig)
-        manager = run_manager(
-            proxy.kubeconfig,
-            f"--namespaces={namespace}",
-            f"--shards={RANGES}",
-            f"--leader-election-namespace={namespace}",
-            f"--leader-elect-lease-duration={LEASE:g}s",
-            f"--leader-elect-renew-deadline={DEADLINE:g}s",
-            f"--leader-elect-retry-period={RETRY * 1000:g}ms",
-        )
-        return Replica(manager, proxy)
+        return started(run_manager, fault_proxy(plane.kubeconfig), namespace, f"--shards={RANGES}")
 
     return Replicas(plane, namespace, begin)
 

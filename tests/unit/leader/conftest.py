@@ -10,6 +10,7 @@ import pytest
 
 from manager.kube.transport import Transport
 from manager.leader.elector import LeaderElector
+from manager.leader.lease import LeaseTiming
 from manager.metrics import Metrics
 from manager.watchdog import Watchdog
 from tests.support.scripted_wire import ScriptedWire
@@ -38,6 +39,7 @@ class Candidate:
             identity=identity,
             rng=rng,
             metrics=self.metrics,
+            timing=LeaseTiming(),
             watchdog=self.watchdog,
         )
         self.run: asyncio.Task[None] | None = None

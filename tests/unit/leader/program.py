@@ -13,14 +13,13 @@ import pytest
 from manager.clock import monotonic as now
 from manager.kube.errors import Fenced
 from manager.kube.transport import Transport
-from manager.leader.elector import LeaderElector
 from manager.leader.leadership import Leadership
 from manager.leader.lease import LeadershipLost, LeaseTiming
 from manager.leader.sharing import Sharing
 from manager.metrics import Metrics
 from manager.watchdog import Watchdog
 from tests.support.scripted_wire import LostAfter, Reply, ScriptedWire, Stall, Step, Unreached
-from tests.unit.leader.conftest import NAME, NAMESPACE
+from tests.unit.leader.conftest import NAME, NAMESPACE, Candidate
 from tests.unit.leader.lease_server import PREFIX, LeaseServer
 
 COUNT = 16
@@ -138,27 +137,15 @@ def permits(leadership: Leadership) -> bool:
     return True
 
 
-class Leader:
+class Leader(Candidate):
     """A replica that leads or waits, instead of sharing."""
 
     count = 1
 
     def __init__(self, program: Program, identity: str) -> None:
+        super().__init__(program.server, identity)
         self.program = program
         self.identity = identity
-        self.wire = ScriptedWire()
-        program.server.serve(self.wire)
-        rng = random.Random(identity)
-        self.transport = Transport(self.wire, metrics=Metrics(), rng=rng, user_agent="test")
-        self.elector = LeaderElector(
-            self.transport,
-            namespace=NAMESPACE,
-            name=NAME,
-            identity=identity,
-            rng=rng,
-            metrics=Metrics(),
-            watchdog=Watchdog(),
-        )
         self.terms: dict[int, Leadership] = {}
         self.run = asyncio.get_running_loop().create_task(self._run())
 
@@ -187,8 +174,7 @@ class Leader:
         self.program.replicas.remove(self)
 
     async def kill(self) -> None:
-        self.run.cancel()
-        await asyncio.wait([self.run])
+        await super().kill()
         self.program.replicas.remove(self)
 
 

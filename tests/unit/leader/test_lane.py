@@ -16,6 +16,7 @@ from manager.kube.errors import Fenced
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.leader.elector import LeaderElector
+from manager.leader.lease import LeaseTiming
 from manager.metrics import Metrics
 from tests.unit.kube.servers import Answer, LocalServer, Request, config_for
 from tests.unit.leader.lease_server import PREFIX, LeaseServer
@@ -72,7 +73,7 @@ async def replica(
             rng=rng,
             metrics=metrics,
             # Often, for a short test; the time to succeed in is the usual one.
-            retry_period=0.05,
+            timing=LeaseTiming(retry_period=0.05),
         )
         running = asyncio.create_task(elector.run())
         stack.push_async_callback(_end, running)
