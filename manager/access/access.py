@@ -61,9 +61,12 @@ class Access:
     after one.
     """
 
-    def __init__(self, transport: Transport, *, rng: random.Random) -> None:
-        """`transport` carries the reviews; `rng` is the source of jitter."""
-        self._reviews = Reviews(transport, rng=rng)
+    def __init__(self, transport: Transport, *, rng: random.Random, audience: str = "") -> None:
+        """`transport` carries the reviews; `rng` is the source of jitter.
+
+        Tokens are good that are for the API server, and those for this `audience`, if there is one.
+        """
+        self._reviews = Reviews(transport, rng=rng, audience=audience)
         self._users: Answers[bytes, User | None] = Answers(
             limit=REMEMBERED, keep_yes=ACCEPTED_TOKEN_KEPT, keep_no=REFUSED_TOKEN_KEPT
         )

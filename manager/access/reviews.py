@@ -51,8 +51,13 @@ class _Head(msgspec.Struct):
     alg: str
 
 
-class _Claims(msgspec.Struct):
+class _Expires(msgspec.Struct):
     exp: float
+
+
+class _Claims(msgspec.Struct):
+    aud: str | list[str] = ""
+    sub: str = ""
 
 
 def has_expired(token: str) -> bool:
@@ -61,15 +66,34 @@ def has_expired(token: str) -> bool:
     Nobody may accept such a one (RFC 7519, 4.1.4). Any other text may be a token: the API server may know it
     from a file or ask somebody else, so neither length nor alphabet says that it is none.
     """
+    claims = _claims(token, _Expires)
+    return claims is not None and claims.exp + SLACK < now().timestamp()
+
+
+def is_for(token: str, audience: str) -> bool:
+    """Whether it is a JSON Web Token for this audience, by what it says itself."""
+    claims = _claims(token, _Claims)
+    return claims is not None and audience in ([claims.aud] if isinstance(claims.aud, str) else claims.aud)
+
+
+def account_of(token: str) -> tuple[str, str] | None:
+    """Namespace and name of the service account whose token it is, by what it says itself."""
+    claims = _claims(token, _Claims)
+    match claims and claims.sub.split(":"):
+        case ["system", "serviceaccount", namespace, name]:
+            return namespace, name
+    return None
+
+
+def _claims(token: str, kind: type[T]) -> T | None:
     parts = token.split(".")
     if len(parts) != _PARTS:
-        return False
+        return None
     try:
         msgspec.json.decode(_decoded(parts[0]), type=_Head)
-        expires = msgspec.json.decode(_decoded(parts[1]), type=_Claims).exp
+        return msgspec.json.decode(_decoded(parts[1]), type=kind)
     except (ValueError, msgspec.MsgspecError, RecursionError):
-        return False
-    return expires + SLACK < now().timestamp()
+        return None
 
 
 def _decoded(part: str) -> bytes:
@@ -96,6 +120,7 @@ class _UserInfo(msgspec.Struct):
 
 class _TokenStatus(msgspec.Struct):
     authenticated: bool = False
+    audiences: list[str] | None = None
     user: _UserInfo = msgspec.field(default_factory=_UserInfo)
 
 
@@ -119,8 +144,10 @@ _decode_access = Decoder(_AccessReview, "a SubjectAccessReview")
 class Reviews:
     """Creates reviews, which the server answers and does not keep."""
 
-    def __init__(self, transport: Transport, *, rng: random.Random) -> None:
+    def __init__(self, transport: Transport, *, rng: random.Random, audience: str = "") -> None:
+        """`audience` is for whom a token may be, beside the API server."""
         self._transport = transport
+        self._audience = audience
         self._delay = ExponentialDelay(base=0.2, cap=2.0, jitter=0.2, rng=rng)
 
     async def user_of(self, token: str) -> User | None:
@@ -128,9 +155,14 @@ class Reviews:
 
         Raises KubeError when the server cannot be asked, or does not let us ask.
         """
-        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        spec: dict[str, object] = {"token": token}
+        ours = bool(self._audience) and is_for(token, self._audience)
+        if ours:
+            spec["audiences"] = [self._audience]
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         status = (await self._created(_TOKEN_REVIEWS, review, _decode_token)).status
-        if not status.authenticated:
+        # Who knows of no audiences names none.
+        if not status.authenticated or (ours and self._audience not in (status.audiences or ())):
             return None
         found = status.user
         groups = tuple(found.groups or ())

@@ -58,7 +58,7 @@ class Target(Protocol):
         """
 
 
-def _bundle_of(client_config: Mapping[str, Any]) -> bytes:
+def bundle_of(client_config: Mapping[str, Any]) -> bytes:
     """The CA bundle in a clientConfig; empty when there is none, or nothing that can be one."""
     try:
         return base64.b64decode(client_config.get("caBundle") or "", validate=True)
@@ -192,7 +192,7 @@ class InstalledConfiguration:
         if not configs:
             raise Absent(f"{self} has none of our webhooks, so they are not called")
         hosts = dict.fromkeys(host for each in configs for host in hosts_of(each))
-        return Found(tuple(map(_bundle_of, configs)), tuple(hosts), intact=True, body=body)
+        return Found(tuple(map(bundle_of, configs)), tuple(hosts), intact=True, body=body)
 
     async def inject(self, found: Found, bundle: bytes) -> None:
         """See `Target`. What it tests are the names and addresses of the webhooks, and their old bundles."""
@@ -261,7 +261,7 @@ class WrittenConfiguration:
             for found, wanted in zip(webhooks, self._wanted["webhooks"], strict=True)
             for field in _NARROWING
         )
-        return Found(tuple(map(_bundle_of, configs)), self._hosts, intact=intact, body=body)
+        return Found(tuple(map(bundle_of, configs)), self._hosts, intact=intact, body=body)
 
     async def inject(self, found: Found, bundle: bytes) -> None:
         """See `Target`. It replaces the version that was found, or creates it if there was none."""
@@ -335,10 +335,10 @@ class ConvertedDefinition:
         if self._wanted is not None:
             wanted = _client_config(self._wanted)
             intact = _contains(conversion, self._wanted)
-            return Found((_bundle_of(config),), hosts_of(wanted), intact=intact, body=body)
+            return Found((bundle_of(config),), hosts_of(wanted), intact=intact, body=body)
         if conversion.get("strategy") != "Webhook":
             raise Absent(f"{self} has no conversion by webhook: install the one that belongs to this manager")
-        return Found((_bundle_of(config),), hosts_of(config), intact=True, body=body)
+        return Found((bundle_of(config),), hosts_of(config), intact=True, body=body)
 
     async def inject(self, found: Found, bundle: bytes) -> None:
         """See `Target`. What it tests is all of the conversion; where that is ours, the version too."""

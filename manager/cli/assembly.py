@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from manager.cli.operators import owned_by
 from manager.cli.settings import Settings
 from manager.cli.webhooks import add_webhooks
 from manager.console.pages import Console
+from manager.console.reaching import audience_of
 from manager.controller import ControllerOptions
 from manager.garbage import settle
 from manager.http.guard import guarded
@@ -131,13 +133,14 @@ async def assembled(
         )
         # Before what operators keep: a port in use ends all, and there are health checks while theirs starts.
         _keep_metrics(manager, settings, Access(transport, rng=rng))
-        _keep_console(manager, settings, operators, transport, Access(transport, rng=rng))
         address, flag = settings.health_probe_bind_address, "--health-probe-bind-address"
         _keep_pages(manager, "health", flag, address, health_pages(manager.health))
         made = {operator: operator(manager) for operator in dict.fromkeys((*operators, *known))}
         for operator in operators:
             add_controller(made[operator], _options(settings, operator))
         await add_webhooks(manager, settings, [made[operator] for operator in known], transport, config)
+        access = Access(transport, rng=rng, audience=audience_of(program))
+        _keep_console(manager, settings, operators, transport, access)
         metrics.loop_tasks.set_function(count_tasks)
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
         manager.add(Runnable("open-files", tell_when_none_is_left))
@@ -179,7 +182,6 @@ def _keep_console(
     if address is None:
         return
     local = is_loopback(address.host) and not in_pod(os.environ)
-    certificate = None if local else ServedCertificate(_metrics_certificate(settings))
     console = Console(
         manager,
         transport,
@@ -189,8 +191,21 @@ def _keep_console(
         with_conditions=(each.kind.gvk for each in operators if each.has_conditions),
     )
     manager.add(Runnable("console", console.changes.run))
-    flag, pages = "--console-bind-address", console.pages()
-    _keep_pages(manager, "console", flag, address, pages, certificate, posts=console.posts())
+    flag, pages, posts = "--console-bind-address", console.pages(), console.posts()
+    webhooks = manager.certificates.get("webhooks")
+    if local or webhooks is None or settings.metrics_cert_path is not None:
+        certificate = None if local else ServedCertificate(_metrics_certificate(settings))
+        _keep_pages(manager, "console", flag, address, pages, certificate, posts=posts)
+        return
+    # The one certificate of which a person can find out from the API server who vouches for it.
+    served = manager.certificates["console"] = ServedCertificate(webhooks.source)
+
+    async def run() -> None:
+        await served.obtained()
+        async with serve("console", address, pages, posts=posts, certificate=served, flag=flag):
+            await asyncio.Event().wait()
+
+    manager.add(Runnable("console-pages", run))
 
 
 def _metrics_certificate(settings: Settings) -> CertificateSource:

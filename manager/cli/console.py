@@ -9,6 +9,7 @@ import webbrowser
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -16,19 +17,20 @@ from typing import Any, NoReturn
 
 from yarl import URL
 
+from manager.access.reviews import account_of, is_for
 from manager.address import BindAddress, is_loopback, parse_bind_address
 from manager.cli.arguments import ArgumentParser, CannotRun, UsageError, argument
 from manager.cli.explain import manager_url
 from manager.cli.failure import connected, in_one_line, is_expected
 from manager.cli.signals import StopSignals
 from manager.console.proxy import Authorization, Proxy
+from manager.console.reaching import AccountToken, Installed, audience_of
 from manager.http.server import CannotServe, serve
 from manager.kube.config import ClusterConfig
-from manager.kube.credentials import TokenFile
+from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ApiError, ConfigError
 from manager.kube.tls import Pem, TlsFiles
 from manager.kube.transport import Transport
-from manager.leader.lease import Lease
 from manager.logs import configured
 from manager.loop import loop_factory
 from manager.operator import AnyOperator
@@ -38,6 +40,7 @@ from manager.watchdog import Watchdog
 
 _COMMAND = "console"
 _NO_BROWSER = "--no-browser"
+_BEARER = "Bearer "
 _PORT = 8082
 _FREE_PORT = BindAddress("127.0.0.1", 0)
 
@@ -53,9 +56,15 @@ _DESCRIPTION = """\
 Open the console of a manager that runs in a cluster in a browser on this machine, until interrupted.
 
 kubectl forwards a port to the pod that holds the manager's lease, or with --manager the console is asked
-where it is. Every request gets the token of the kubeconfig's user, or that of --manager-token-file: the
-console shows what this user may get, and does what this user may update. Only who opens the address that is
-printed has these rights, by a key that is in it and works once."""
+where it is. The pod has to run as the manager's account, and its certificate has to be vouched for as the API
+server demands it of the manager's webhooks.
+
+Every request has a token: the console shows what its user may get, and does what its user may update. With
+--service-account it is one of that account, and good for the console alone. Else it is that of your
+kubeconfig, or of --manager-token-file: the manager's pod gets it, and who controls that pod can do all that
+you may.
+
+Only who opens the address that is printed has these rights, by a key that is in it and works once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,7 @@ class ConsoleArguments:
     """What was asked for."""
 
     namespace: str
+    name_prefix: str
     kubeconfig: str | None = None
     context: str | None = None
     pod: str | None = None
@@ -70,6 +80,8 @@ class ConsoleArguments:
     manager: str | None = None
     manager_ca_file: str | None = None
     manager_token_file: str | None = None
+    service_account: tuple[str, str] | None = None
+    insecure_skip_tls_verify: bool = False
     bind_address: BindAddress = _FREE_PORT
     no_browser: bool = False
 
@@ -103,34 +115,52 @@ def parse_console_arguments(argv: Sequence[str], program: Program) -> ConsoleArg
     def add(*flags: str, metavar: str, parse: Any = parse_text, text: str) -> None:
         parser.add_argument(*flags, metavar=metavar, type=argument(parse), help=text)
 
+    def switch(flag: str, text: str) -> None:
+        parser.add_argument(
+            flag, nargs="?", const=True, metavar="BOOL", type=argument(parse_truth), help=text
+        )
+
     namespace = f"{program.name}-system"
     add("-n", "--namespace", metavar="NAME", text=f"the manager's namespace (default {namespace})")
+    prefixed = f"what the names of the manager's objects begin with (default {program.prefix})"
+    add("--name-prefix", metavar="TEXT", text=prefixed)
     add("--pod", metavar="NAME", text="the manager's pod (default: the one that holds the lease)")
     add("--port", metavar="N", parse=_port, text=f"the console's port in the pod (default {_PORT})")
     add("--kubeconfig", metavar="FILE", text="the cluster's kubeconfig (default: as for kubectl)")
     add("--context", metavar="NAME", text="context of the kubeconfig (default: its current one)")
     where = "where the console is, in place of a pod: https://HOST:PORT"
     add("--manager", metavar="URL", parse=_https, text=where)
-    add("--manager-ca-file", metavar="FILE", text="authority of the certificate at --manager, in PEM")
+    authority = "authority of the console's certificate, in PEM, as where it has --metrics-cert-path"
+    add("--manager-ca-file", metavar="FILE", text=authority)
+    switch("--insecure-skip-tls-verify", "take any certificate of the pod, and whoever is on the way to it")
     token = "bearer token for the console, in place of the kubeconfig's, as of kubectl create token"  # noqa: S105
     add("--manager-token-file", metavar="FILE", text=token)
+    account = "ask as this service account, by tokens that are good for the console alone"
+    add("--service-account", metavar="NAMESPACE/NAME", parse=_account, text=account)
     own = f"where a browser on this machine finds it (default {_FREE_PORT}, which is a free port)"
     add("--bind-address", metavar="ADDRESS", parse=_loopback, text=own)
-    parser.add_argument(
-        _NO_BROWSER,
-        nargs="?",
-        const=True,
-        metavar="BOOL",
-        type=argument(parse_truth),
-        help="open no browser: the address is printed anyway",
-    )
+    switch(_NO_BROWSER, "open no browser: the address is printed anyway")
     given = vars(parser.read(argv))
-    arguments = ConsoleArguments(**{"namespace": namespace, **given})
-    if arguments.manager is None and arguments.manager_ca_file is not None:
-        raise UsageError(f"{_COMMAND}: --manager-ca-file needs --manager")
-    if arguments.manager is not None and arguments.pod is not None:
-        raise UsageError(f"{_COMMAND}: --pod and --manager cannot be given together")
-    return arguments
+    for one, other in _APART:
+        if one in given and other in given:
+            flags = (f"--{each.replace('_', '-')}" for each in (one, other))
+            raise UsageError(f"{_COMMAND}: {' and '.join(flags)} cannot be given together")
+    return ConsoleArguments(**{"namespace": namespace, "name_prefix": program.prefix, **given})
+
+
+_APART = (
+    ("pod", "manager"),
+    ("insecure_skip_tls_verify", "manager"),
+    ("insecure_skip_tls_verify", "manager_ca_file"),
+    ("service_account", "manager_token_file"),
+)
+
+
+def _account(text: str) -> tuple[str, str]:
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise ValueError("NAMESPACE/NAME is expected")
+    return namespace, name
 
 
 def _port(text: str) -> int:
@@ -168,23 +198,30 @@ async def _show(program: Program, arguments: ConsoleArguments) -> None:
         transport, config = await stack.enter_async_context(
             connected(program, _COMMAND, kubeconfig=arguments.kubeconfig, context=arguments.context)
         )
-        authorization = await _authorization(arguments, config)
+        authorization, is_own = await _authorization(program, arguments, transport, config)
+        ca, named = arguments.manager_ca_file, None
+        tls = TlsFiles(None if ca is None else Pem("--manager-ca-file", path=Path(ca)))
         if arguments.manager is None:
-            target = await _target(program, arguments, transport)
+            installed = Installed(program, arguments.namespace, arguments.name_prefix)
+            target = f"pod/{await installed.pod(transport, arguments.pod)}"
+            if arguments.insecure_skip_tls_verify:
+                tls = TlsFiles(verify=False)
+            elif ca is not None:
+                named = installed.metrics_host
+            else:
+                named, tls = await _trust(installed, transport)
             port, lines = await stack.enter_async_context(_forwarded(arguments, target))
-            # A pod's certificate is mostly its own. That it is this pod, the API server sees to.
-            manager, tls = URL(f"https://127.0.0.1:{port}"), TlsFiles(verify=False)
+            manager = URL(f"https://127.0.0.1:{port}")
         else:
-            target, lines = arguments.manager, None
-            ca = arguments.manager_ca_file
-            manager = URL(arguments.manager)
-            tls = TlsFiles(None if ca is None else Pem("--manager-ca-file", path=Path(ca)))
-        proxy = Proxy(manager, authorization, await asyncio.to_thread(tls.build))
+            target, lines, manager = arguments.manager, None, URL(arguments.manager)
+        proxy = Proxy(manager, authorization, await asyncio.to_thread(tls.build), named=named)
         stack.push_async_callback(proxy.aclose)
         pages = proxy.pages()
         serving = serve("the console", arguments.bind_address, pages, posts=pages, flag="--bind-address")
         own = proxy.address(f"{await stack.enter_async_context(serving)}")
         sys.stdout.write(f"The console of {target}, until interrupted: {own}\n")
+        if is_own:
+            sys.stdout.write("It gets your token; --service-account gives it one for the console alone.\n")
         sys.stdout.flush()
         if not arguments.no_browser:
             # Some browsers end only when they are closed, which this does not wait for.
@@ -203,36 +240,55 @@ def _page_that_leads_to(address: str) -> Iterator[Path]:
         yield page
 
 
-async def _authorization(arguments: ConsoleArguments, config: ClusterConfig) -> Authorization:
-    if arguments.manager_token_file is not None:
-        file = TokenFile(Path(arguments.manager_token_file), label="--manager-token-file")
-
-        async def ask(rejected: str | None) -> str:
-            return (await file.current(rejected=rejected)).header or ""
+async def _authorization(
+    program: Program, arguments: ConsoleArguments, transport: Transport, config: ClusterConfig
+) -> tuple[Authorization, bool]:
+    """What is sent, and whether it is good for more than the console."""
+    audience = audience_of(program)
+    credentials: Credentials
+    if arguments.service_account is not None:
+        credentials = AccountToken(transport, *arguments.service_account, audience)
+    elif arguments.manager_token_file is not None:
+        credentials = TokenFile(Path(arguments.manager_token_file), label="--manager-token-file")
     else:
+        header = await _own(config, None)
+        if (account := account_of(_token_of(header))) is None:
+            return partial(_own, config), True
+        credentials = AccountToken(transport, *account, audience)
+        try:
+            await credentials.current()
+        except ConfigError:  # few may make tokens of themselves
+            return partial(_own, config), True
 
-        async def ask(rejected: str | None) -> str:
-            header = await config.authorization(rejected=rejected) or ""
-            if not header.startswith("Bearer "):
-                raise ConfigError(
-                    f"{config.source}: the user has no token, and the console takes nothing else: "
-                    "give one with --manager-token-file, as kubectl create token prints it"
-                )
-            return header
+    async def ask(rejected: str | None) -> str:
+        return (await credentials.current(rejected=rejected)).header or ""
 
-    await ask(None)
-    return ask
+    return ask, not is_for(_token_of(await ask(None)), audience)
 
 
-async def _target(program: Program, arguments: ConsoleArguments, transport: Transport) -> str:
-    """What kubectl forwards to: the pod that leads, because a pause is nothing to the others."""
-    namespace, pod = arguments.namespace, arguments.pod
-    if pod is None:
-        path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{program.name}"
-        with suppress(ApiError):
-            holder = Lease.decode(await transport.request("GET", path)).spec.get("holderIdentity") or ""
-            pod = str(holder).rpartition("_")[0]
-    return f"pod/{pod}" if pod else f"deployment/{program.name}-controller-manager"
+def _token_of(header: str) -> str:
+    return header.removeprefix(_BEARER)
+
+
+async def _own(config: ClusterConfig, rejected: str | None) -> str:
+    header = await config.authorization(rejected=rejected) or ""
+    if not header.startswith(_BEARER):
+        raise ConfigError(
+            f"{config.source}: the user has no token, and the console takes nothing else: give one with "
+            "--service-account or --manager-token-file"
+        )
+    return header
+
+
+async def _trust(installed: Installed, transport: Transport) -> tuple[str, TlsFiles]:
+    try:
+        named, bundle = await installed.trust(transport)
+    except (ApiError, ConfigError) as error:
+        raise CannotRun(
+            f"{_COMMAND}: nobody says whom the console's certificate has to be of: {in_one_line(error)}; "
+            "--manager-ca-file does, and --insecure-skip-tls-verify takes any"
+        ) from error
+    return named, TlsFiles(Pem("the CA bundle of the manager's webhooks", data=bundle))
 
 
 @asynccontextmanager

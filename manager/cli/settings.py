@@ -296,8 +296,8 @@ class Settings:
         group="Endpoints",
         description="where the console is, which `explain` asks too; 0 is off, the default in a pod. On the "
         "loopback of a machine it is plain HTTP for everybody there; elsewhere, and in a pod, HTTPS with the "
-        "certificate of metrics, for clients that the API server allows to 'get' the object, to 'update' it "
-        "for actions, and to 'get' /console for the overview",
+        "certificate of --metrics-cert-path or of webhooks, for clients that the API server allows to 'get' "
+        "the object, to 'update' it for actions, and to 'get' /console for the overview",
     )
     debug_pages = Setting(
         "debug-pages",

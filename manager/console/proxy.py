@@ -55,11 +55,19 @@ class Proxy:
     of a host, so the host has a name that nobody can guess: they take what ends in `.localhost` for loopback.
     """
 
-    def __init__(self, manager: URL, authorization: Authorization, tls: ssl.SSLContext | None = None) -> None:
-        """`manager` is where the console is, and `tls` is for connections to it."""
+    def __init__(
+        self,
+        manager: URL,
+        authorization: Authorization,
+        tls: ssl.SSLContext | None = None,
+        *,
+        named: str | None = None,
+    ) -> None:
+        """`manager` is where the console is, `tls` is for connections to it, and `named` who it has to be."""
         self._manager = manager.origin()
         self._authorization = authorization
         self._tls = tls
+        self._named = named
         self._session: ClientSession | None = None
         self._key: str | None = secrets.token_urlsafe(24)
         self._cookie = secrets.token_urlsafe(24)
@@ -112,6 +120,7 @@ class Proxy:
                 URL(f"{self._manager}{path}", encoded=True),
                 headers={"Authorization": header, "Origin": f"{self._manager}"},
                 allow_redirects=False,
+                server_hostname=self._named,
             ) as answer:
                 if answer.status == _UNAUTHORIZED and rejected is None:
                     rejected = header

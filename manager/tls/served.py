@@ -134,7 +134,7 @@ class ServedCertificate:
         source: where the certificate comes from.
         clients: who vouches for the certificates that clients show; None asks for none.
         """
-        self._source = source
+        self.source = source
         self._clients = clients
         self.asks_clients = clients is not None
         self._known: _Known | None = None
@@ -158,7 +158,7 @@ class ServedCertificate:
         """Why there is nothing to present yet; None once there is."""
         if self._context is not None:
             return None
-        return self._complaint or f"no certificate has been looked for in {self._source}"
+        return self._complaint or f"no certificate has been looked for in {self.source}"
 
     def valid(self) -> tuple[datetime, datetime] | None:
         """Since when, and until when, the certificate is valid that is presented now.
@@ -205,14 +205,14 @@ class ServedCertificate:
                 self._complain(repr(error))
 
     async def _renew(self) -> None:
-        known, context = await asyncio.to_thread(_look, self._source, self._clients, clock.now(), self._known)
+        known, context = await asyncio.to_thread(_look, self.source, self._clients, clock.now(), self._known)
         self._complaint = None
         if context is not None:
             if self._known is None or self._known[1] != known[1]:
                 self._trusting = WeakSet()
             self._trusting.add(context)
             self._known, self._context = known, context
-            _log.info("serving this certificate from now on", source=str(self._source))
+            _log.info("serving this certificate from now on", source=str(self.source))
 
     def _complain(self, text: str) -> None:
         """Say what is wrong, once for as long as it stays the same."""

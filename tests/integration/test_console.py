@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import shutil
 import signal
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from cryptography import x509
 from playwright.sync_api import sync_playwright
 
 from tests.support.api_objects import deployment_path
+from tests.support.certificates import Authority
 from tests.support.control_plane import Feature
 from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
@@ -167,28 +171,73 @@ def may(plane: ControlPlane, namespace: str, account: str) -> str:
     plane.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", who)
     resources = "--resource=foos.tutorial.my.domain,pods,events,leases.coordination.k8s.io"
     scope = f"--namespace={namespace}"
-    plane.kubectl(scope, "create", "role", account, "--verb=get,update", resources)
+    plane.kubectl(scope, "create", "role", account, "--verb=get,list,update", resources)
     plane.kubectl(scope, "create", "rolebinding", account, f"--role={account}", who)
+    # What it takes to make a token of its own for the console, and to know the manager's certificate.
+    tokens = ("--verb=create", "--resource=serviceaccounts/token", f"--resource-name={account}")
+    plane.kubectl(scope, "create", "role", f"{account}-token", *tokens)
+    plane.kubectl(scope, "create", "rolebinding", f"{account}-token", f"--role={account}-token", who)
+    trusting = ("--verb=get", "--resource=validatingwebhookconfigurations.admissionregistration.k8s.io")
+    plane.kubectl("create", "clusterrole", f"{name}-trust", *trusting)
+    plane.kubectl("create", "clusterrolebinding", f"{name}-trust", f"--clusterrole={name}-trust", who)
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     return str(plane.api.create(path, request)["status"]["token"])
+
+
+def installed(plane: ControlPlane, namespace: str, folder: Path) -> Path:
+    """Have two pods there, of which the first is the manager's; answers where its certificate is."""
+    for name, account in (("pod-a", f"{namespace}-controller-manager"), ("pod-b", "default")):
+        if account != "default":
+            plane.kubectl(f"--namespace={namespace}", "create", "serviceaccount", account)
+        body = pod(name)
+        body["metadata"]["labels"] = {"app.kubernetes.io/name": "operator-manager"}
+        body["spec"]["serviceAccountName"] = account
+        plane.api.create(f"/api/v1/namespaces/{namespace}/pods", body)
+    service, authority = f"{namespace}-webhook-service", Authority("webhooks")
+    certificate, key = authority.server(x509.DNSName(f"{service}.{namespace}.svc"))
+    folder.mkdir()
+    (folder / "tls.crt").write_bytes(certificate)
+    (folder / "tls.key").write_bytes(key)
+    client = {"service": {"namespace": namespace, "name": service}}
+    client["caBundle"] = base64.b64encode(authority.pem).decode()
+    plane.api.apply(
+        [
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": "ValidatingWebhookConfiguration",
+                "metadata": {"name": f"{namespace}-validating-webhook-configuration"},
+                "webhooks": [
+                    {
+                        "name": "nothing.example.com",
+                        "clientConfig": client,
+                        "sideEffects": "None",
+                        "admissionReviewVersions": ["v1"],
+                    }
+                ],
+            }
+        ]
+    )
+    return folder
 
 
 @pytest.mark.contract
 def test_a_person_opens_the_console_of_a_cluster_with_the_rights_of_the_kubeconfig(
     crds: ControlPlane, namespace: str, run_manager: RunManager, browser: Browser, tmp_path: Path
 ) -> None:
-    with PortBlock(1) as ports:
+    with PortBlock(2) as ports:
         flags = (
             f"--namespaces={namespace}",
             "--controllers=foo",
             f"--console-bind-address=0.0.0.0:{ports[0]}",
+            f"--webhook-bind-address=127.0.0.1:{ports[1]}",
+            f"--webhook-cert-path={installed(crds, namespace, tmp_path / 'certificate')}",
         )
         run_manager(crds.kubeconfig, *flags).wait_ready()
         crds.api.create(foo_path(namespace), foo("lonely", "jack"))
+        lease = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         crds.api.create(
-            f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases",
-            {"metadata": {"name": "operator-manager"}, "spec": {"holderIdentity": "pod-a_1234"}},
+            lease, {"metadata": {"name": "operator-manager"}, "spec": {"holderIdentity": "pod-b_1234"}}
         )
         admin = crds.credentials
         token = may(crds, namespace, "ann")
@@ -200,6 +249,13 @@ def test_a_person_opens_the_console_of_a_cluster_with_the_rights_of_the_kubeconf
         kubectl.chmod(0o755)
         environ = {**os.environ, "FORWARDED": f"{ports[0]}", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
         command = (PROGRAM, "console", "--no-browser", f"--kubeconfig={kubeconfig}", "-n", namespace)
+        command = (*command, f"--name-prefix={namespace}-")
+        # Whoever may write the lease does not choose who gets a token.
+        refused = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+        assert refused.returncode == 1
+        assert "the lease names pod-b, which is no pod of the manager" in refused.stderr
+        assert not (tmp_path / "asked").exists()
+        crds.api.patch(f"{lease}/operator-manager", {"spec": {"holderIdentity": "pod-a_1234"}})
         console = Daemon("console", command, log=tmp_path / "console.log", environ=environ)
         console.start()
         try:
@@ -218,6 +274,7 @@ def test_a_person_opens_the_console_of_a_cluster_with_the_rights_of_the_kubeconf
                 page.get_by_role("button", name="Reconcile now").click()
                 page.get_by_text(f"asked for by system:serviceaccount:{namespace}:ann").first.wait_for()
                 page.get_by_text("live", exact=True).wait_for()
+            assert "your token" not in console.output()  # but one for the console alone
             console.signal(signal.SIGTERM)
             assert console.wait(PATIENCE / 1000) == 0
         finally:

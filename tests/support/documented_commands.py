@@ -192,7 +192,7 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
     "the pods of our control planes run no containers, so that nothing can be reached, read or run in them": (
         f"{_SYSTEM} port-forward deployment/operator-manager-controller-manager 8443 &",
         f"{_SYSTEM} port-forward deployment/operator-manager-controller-manager 8082",
-        "kubectl create token me > token",
+        "kubectl create token me --audience=operator-manager-console > token",
         (
             ".venv/bin/operator-manager explain pet/rex --manager https://localhost:8082 "
             "--manager-ca-file ca.crt --manager-token-file token"

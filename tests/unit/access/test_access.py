@@ -278,6 +278,36 @@ async def test_a_token_that_says_itself_that_it_is_over_is_refused_without_a_que
     assert wire.requests == []
 
 
+CONSOLE = "operator-manager-console"
+
+
+@pytest.mark.parametrize("audience", [CONSOLE, ["https://kubernetes.default.svc", CONSOLE]])
+@pytest.mark.parametrize("meant", [[CONSOLE], ["https://kubernetes.default.svc"], None])
+async def test_a_token_for_the_console_alone_is_good_there_if_the_server_says_so(
+    wire: ScriptedWire, audience: object, meant: list[str] | None
+):
+    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    console = Access(transport, rng=random.Random(1), audience=CONSOLE)
+    token = web_token({"exp": now().timestamp() + 60, "aud": audience})
+    status = {"authenticated": True, "user": {"username": "u"}, "audiences": meant}
+    wire.on("POST", TOKENS, reviewed(status))
+    wire.on("POST", RIGHTS, ALLOWED)
+    assert (await ask(console, token)).allowed is (meant == [CONSOLE])
+    [sent] = wire.sent("POST", TOKENS)
+    assert sent.json()["spec"] == {"token": token, "audiences": [CONSOLE]}
+
+
+@pytest.mark.parametrize("audience", ["", "https://kubernetes.default.svc", [], 7, [f"{CONSOLE}s"]])
+async def test_any_other_token_has_to_be_for_the_server(wire: ScriptedWire, audience: object):
+    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    console = Access(transport, rng=random.Random(1), audience=CONSOLE)
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, ALLOWED)
+    token = web_token({"exp": now().timestamp() + 60, "aud": audience})
+    assert (await ask(console, token)).allowed
+    assert [sent.json()["spec"] for sent in wire.sent("POST", TOKENS)] == [{"token": token}]
+
+
 async def test_clocks_may_differ_over_whether_a_token_is_over(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, refused())
     await ask(access, web_token({"exp": now().timestamp() - SLACK / 2}))

@@ -9,14 +9,18 @@ from manager.cli.console import ConsoleArguments, parse_console_arguments
 
 
 def test_without_flags_it_is_the_manager_that_is_deployed():
-    assert parse_console_arguments([], PROGRAM) == ConsoleArguments("operator-manager-system")
+    assert parse_console_arguments([], PROGRAM) == ConsoleArguments(
+        "operator-manager-system", "operator-manager-"
+    )
 
 
 def test_every_flag_is_read():
     argv = "-n zoo --kubeconfig k --context=c --port 9 --bind-address=localhost:7 --no-browser"
     argv += " --manager https://manager:8082/ --manager-ca-file ca.crt --manager-token-file token"
+    argv += " --name-prefix zoo-"
     assert parse_console_arguments(argv.split(), PROGRAM) == ConsoleArguments(
         namespace="zoo",
+        name_prefix="zoo-",
         kubeconfig="k",
         context="c",
         port=9,
@@ -26,6 +30,14 @@ def test_every_flag_is_read():
         bind_address=BindAddress("localhost", 7),
         no_browser=True,
     )
+    argv = "--pod=p --service-account=tools/ann --insecure-skip-tls-verify"
+    assert parse_console_arguments(argv.split(), PROGRAM) == ConsoleArguments(
+        namespace="operator-manager-system",
+        name_prefix="operator-manager-",
+        pod="p",
+        service_account=("tools", "ann"),
+        insecure_skip_tls_verify=True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -33,7 +45,13 @@ def test_every_flag_is_read():
     [
         (["--manager=http://127.0.0.1:8082"], "--manager: https://HOST:PORT is expected"),
         (["--manager=none"], "--manager: https://HOST:PORT is expected"),
-        (["--manager-ca-file=ca.crt"], "--manager-ca-file needs --manager"),
+        (["--manager=https://m:1", "--insecure-skip-tls-verify"], "--insecure-skip-tls-verify and --manager"),
+        (
+            ["--manager-ca-file=c", "--insecure-skip-tls-verify"],
+            "--insecure-skip-tls-verify and --manager-ca-",
+        ),
+        (["--manager-token-file=t", "--service-account=a/b"], "--service-account and --manager-token-file "),
+        (["--service-account=ann"], "--service-account: NAMESPACE/NAME is expected, not 'ann'"),
         (["--manager=https://m:1", "--pod=p"], "--pod and --manager cannot be given together"),
         (["--port=0"], "--port: a port is expected, not '0'"),
         (["--port=65536"], "--port: a port is expected, not '65536'"),

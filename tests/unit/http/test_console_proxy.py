@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime, timedelta
 
 import aiohttp
+import aiohttp.web
 import pytest
 from yarl import URL
 
 from apis.tutorial.v1.foo import Foo
+from manager.address import BindAddress
+from manager.clock import now
 from manager.console.proxy import Proxy
+from manager.http.server import serve
+from manager.kube.tls import Pem, TlsFiles
 from manager.testing import World
+from manager.tls.issue import Authority, new_authority
+from manager.tls.key_pair import KeyPair
+from manager.tls.served import ServedCertificate
 from tests.unit.http.conftest import ServePages, Site
 from tests.unit.http.test_console import (
     PATH,
@@ -37,6 +46,13 @@ def always(token: str) -> Callable[[str | None], object]:
 async def visited(serve_pages: ServePages, proxy: Proxy) -> AsyncIterator[tuple[Site, dict[str, str]]]:
     """The proxy, and the headers of the browser that has opened the address with the key."""
     site = await serve_pages(proxy.pages(), proxy.pages())
+    async with opened(site, proxy) as mine:
+        yield site, mine
+
+
+@asynccontextmanager
+async def opened(site: Site, proxy: Proxy) -> AsyncIterator[dict[str, str]]:
+    """The headers of the browser that has opened the address with the key."""
     address = URL(proxy.address(f"{site.address}"))
     host = f"{address.host}:{site.address.port}"
     assert host.endswith(f".localhost:{site.address.port}")
@@ -50,7 +66,7 @@ async def visited(serve_pages: ServePages, proxy: Proxy) -> AsyncIterator[tuple[
             assert "Domain" not in cookie
         async with session.get(there, headers={"Host": host}) as answer:
             assert answer.status == 403  # the key is spent
-    yield site, {"Cookie": cookie.partition(";")[0], "Host": host, "Origin": f"http://{host}"}
+    yield {"Cookie": cookie.partition(";")[0], "Host": host, "Origin": f"http://{host}"}
     await proxy.aclose()
 
 
@@ -138,6 +154,50 @@ async def test_a_token_that_has_expired_is_replaced(serve_pages: ServePages):
     ):
         assert (await get(site, PATH, **mine))[0] == 200
         assert asked == [None, "Bearer eve"]
+
+
+NAME = "operator-manager-webhook-service.zoo.svc"
+
+
+class Made:
+    """A `CertificateSource` of a certificate from an authority."""
+
+    def __init__(self, authority: Authority, name: str) -> None:
+        self._pair = authority.issue((name,), now(), timedelta(days=1))
+
+    def pair(self, when: datetime) -> KeyPair:
+        del when
+        return self._pair
+
+
+@pytest.mark.parametrize("wrong", ["", "another's name", "another's authority"])
+async def test_the_token_goes_to_nobody_whose_certificate_is_not_the_managers(wrong: str):
+    ours, others = (new_authority("test", now(), timedelta(days=1)) for _ in range(2))
+    made = Made(
+        others if wrong == "another's authority" else ours, "evil" if wrong == "another's name" else NAME
+    )
+    asked: list[str] = []
+
+    async def page(request: aiohttp.web.Request) -> aiohttp.web.StreamResponse:
+        asked.append(request.headers["Authorization"])
+        return aiohttp.web.Response(text="hello")
+
+    async with AsyncExitStack() as stack:
+        there = BindAddress("127.0.0.1", 0)
+        served = await stack.enter_async_context(
+            serve("console", there, {"/": page}, certificate=ServedCertificate(made))
+        )
+        tls = TlsFiles(Pem("the CA bundle", data=ours.certificate)).build()
+        proxy = Proxy(URL(f"https://{served}"), always("ann"), tls, named=NAME)  # type: ignore[arg-type]
+        here = await stack.enter_async_context(serve("proxy", there, proxy.pages()))
+        site = Site(await stack.enter_async_context(aiohttp.ClientSession()), here)
+        async with opened(site, proxy) as mine:
+            status, text = await get(site, "/", **mine)
+    if wrong:
+        assert (status, asked) == (502, [])
+        assert "certificate" in text.lower()
+    else:
+        assert (status, text, asked) == (200, "hello", ["Bearer ann"])
 
 
 async def test_a_manager_that_does_not_answer_is_told(serve_pages: ServePages):

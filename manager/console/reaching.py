@@ -1,0 +1,149 @@
+"""Whom a person's console is asked of: a pod of the manager, its certificate, and a token for it alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+
+from manager.certificates.targets import bundle_of, hosts_of
+from manager.kube.credentials import Credentials, Obtained, one_line
+from manager.kube.decoding import json_object, not_a
+from manager.kube.errors import ApiError, ConfigError, NotFound
+from manager.kube.transport import Transport
+from manager.leader.lease import Lease
+from manager.logs import on_one_line
+from manager.program import Program
+from manager.webhook.configurations import MUTATING, VALIDATING
+
+_ACCOUNT = "controller-manager"
+_HOST_NAME = 63
+"""Characters of a pod's name that are its host name, which a lease names."""
+
+_ENDED = ("Succeeded", "Failed")
+_TOKEN_SECONDS, _RENEWED_AFTER = 3600, 2400.0
+
+
+def audience_of(program: Program) -> str:
+    """For whom a token is that is good for the program's console alone."""
+    return f"{program.name}-console"
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A manager in a cluster: its namespace, and what the names of its objects begin with."""
+
+    program: Program
+    namespace: str
+    prefix: str
+
+    @property
+    def _place(self) -> str:
+        return f"namespaces/{quote(self.namespace, safe='')}"
+
+    async def pod(self, transport: Transport, wanted: str | None = None) -> str:
+        """The name of its pod that leads, or of the `wanted` one; of any while nobody leads.
+
+        A lease names whom whoever writes it likes. So a pod counts only if it runs as the manager's account:
+        who can make such a pod has the manager's rights. Raises `KubeError`.
+        """
+        account = f"{self.prefix}{_ACCOUNT}"
+        labels = ",".join(f"{name}={value}" for name, value in self.program.labels.items())
+        path = f"/api/v1/{self._place}/pods"
+        answer = await transport.request("GET", path, query={"labelSelector": labels})
+        names = sorted(_names_of(json_object(answer, "a list of pods"), account))
+        if not names:
+            raise ConfigError(
+                f"no pod in namespace {self.namespace} is labelled {labels} and runs as {account}: "
+                "--namespace and --name-prefix say where the manager is"
+            )
+        if wanted is not None:
+            found, told = [name for name in names if name == wanted], f"{wanted} is"
+        elif host := await self._leader(transport):
+            found, told = (
+                [name for name in names if name[:_HOST_NAME] == host],
+                f"the lease names {host}, which is",
+            )
+        else:
+            return names[0]
+        if not found:
+            raise ConfigError(
+                on_one_line(f"{told} no pod of the manager; --pod may be one of: {', '.join(names)}")
+            )
+        return found[0]
+
+    async def _leader(self, transport: Transport) -> str:
+        path = f"/apis/coordination.k8s.io/v1/{self._place}/leases/{self.program.name}"
+        try:
+            lease = Lease.decode(await transport.request("GET", path))
+        except ApiError:
+            return ""
+        return lease.holder.rpartition("_")[0]
+
+    async def trust(self, transport: Transport) -> tuple[str, bytes]:
+        """The name in its certificate, and who vouches for it: as API servers know that of its webhooks.
+
+        Raises `KubeError`.
+        """
+        for kind, name in (("validating", VALIDATING), ("mutating", MUTATING)):
+            path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{self.prefix}{name}"
+            try:
+                found = json_object(await transport.request("GET", path), "a webhook configuration")
+            except NotFound:
+                continue
+            for webhook in found.get("webhooks") or ():
+                client = webhook.get("clientConfig") or {}
+                service, bundle = client.get("service") or {}, bundle_of(client)
+                if bundle and service.get("namespace") == self.namespace:
+                    return hosts_of(client)[0], bundle
+        raise ConfigError(
+            f"no webhook configuration {self.prefix}... has a CA bundle for a Service in {self.namespace}"
+        )
+
+    @property
+    def metrics_host(self) -> str:
+        """The name in a certificate that somebody made for `/metrics`, and so for the console."""
+        return f"{self.prefix}{_ACCOUNT}-metrics-service.{self.namespace}.svc"
+
+
+def _names_of(pods: dict[str, Any], account: str) -> list[str]:
+    """Those that run as the account, or as one of an operator by itself."""
+    try:
+        return [
+            str(pod["metadata"]["name"])
+            for pod in pods["items"]
+            if "deletionTimestamp" not in pod["metadata"]
+            and pod.get("status", {}).get("phase") not in _ENDED
+            and f"{pod['spec'].get('serviceAccountName')}-".startswith(f"{account}-")
+        ]
+    except (LookupError, TypeError, AttributeError) as error:
+        raise not_a("a list of pods", error) from None
+
+
+class AccountToken(Credentials):
+    """Tokens of a service account that are good for one audience alone."""
+
+    def __init__(self, transport: Transport, namespace: str, name: str, audience: str) -> None:
+        super().__init__()
+        self._transport = transport
+        self._account = f"{namespace}/{name}"
+        place = f"namespaces/{quote(namespace, safe='')}/serviceaccounts/{quote(name, safe='')}"
+        self._path = f"/api/v1/{place}/token"
+        self._audience = audience
+
+    async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - each is a new one
+        """See `Credentials`."""
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"audiences": [self._audience], "expirationSeconds": _TOKEN_SECONDS},
+        }
+        label = f"a token of the service account {self._account}"
+        try:
+            answer = await self._transport.request("POST", self._path, body=orjson.dumps(body))
+        except ApiError as error:
+            raise ConfigError(f"{label} cannot be had: {error}") from error
+        token = (json_object(answer, "a TokenRequest").get("status") or {}).get("token")
+        return Obtained(one_line(f"Bearer {token}", label), lifetime=_RENEWED_AFTER, validity=_TOKEN_SECONDS)
