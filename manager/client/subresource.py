@@ -110,15 +110,17 @@ class StatusClient:
         raw = await self._write(obj, dry_run=dry_run)
         return obj if raw is None else await decode_object(raw, type(obj), obj.key)
 
-    async def report(self, obj: Resource, *, cached: Callable[[], bytes | None] = lambda: None) -> bool:
+    async def report(self, obj: Resource, *, cached: Callable[[], bytes | None]) -> bool:
         """As `patch`, for the end of a reconcile: the answer goes to the cache, and is not decoded.
 
-        Returns whether the server has another status than the object was read with, also in what was not
-        written. An earlier process may have written that, and only who reconciles again sees what is wrong.
-        `cached` gives what the cache has in the end, or None when that is what the object was read from.
+        `cached` gives what the cache has then, or None when that is what the object was read from: also when
+        the cache is ahead of a server whose storage was put back, and takes no answer of it.
+
+        Returns whether that has another status than the object was read with, also in what was not written.
+        An earlier process may have written it, and only who reconciles again sees what is wrong.
         """
-        answer = await self._write(obj)
-        raw = cached() or answer
+        await self._write(obj)
+        raw = cached()
         if raw is None or obj.origin is None:
             return False
         status = json_object(raw, f"a {obj.kind} object").get("status") or {}

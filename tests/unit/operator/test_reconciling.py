@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, ClassVar
 
+import msgspec
+import orjson
 import pytest
 from pydantic import Field
 
@@ -704,6 +706,35 @@ async def test_a_status_that_the_cache_did_not_know_of_is_put_right_where_it_was
         await settled(world)
         status = (await world.cluster.client.get(*path))["status"]
         assert (status["text"], status["conditions"][0]["message"]) == ("Hello", "in round 2")
+
+
+async def test_a_cache_that_is_ahead_of_a_restored_server_makes_no_hot_loop(monkeypatch: pytest.MonkeyPatch):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if len(operator.seen) > TOO_MANY:
+            await asyncio.sleep(60)
+        obj.status.text = "Hello"
+        ctx.condition("Available", True, "Greeted")
+
+    original = Intake.event
+    intakes: list[Intake] = []
+
+    def event(self: Intake, kind: str, raw: Any) -> None:
+        if b'"kind":"Greeting"' in bytes(raw):
+            intakes.append(self)
+        original(self, kind, raw)
+
+    monkeypatch.setattr(Intake, "event", event)
+    async with operated(doing(act)) as world:
+        obj = await world.create(greeting())
+        await settled(world)
+        ahead = await world.cluster.client.get("greetings.test.example.com", "default", "hello")
+        ahead["metadata"]["resourceVersion"] = str(writes(world) + 1_000_000)
+        ahead["status"]["text"] = "lost"
+        ahead["status"]["conditions"][0]["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+        original(intakes[-1], "MODIFIED", msgspec.Raw(orjson.dumps(ahead)))
+        LAST[-1].enqueue(obj.key)
+        await asyncio.sleep(12)
+        assert len(LAST[-1].seen) <= TOO_MANY
 
 
 async def test_what_somebody_deletes_again_and_again_comes_back_at_once_when_its_owner_changes():
