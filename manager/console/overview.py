@@ -48,6 +48,8 @@ class Rates:
         self._manager = manager
         self._ended: dict[str, deque[_Ended]] = {}
         self._watched = 0
+        self.heard = 0
+        """Runs that have ended while somebody looked."""
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -66,6 +68,7 @@ class Rates:
                 self._ended.clear()
 
     def _hear(self, run: Run) -> None:
+        self.heard += 1
         if (ended := self._ended.get(run.controller)) is not None:
             ended.append(_of(run))
 

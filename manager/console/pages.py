@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
@@ -15,7 +16,7 @@ from weakref import WeakValueDictionary
 import orjson
 
 from manager.access.access import Access
-from manager.access.answers import Answers, TooManyQuestions
+from manager.access.answers import Answers
 from manager.access.reviews import Place, User
 from manager.address import is_loopback, split_address
 from manager.api import GroupVersionKind, ObjectKey
@@ -23,8 +24,10 @@ from manager.cache import CacheEvent
 from manager.console.census import Census
 from manager.console.changes import Changes
 from manager.console.debug import debug_pages
+from manager.console.following import Following, Room
+from manager.console.live import Feed, Feeds, Subject
 from manager.console.overview import Rates, overview
-from manager.console.search import STATES, Wanted, kinds, search
+from manager.console.search import STATES, Search, Wanted, kinds
 from manager.console.told import moment, told_of, uid_of
 from manager.controller import Controller
 from manager.controller.queue import WorkQueue
@@ -42,7 +45,7 @@ from manager.runs import Run
 
 if TYPE_CHECKING:
     from aiohttp import web
-    from jinja2 import Environment
+    from jinja2 import Environment, Template
 
 OVERVIEW = "/console"
 """The path that the right to all but an object is asked for."""
@@ -87,14 +90,14 @@ _LIVE = "live"
 _STREAM = 60.0
 """Seconds of a stream. Then the browser asks again, and whether it may is found out again."""
 
-_PAUSE = 0.2
-"""Seconds between two renderings for one browser, at least."""
+_OVERVIEW_TICK, _OBJECT_TICK, _SEARCH_TICK = 1.0, 3.0, 1.0
+"""Seconds after which a page is looked at though nothing is known to have changed: ages grow."""
 
-_OVERVIEW_TICK, _OBJECT_TICK = 1.0, 3.0
-"""Seconds after which a page is rendered though nothing is known to have changed: ages grow, pods change."""
+_STOPPING = 1.0
+"""Seconds between two looks at whether the manager stops."""
 
 _FRESH = 0.25
-"""Seconds for which something that was rendered or looked up is good for other browsers too."""
+"""Seconds for which what was looked up for a page is good for others that are opened."""
 
 _REMEMBERED = 64
 """Of so many pages."""
@@ -112,9 +115,14 @@ class _View(NamedTuple):
     """A page that is kept current."""
 
     template: str
-    tick: float
+    part: str
+    """The block of it that is sent again."""
+
     look: Callable[[web.Request], Awaitable[dict[str, Any]]]
-    """Answers what the template is to show."""
+    """Answers what the template is to show, to who opens the page."""
+
+    subject: Callable[[web.Request], Awaitable[Subject]]
+    """What is looked at again and again."""
 
 
 class Console:
@@ -145,8 +153,9 @@ class Console:
         self.changes = Changes(manager.cache)
         self._rates, self._census = Rates(manager), Census(manager)
         self._paused: dict[tuple[str, ObjectKey], Callable[[], None]] = {}
-        self._woken: dict[ObjectKey | None, set[asyncio.Event]] = {}
+        self._feeds, self._room = Feeds(), Room()
         self._environment: Environment | None = None
+        self._templates: dict[str, Template] = {}
         self._files: dict[str, bytes] = {}
         self._version = ""
         self._looks = asyncio.Semaphore(_LOOKS)
@@ -163,10 +172,10 @@ class Console:
         by_object = self._for(_get_the_object)
         in_general = self._for(_get_the_overview)
         page = self._page
-        seen = by_object(page(_View("object.html", _OBJECT_TICK, self._look_at_object)))
+        seen = by_object(page(_View("object.html", "main", self._look_at_object, self._object)))
         found = {
-            "/": in_general(page(_View("overview.html", _OVERVIEW_TICK, self._look_around))),
-            "/search": in_general(page(_View("search.html", _OBJECT_TICK, self._search))),
+            "/": in_general(page(_View("overview.html", "main", self._look_around, self._overview))),
+            "/search": in_general(page(_View("search.html", "found", self._find, self._search))),
             "/static/{name}": self._for(None)(self._file),
         }
         if self._debugs:
@@ -282,38 +291,63 @@ class Console:
         self._manager.events.event(about, "Normal", reason, text)
 
     async def _look_around(self, _: web.Request) -> dict[str, Any]:
-        async def look() -> dict[str, Any]:
-            presented = self._manager.certificates
-            valid = {name: await asyncio.to_thread(each.valid) for name, each in presented.items()}
-            known = {name: each for name, each in valid.items() if each is not None}
-            return overview(self._manager, self._rates, self._census, known)
-
-        shown: dict[str, Any] = await self._shared.get(OVERVIEW, look)
+        shown: dict[str, Any] = await self._shared.get(OVERVIEW, self._numbers)
         return shown
 
-    async def _search(self, request: web.Request) -> dict[str, Any]:
-        query, problem = request.query, ""
-        namespace = query.get("namespace", "")
-        try:
-            seconds = parse_wait(query.get("longer", "") or "1m")
-        except ValueError as error:
-            seconds, problem = 60.0, f"longer than: {error}"
-        state = query.get("state", "")
-        wanted = Wanted(
-            query.get("kind", ""), namespace, query.get("name", ""), state if state in STATES else "", seconds
-        )
-        permitted = [each for each in kinds(self._manager) if await self._may_get(_place(each, namespace))]
-        rows, more = await search(self._manager, permitted, wanted)
+    async def _numbers(self) -> dict[str, Any]:
+        presented = self._manager.certificates
+        valid = {name: await asyncio.to_thread(each.valid) for name, each in presented.items()}
+        known = {name: each for name, each in valid.items() if each is not None}
+        with self._feeds.allowance.spending():
+            return overview(self._manager, self._rates, self._census, known)
+
+    async def _overview(self, _: web.Request) -> Subject:
+        manager = self._manager
+
+        def glance() -> Hashable:
+            queues = [each.queue for each in manager.controllers if each.queue is not None]
+            return (
+                self._rates.heard,
+                tuple((len(each), each.delayed, each.running, each.halted) for each in queues),
+                tuple(each.changed_at for each in manager.cache.informers),
+                manager.leader,
+                manager.leadership.deadline > asyncio.get_running_loop().time(),
+            )
+
+        @asynccontextmanager
+        async def kept() -> AsyncIterator[None]:
+            with self._rates.kept(), self._census.kept():
+                yield
+
+        return Subject(OVERVIEW, _OVERVIEW_TICK, self._numbers, glance, kept)
+
+    async def _find(self, request: web.Request) -> dict[str, Any]:
+        wanted, problem = _wanted(request)
         return {
-            "wanted": wanted,
-            "longer": query.get("longer", "") or "1m",
-            "kinds": permitted,
+            "longer": request.query.get("longer", "") or "1m",
             "states": STATES,
-            "rows": rows,
-            "more": more,
             "problem": problem,
-            "live": "",
+            **await self._found(Search(self._manager, wanted), wanted),
         }
+
+    async def _found(self, search: Search, wanted: Wanted) -> dict[str, Any]:
+        permitted = [
+            each for each in kinds(self._manager) if await self._may_get(_place(each, wanted.namespace))
+        ]
+        rows, more = await search.look(permitted)
+        return {"wanted": wanted, "kinds": permitted, "rows": rows, "more": more}
+
+    async def _search(self, request: web.Request) -> Subject:
+        wanted, _ = _wanted(request)
+        search = Search(self._manager, wanted)
+
+        @asynccontextmanager
+        async def kept() -> AsyncIterator[None]:
+            with search.kept():
+                yield
+
+        look = partial(self._found, search, wanted)
+        return Subject((who_asks(), wanted), _SEARCH_TICK, look, search.glance, kept)
 
     async def _look(self, user: User | None, looker: Looker, gvk: GroupVersionKind, key: ObjectKey) -> Found:
         """Each user has one at a time, and all together a few: an object and its children may be large."""
@@ -321,7 +355,34 @@ class Console:
         async with mine, self._looks:
             return await looker.look(gvk, key)
 
-    async def _look_at_object(self, request: web.Request) -> dict[str, Any]:
+    async def _object(self, request: web.Request) -> Subject:
+        manager, key, resource = self._manager, _key(request), request.match_info["resource"]
+        following, controllers = Following(self._transport, self._room), await self._controllers(request)
+        ended = 0
+
+        def hear(run: Run) -> None:
+            nonlocal ended
+            ended += run.key == key
+
+        def glance() -> Hashable:
+            states = () if key is None else tuple(_state_of(manager, each, key) for each in controllers)
+            return ended, following.heard, states
+
+        @asynccontextmanager
+        async def kept() -> AsyncIterator[None]:
+            manager.history.listeners.append(hear)
+            try:
+                async with following.kept():
+                    yield
+            finally:
+                manager.history.listeners.remove(hear)
+
+        look = partial(self._look_at_object, request, following)
+        return Subject((who_asks(), resource, key), _OBJECT_TICK, look, glance, kept)
+
+    async def _look_at_object(
+        self, request: web.Request, following: Following | None = None
+    ) -> dict[str, Any]:
         key, controllers = _key(request), await self._controllers(request)
         resource = request.match_info["resource"]
         shown: dict[str, Any] = {
@@ -356,7 +417,12 @@ class Console:
         )
         try:
             user = who_asks()
-            found = await self._shared.get((user, gvk, key), lambda: self._look(user, looker, gvk, key))
+            look = partial(self._look, user, looker, gvk, key)
+            if following is None:
+                found = await self._shared.get((user, gvk, key), look)
+            else:
+                found = await look()
+                following.follow(found)
         except NotFound:
             return {**shown, "problem": "There is no such object.", "status": _NOT_FOUND}
         except KubeError as error:
@@ -382,10 +448,11 @@ class Console:
         async def show(request: web.Request) -> web.StreamResponse:
             from aiohttp import web  # noqa: PLC0415 - see manager.http.server
 
-            environment = self._environment or await self._opened()
-            template = environment.get_template(view.template)
+            template = self._templates.get(view.template) or await self._compiled(view.template)
             if _LIVE in request.query:
-                return await self._stream(request, view, lambda shown: _main_of(template, shown))
+                subject = await view.subject(request)
+                feed = self._feeds.of(subject, partial(_part_of, template, view.part))
+                return await self._stream(request, feed)
             query = f"&{request.query_string}" if request.query_string else ""
             shown = {"live": f"{quote(request.path)}?{_LIVE}=1{query}", **await view.look(request)}
             text = template.render(version=self._version, **shown)
@@ -394,51 +461,37 @@ class Console:
 
         return show
 
-    async def _stream(
-        self, request: web.Request, view: _View, render: Callable[[dict[str, Any]], str]
-    ) -> web.StreamResponse:
+    async def _stream(self, request: web.Request, feed: Feed) -> web.StreamResponse:
         from aiohttp import web  # noqa: PLC0415 - see manager.http.server
 
         loop = asyncio.get_running_loop()
         response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
-        text = render(await view.look(request))  # a fault is told by a status, which comes first
-        await response.prepare(request)
-        await response.write(b"retry: 500\n\n")
-        key = _key(request)
-        ends, last = loop.time() + _STREAM, ""
-        with self._watching(key) as woken, self._rates.kept(), self._census.kept():
+        number, ends = 0, loop.time() + _STREAM
+        work = asyncio.create_task(feed.work(), name="console-feed")
+        news = asyncio.create_task(feed.after(number), name="console-news")
+        try:
             while loop.time() < ends and not self._manager.stopping:
-                if text != last:
+                await asyncio.wait([work, news], timeout=_STOPPING, return_when=asyncio.FIRST_COMPLETED)
+                if work.done():
+                    work.result()  # raises; before the first text, a fault is told by a status
+                if news.done():
+                    number, text = news.result()
+                    news = asyncio.create_task(feed.after(number), name="console-news")
+                    if not response.prepared:
+                        await response.prepare(request)
+                        await response.write(b"retry: 500\n\n")
                     await response.write(_event(text))
-                    last = text
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(view.tick):
-                        await woken.wait()
-                await asyncio.sleep(_PAUSE)
-                woken.clear()
-                with suppress(TooManyQuestions):  # the next look is soon enough
-                    text = render(await view.look(request))
+        finally:
+            work.cancel()
+            news.cancel()
+            await asyncio.wait([work, news])
         return response
 
-    @contextmanager
-    def _watching(self, key: ObjectKey | None) -> Any:
-        woken = asyncio.Event()
-        if not self._woken:
-            self._manager.history.listeners.append(self._wake)
-        self._woken.setdefault(key, set()).add(woken)
-        try:
-            yield woken
-        finally:
-            self._woken[key].discard(woken)
-            if not self._woken[key]:
-                del self._woken[key]
-            if not self._woken:
-                self._manager.history.listeners.remove(self._wake)
-
-    def _wake(self, run: Run) -> None:
-        for key in (None, run.key):
-            for woken in self._woken.get(key, ()):
-                woken.set()
+    async def _compiled(self, name: str) -> Template:
+        """A template: each is compiled for the first who asks for it, who would wait for all of them."""
+        environment = await self._opened()
+        template = self._templates[name] = await asyncio.to_thread(environment.get_template, name)
+        return template
 
     async def _opened(self) -> Environment:
         """Templates and files, read when the first browser comes."""
@@ -458,6 +511,34 @@ class Console:
         headers = {**_POLICY, "Cache-Control": "public, max-age=86400"}  # its address has a version
         kind = _TYPES[Path(name).suffix]
         return web.Response(body=self._files[name], content_type=kind, charset="utf-8", headers=headers)
+
+
+def _wanted(request: web.Request) -> tuple[Wanted, str]:
+    """What is searched for, and what is wrong with the question."""
+    query, problem = request.query, ""
+    try:
+        seconds = parse_wait(query.get("longer", "") or "1m")
+    except ValueError as error:
+        seconds, problem = 60.0, f"longer than: {error}"
+    state = query.get("state", "")
+    named = query.get("kind", ""), query.get("namespace", ""), query.get("name", "")
+    return Wanted(*named, state if state in STATES else "", seconds), problem
+
+
+def _state_of(manager: Manager, controller: Controller, key: ObjectKey) -> Hashable:
+    """What a controller is about to do with an object, and which state of it is known."""
+    running, waiting, queue = controller.running(key), controller.waiting(key), controller.queue
+    versions = [
+        record.version
+        for each in manager.cache.informers
+        if each.spec.gvk == controller.primary and (record := each.get(key)) is not None
+    ]
+    return (
+        running and running.id,
+        waiting and (waiting.due, waiting.triggered),
+        queue is not None and (queue.halted or queue.is_held(key)),
+        tuple(versions),
+    )
 
 
 def _is_there(manager: Manager, controller: Controller, key: ObjectKey) -> bool:
@@ -558,8 +639,6 @@ def _read() -> tuple[dict[str, bytes], Environment]:
         "bytes": _bytes,
         "address": _address,
     }
-    for name in templates:
-        environment.get_template(name)  # compiled here, and not in the loop
     return dict(sorted(files.items())), environment
 
 
@@ -588,8 +667,8 @@ def _bytes(count: float) -> str:
     return f"{count:.3g} GB"
 
 
-def _main_of(template: Any, shown: dict[str, Any]) -> str:
-    return "".join(template.blocks["main"](template.new_context(shown)))
+def _part_of(template: Any, part: str, shown: dict[str, Any]) -> str:
+    return "".join(template.blocks[part](template.new_context(shown)))
 
 
 def _event(text: str) -> bytes:

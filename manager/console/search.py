@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import orjson
 
 from manager.api import ObjectKey
-from manager.cache import Informer, Record
+from manager.cache import CacheEvent, Informer, Record, WatchSpec
 from manager.controller import Controller
 from manager.explain.judging import SILENT, Verdict, judge
 from manager.loop import Portions
 from manager.manager import Manager
+from manager.runs import Run
 
 STATES = {
     "": "in any state",
@@ -60,26 +63,138 @@ class Row(NamedTuple):
 _LOOKED_AT = 64
 """Bytes whose work is that of a look at a name."""
 
+_MOVING = {"running", "waiting", "stuck"}
+"""States that begin without a word."""
 
-async def search(manager: Manager, resources: list[str], wanted: Wanted) -> tuple[list[Row], bool]:
-    """Objects of these kinds, in the order of their names; and whether there are more than are told."""
-    found: list[Row] = []
-    portions, name = Portions(), wanted.name.lower()
-    for controller, informer in sources(manager):
-        resource = informer.spec.resource
-        if resource not in resources or wanted.resource not in ("", resource):
-            continue
-        for record in informer.list(namespace=wanted.namespace):
-            matches = name in record.key.name.lower()
-            await portions.begin(len(record.raw) if matches else _LOOKED_AT)
-            if not matches:
+_Place = tuple[int, ObjectKey]
+"""The number of the source, and the object: what is found is in this order."""
+
+_NOTHING = ObjectKey("", "")
+
+
+class Search:
+    """Objects that are wanted: found once, and kept current by what changes while somebody looks."""
+
+    def __init__(self, manager: Manager, wanted: Wanted) -> None:
+        self._manager = manager
+        self._wanted = wanted
+        self._sources = [
+            (controller, informer)
+            for controller, informer in sources(manager)
+            if wanted.resource in ("", informer.spec.resource)
+        ]
+        self._resources: list[str] = []
+        self._heard = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._found: dict[_Place, Verdict] = {}
+        self._failing: set[_Place] = set()
+        self._changed: set[_Place] = set()
+        self._reached: _Place = (-1, _NOTHING)
+        """All up to here have been looked at. More are not, where enough are found."""
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """While the context lasts, a look is at what has changed since the last one."""
+        self._begin()
+        numbers = {controller.name: number for number, (controller, _) in enumerate(self._sources)}
+
+        def hear(number: int, key: ObjectKey) -> None:
+            self._changed.add((number, key))
+            self._heard += 1
+
+        def ended(run: Run) -> None:
+            if (number := numbers.get(run.controller)) is not None:
+                hear(number, run.key)
+
+        with ExitStack() as left:
+            for number, (_, informer) in enumerate(self._sources):
+                handler = partial(_of_event, partial(hear, number))
+                left.callback(informer.subscribe(handler, replay=False))
+            self._manager.history.listeners.append(ended)
+            left.callback(self._manager.history.listeners.remove, ended)
+            yield
+
+    def glance(self) -> Hashable:
+        """Is another value when there is something to look at."""
+        if self._wanted.state not in _MOVING:
+            return self._heard
+        queues = [controller.queue for controller, _ in self._sources]
+        return self._heard, *((len(each), each.delayed, each.running) for each in queues if each is not None)
+
+    async def look(self, resources: list[str]) -> tuple[list[Row], bool]:
+        """Those of these kinds, in the order of their names; and whether there are more than are told."""
+        if resources != self._resources:
+            self._resources = resources
+            self._begin()
+        portions = Portions()
+        changed, self._changed = self._changed, set()
+        if self._wanted.state in _MOVING:
+            changed |= self._moving()
+        for place in changed:
+            if place <= self._reached:
+                await self._judge(place, portions)
+        await self._go_on(portions)
+        shown = sorted(self._found)
+        if len(shown) > MOST_FOUND:
+            self._reached = shown[MOST_FOUND]
+            self._found = {place: self._found[place] for place in shown[: MOST_FOUND + 1]}
+        return [self._row(place) for place in shown[:MOST_FOUND]], len(shown) > MOST_FOUND
+
+    async def _go_on(self, portions: Portions) -> None:
+        """Look on, until enough are found."""
+        for number, (_, informer) in enumerate(self._sources):
+            if number < self._reached[0]:
                 continue
-            row = _row(controller, informer, record)
-            if _is_wanted(controller, row, wanted):
-                if len(found) == MOST_FOUND:
-                    return found, True
-                found.append(row)
-    return found, False
+            for record in informer.list(namespace=self._wanted.namespace):
+                place = number, record.key
+                if place <= self._reached:
+                    continue
+                if len(self._found) > MOST_FOUND:
+                    return
+                self._reached = place
+                await self._judge(place, portions)
+        if len(self._found) <= MOST_FOUND:
+            self._reached = len(self._sources), _NOTHING
+
+    def _moving(self) -> set[_Place]:
+        """Those that may have begun, or ended, to be in the state that is wanted."""
+        moving = {*self._found, *self._failing}
+        for number, (controller, informer) in enumerate(self._sources):
+            for record in informer.list(namespace=self._wanted.namespace):
+                key = record.key
+                if controller.running(key) is not None or controller.waiting(key) is not None:
+                    moving.add((number, key))
+        return moving
+
+    async def _judge(self, place: _Place, portions: Portions) -> None:
+        wanted, (controller, informer) = self._wanted, self._sources[place[0]]
+        record = informer.get(place[1])
+        self._found.pop(place, None)
+        self._failing.discard(place)
+        if record is None or wanted.namespace not in ("", record.key.namespace):
+            return
+        if informer.spec.resource not in self._resources:
+            return
+        matches = wanted.name.lower() in record.key.name.lower()
+        await portions.begin(len(record.raw) if matches else _LOOKED_AT)
+        if not matches:
+            return
+        verdict = verdict_of(informer, record)
+        row = _row(controller, informer.spec, record.key, verdict)
+        if row.doing == "failing":
+            self._failing.add(place)
+        if _is_wanted(controller, row, wanted):
+            self._found[place] = verdict
+
+    def _row(self, place: _Place) -> Row:
+        controller, informer = self._sources[place[0]]
+        return _row(controller, informer.spec, place[1], self._found[place])
+
+
+def _of_event(hear: Callable[[ObjectKey], None], event: CacheEvent) -> None:
+    hear(event.key)
 
 
 def kinds(manager: Manager) -> list[str]:
@@ -94,8 +209,8 @@ def sources(manager: Manager) -> Iterator[tuple[Controller, Informer]]:
         yield from ((controller, each) for each in of_kind[:1])
 
 
-def _row(controller: Controller, informer: Informer, record: Record) -> Row:
-    key, now = record.key, asyncio.get_running_loop().time()
+def _row(controller: Controller, spec: WatchSpec, key: ObjectKey, verdict: Verdict) -> Row:
+    now = asyncio.get_running_loop().time()
     doing, since = "", None
     last = controller.runs.last(key)
     waiting = controller.waiting(key)
@@ -105,8 +220,6 @@ def _row(controller: Controller, informer: Informer, record: Record) -> Row:
         doing, since = "failing", _failing_since(controller, key)
     elif waiting is not None:
         doing, since = "waiting", waiting.since if waiting.due is None else None
-    verdict = verdict_of(informer, record)
-    spec = informer.spec
     return Row(
         spec.resource,
         spec.gvk.kind,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import orjson
@@ -67,6 +67,7 @@ _JUDGED = {*_MADE_OF, "Pod", "PersistentVolumeClaim"}
 
 class _Meta(msgspec.Struct):
     resume: str = msgspec.field(default="", name="continue")
+    version: str = msgspec.field(default="", name="resourceVersion")
 
 
 class _List(msgspec.Struct):
@@ -108,6 +109,19 @@ class Node:
     """Of each kind, how many more children there are that are not."""
 
 
+class Listed(NamedTuple):
+    """Objects that were looked through."""
+
+    path: str
+    query: tuple[tuple[str, str], ...]
+    """Selectors."""
+
+    @property
+    def all_concern(self) -> bool:
+        """Whether there is nothing among them that is about others: Events are asked for by object."""
+        return any(name == "fieldSelector" for name, _ in self.query)
+
+
 @dataclass
 class Found:
     """What the API server knows."""
@@ -117,6 +131,9 @@ class Found:
     events: list[Mapping[str, Any]]
     missing: list[str]
     """What could not be found out, in words."""
+
+    listed: dict[Listed, str]
+    """What was looked through, and in which version."""
 
 
 class _Withheld(KubeError):
@@ -144,6 +161,7 @@ class Looker:
         self._owned = owned
         self._missing: dict[str, None] = {}
         self._claims: dict[str, Node] = {}
+        self._listed: dict[Listed, str] = {}
 
     async def look(self, gvk: GroupVersionKind, key: ObjectKey) -> Found:
         """All of it. Raises ApiError when the object itself cannot be read."""
@@ -156,7 +174,7 @@ class Looker:
                 await self._grow(root, obj, gvk)
         except TimeoutError:
             self._missing[f"what is not found within {PATIENCE:g} s"] = None
-        return Found(obj, root, events, list(self._missing))
+        return Found(obj, root, events, list(self._missing), self._listed)
 
     async def _grow(self, node: Node, obj: Object, gvk: GroupVersionKind) -> None:
         for kind in self._owned.get(gvk, _MADE_OF.get(gvk.kind, ())):
@@ -272,6 +290,8 @@ class Looker:
             )
             await own_turn(len(answer))
             page = _decode_list(answer)
+            if not seen:
+                self._listed[Listed(path, tuple(query.items()))] = page.metadata.version
             items, resume, portions = page.items or [], page.metadata.resume, Portions()
             for raw in map(bytes, items):
                 await portions.begin(len(raw))

@@ -101,11 +101,12 @@ def test_a_person_finds_what_is_wrong_watches_it_being_mended_and_pauses_it(
 
     visit.page.get_by_role("link", name="Not ready").click()
 
-    def found() -> None:
-        visit.page.reload()
-        assert visit.page.get_by_role("link", name=f"{namespace}/lonely").count() == 1
-
-    eventually(found, every=0.5)
+    visit.page.get_by_role("link", name=f"{namespace}/lonely").wait_for()
+    name = visit.page.get_by_role("searchbox", name="Name")
+    name.fill("other")
+    crds.api.create(foo_path(namespace), foo("other", "jack"))
+    visit.page.get_by_role("link", name=f"{namespace}/other").wait_for()
+    assert name.input_value() == "other"  # what is typed, and not asked for yet, stays
     visit.is_accessible("search")
     visit.page.get_by_role("link", name=f"{namespace}/lonely").click()
     visit.sees("What is wrong")

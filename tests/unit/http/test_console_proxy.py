@@ -130,7 +130,7 @@ async def test_nobody_else_on_the_machine_and_no_page_of_others_has_that_token(
         visited(serve_pages, await proxied(serve_pages, world, always("ann"))) as (site, mine),
     ):
         given = {name: value.format(port=site.address.port, **mine) for name, value in headers.items()}
-        for path in (PATH, "/", "/?key=", "/?key=guessed", f"{PATH}?live=1", "/static/htmx.min.js"):
+        for path in (PATH, "/", "/?key=", "/?key=guessed", f"{PATH}?live=1", "/static/idiomorph.min.js"):
             status, text = await get(site, path, **given)
             assert status == expected
             assert "lonely" not in text

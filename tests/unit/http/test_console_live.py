@@ -1,0 +1,227 @@
+"""How soon a change is on a page that somebody sees: in virtual time, so by construction."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+from aiohttp.test_utils import make_mocked_request
+
+from apis.cache.v1.memcached import Memcached, MemcachedSpec
+from apis.tutorial.v1.foo import Foo, FooSpec
+from controllers.cache.memcached import MemcachedOperator
+from controllers.tutorial.foo import FooOperator
+from manager.api import ObjectMeta
+from manager.console.live import Allowance, Feed
+from manager.console.pages import Console, _part_of
+from manager.console.search import Search, Wanted, kinds
+from manager.testing import World, operated
+from tests.unit.http.test_console import console_of
+
+pytestmark = pytest.mark.virtual_time
+
+WITHIN = 0.5
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its speed does not matter here."""
+    monkeypatch.setattr("manager.console.live._SHARE", 1e9)
+
+
+@asynccontextmanager
+async def shop() -> AsyncIterator[World]:
+    """A Foo that waits for jack, and a Memcached that is ready."""
+    foo = Foo(metadata=ObjectMeta(name="lonely", namespace="default"), spec=FooSpec(name="jack"))
+    memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
+    async with operated(FooOperator, MemcachedOperator, objects=[foo, memcached]) as world:
+        await world.until(foo, lambda it: it.status.conditions)
+        await world.until(memcached, lambda it: it.status.ready_replicas == 1)
+        await asyncio.sleep(30)
+        yield world
+
+
+async def feed_of(console: Console, path: str) -> Feed:
+    """What a browser at this path sees."""
+    page, _, _ = path.strip("/").partition("/")
+    page = page.partition("?")[0]
+    views = {
+        "": ("overview.html", "main", console._overview),
+        "search": ("search.html", "found", console._search),
+        "objects": ("object.html", "main", console._object),
+    }
+    template, part, subject_of = views[page]
+    names = dict(zip(("resource", "namespace", "name"), path.strip("/").split("/")[1:], strict=False))
+    request = make_mocked_request("GET", path, match_info=names)
+    render = partial(_part_of, await console._compiled(template), part)
+    return console._feeds.of(await subject_of(request), render)
+
+
+class Browser:
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
+        self.number, self.text = 0, ""
+
+    async def sees(self, word: str, *, gone: bool = False) -> None:
+        async with asyncio.timeout(20):
+            while not self.text or (word in self.text) is gone:
+                self.number, self.text = await self.feed.after(self.number)
+
+
+@asynccontextmanager
+async def browser_at(console: Console, path: str) -> AsyncIterator[Browser]:
+    feed = await feed_of(console, path)
+    work = asyncio.create_task(feed.work())
+    try:
+        yield Browser(feed)
+    finally:
+        work.cancel()
+        await asyncio.wait([work])
+        assert work.cancelled() or not work.exception()
+
+
+FOO, WEB = (
+    "/objects/foos.tutorial.my.domain/default/lonely",
+    "/objects/memcacheds.cache.example.com/default/web",
+)
+
+
+async def another_friend(world: World) -> None:
+    await world.update(await world.get(Foo, "lonely"), lambda it: setattr(it.spec, "name", "jill"))
+
+
+async def another_foo(world: World) -> None:
+    await world.create(Foo(metadata=ObjectMeta(name="other"), spec=FooSpec(name="jack")))
+
+
+async def a_pod_hangs(world: World) -> None:
+    """No cache of ours has it: nobody asks for a reconcile."""
+    [pod] = world.cluster.client.list("pods", "default")
+    name = pod["metadata"]["name"]
+    patch = {"metadata": {"finalizers": ["example.com/hangs"]}}
+    await world.cluster.client.patch("pods", "default", name, patch)
+    await world.cluster.client.delete("pods", "default", name)
+
+
+async def an_event(world: World) -> None:
+    """That somebody else has recorded."""
+    web = await world.get(Memcached, "web")
+    about = {"kind": "Memcached", "namespace": "default", "name": "web", "uid": web.metadata.uid}
+    said = {"reason": "Unlucky", "message": "a meteorite", "type": "Warning", "count": 1}
+    metadata = {"name": "e", "namespace": "default"}
+    event = {"metadata": metadata, "involvedObject": about, "lastTimestamp": "2024-01-01T00:00:00Z", **said}
+    await world.cluster.client.create("events", "default", event)
+
+
+async def a_pause(world: World) -> None:
+    [controller] = [each for each in world.manager.controllers if each.name == "foo"]
+    assert controller.queue is not None
+    controller.queue.halted = True
+
+
+async def the_friend_comes(world: World) -> None:
+    pod = {"metadata": {"name": "jack"}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}}
+    await world.cluster.client.create("pods", "default", pod)
+
+
+@pytest.mark.parametrize(
+    ("path", "cause", "word"),
+    [
+        ("/", another_foo, "2</a>"),
+        ("/", a_pause, "Resume foo"),
+        (FOO, another_friend, "no pod named jill"),
+        (FOO, the_friend_comes, "All is well"),
+        (FOO, a_pause, "does not look at it until it is resumed"),
+        (WEB, a_pod_hangs, "waits for the finalizer example.com/hangs"),
+        (WEB, an_event, "a meteorite"),
+        ("/search", another_foo, "default/other"),
+        ("/search?state=not-ready", another_foo, "2 objects"),
+        ("/search?state=not-ready", the_friend_comes, "Nothing found"),
+    ],
+)
+async def test_a_change_is_on_the_page_within_half_a_second(
+    path: str, cause: Callable[[World], Awaitable[None]], word: str
+):
+    loop, rng = asyncio.get_running_loop(), random.Random(5)
+    async with shop() as world, browser_at(console_of(world), path) as browser:
+        await browser.sees(word, gone=True)
+        await asyncio.sleep(10 + rng.random())
+        await cause(world)
+        began = loop.time()
+        await browser.sees(word)
+        assert loop.time() - began <= WITHIN
+
+
+async def test_who_sees_the_same_is_served_by_one_look_and_the_next_one_goes_on_when_that_browser_leaves():
+    async with shop() as world:
+        console = console_of(world)
+        async with browser_at(console, FOO) as other:
+            async with browser_at(console, FOO) as first:
+                assert other.feed is first.feed
+                await first.sees("no pod named jack")
+            await other.sees("no pod named jack")
+            await another_friend(world)
+            await other.sees("no pod named jill")
+        assert not world.manager.history.listeners
+        assert console._room._left == 64
+        assert not [each for each in asyncio.all_tasks() if each.get_name().startswith("console-watch")]
+
+
+async def test_a_list_that_nobody_may_watch_is_looked_at_again_now_and_then(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("manager.console.following.MOST", 0)
+    loop = asyncio.get_running_loop()
+    async with shop() as world, browser_at(console_of(world), WEB) as browser:
+        await browser.sees("All is well")
+        began = loop.time()
+        await an_event(world)
+        await browser.sees("a meteorite")
+        assert WITHIN < loop.time() - began <= 4.0
+
+
+async def test_pages_take_a_share_of_the_loops_time_and_no_more(monkeypatch: pytest.MonkeyPatch):
+    spent = 0.0
+    monkeypatch.setattr("manager.console.live._SHARE", 0.2)
+    monkeypatch.setattr("time.thread_time", lambda: spent)
+    loop, allowance = asyncio.get_running_loop(), Allowance()
+    began = loop.time()
+    for _ in range(100):
+        await allowance.ready()
+        with allowance.spending():
+            spent += 0.1
+    assert 0.19 <= spent / (loop.time() - began) <= 0.21
+
+
+STATES = ["", "not-ready", "failing", "waiting", "running", "slow", "stuck"]
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("most", [3, 200])
+async def test_what_a_search_keeps_current_is_what_a_new_one_finds(
+    monkeypatch: pytest.MonkeyPatch, state: str, most: int
+):
+    monkeypatch.setattr("manager.console.search.MOST_FOUND", most)
+    rng, wanted = random.Random(3), Wanted(name="a", state=state)
+    async with operated(FooOperator) as world:
+        everything = kinds(world.manager)
+        search = Search(world.manager, wanted)
+        with search.kept():
+            there: list[Foo] = []
+            for _ in range(40):
+                if there and rng.random() < 0.3:
+                    await world.delete(there.pop(rng.randrange(len(there))))
+                elif there and rng.random() < 0.4:
+                    friend = rng.choice(["jack", "not a name"])
+                    await world.update(rng.choice(there), lambda it, to=friend: setattr(it.spec, "name", to))
+                else:
+                    name = "".join(rng.choices("abc", k=6))
+                    there.append(
+                        await world.create(Foo(metadata=ObjectMeta(name=name), spec=FooSpec(name="x")))
+                    )
+                await asyncio.sleep(rng.choice([0, 0.001, 1]))
+                rows, more = await search.look(everything)
+                assert (rows, more) == await Search(world.manager, wanted).look(everything)
+        assert not world.manager.history.listeners
