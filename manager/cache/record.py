@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
+from manager.api.confidential import LAST_APPLIED
 from manager.kube.decoding import MALFORMED, not_a, shallow_at_once
 from manager.kube.errors import ProtocolError
 
@@ -102,8 +103,6 @@ _WIRE_NAMES = {name: name for name in ("annotations", "labels", "finalizers")} |
 }
 PARTIAL_KIND = "PartialObjectMetadata"
 
-# Here kubectl keeps a copy of the whole object, all values of a Secret included.
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # Bytes of an annotation that is still metadata, rather than content that somebody has put there.
 ANNOTATION = 4096
 # Labels, annotations, finalizers and owner references of which anybody means something by each. Whoever may

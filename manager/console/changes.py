@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from manager.api import ObjectKey
+from manager.api.confidential import masked
 from manager.cache import Cache, CacheEvent, Informer, WatchSpec
 
 BUDGET = 4 * 1024 * 1024
@@ -120,7 +121,9 @@ class Changes:
 
 def _fields(step: _Step) -> list[Field]:
     try:
-        return list(islice(_differences("", _content(step.before), _content(step.after)), MOST_FIELDS))
+        before, after = _content(step.before), _content(step.after)
+        one, other = masked(before, after, "before"), masked(after, before, "after")
+        return list(islice(_differences("", one, other), MOST_FIELDS))
     except (ValueError, TypeError, RecursionError):
         return [Field("it is nested too deeply to be told", "", "")]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from manager.cache.record import LAST_APPLIED
+from manager.api.confidential import masked
 from manager.logs import on_one_line, shortened
 from manager.planning.dry_run import Change
 
@@ -51,14 +51,13 @@ def title(change: Change) -> str:
 
 def differs(change: Change) -> bool:
     """Whether anybody but the server's own books would see it."""
-    return _cleaned(change.before, change) != _cleaned(change.after, change)
+    before, after = _shown(change)
+    return before != after
 
 
 def unified(change: Change, *, coloured: bool = False) -> Iterator[str]:
-    """The lines of `diff -u`. No value of a Secret is in them, and nothing that a terminal would obey."""
-    before, after = _cleaned(change.before, change), _cleaned(change.after, change)
-    if _is_secret(change):
-        before, after = _masked(before, after, "before"), _masked(after, before, "after")
+    """The lines of `diff -u`. Nothing confidential is in them, and nothing that a terminal would obey."""
+    before, after = _shown(change)
     name = title(change)
     old, new = _lines(before), _lines(after)
     if len(old) + len(new) > _MOST_LINES:
@@ -80,34 +79,16 @@ def _lines(obj: Mapping[str, Any] | None) -> list[str]:
     return text.split("\n")[:-1]
 
 
-def _cleaned(obj: Mapping[str, Any] | None, change: Change) -> dict[str, Any] | None:
-    if obj is None:
-        return None
+def _shown(change: Change) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """Both states, without the server's own books and without what is confidential."""
+    before, after = change.before, change.after
+    return (
+        before and _cleaned(masked(before, after, "before"), change),
+        after and _cleaned(masked(after, before, "after"), change),
+    )
+
+
+def _cleaned(obj: dict[str, Any], change: Change) -> dict[str, Any]:
     hidden = _HIDDEN if change.before is not None else (*_HIDDEN, *_DRAWN)
     metadata = {name: value for name, value in obj.get("metadata", {}).items() if name not in hidden}
-    if LAST_APPLIED in (metadata.get("annotations") or {}):  # a copy of all of it
-        kept = {name: value for name, value in metadata["annotations"].items() if name != LAST_APPLIED}
-        metadata["annotations"] = kept
     return {**obj, "metadata": metadata}
-
-
-def _is_secret(change: Change) -> bool:
-    known = change.after or change.before or {}
-    return known.get("kind") == "Secret" and known.get("apiVersion") == "v1"
-
-
-def _masked(obj: dict[str, Any] | None, other: dict[str, Any] | None, when: str) -> dict[str, Any] | None:
-    """A Secret with its keys alone; of values that differ, that they do."""
-    if obj is None:
-        return None
-    masked = dict(obj)
-    for name in ("data", "stringData"):
-        values = obj.get(name)
-        if not isinstance(values, Mapping):
-            continue
-        others = (other or {}).get(name) or {}
-        masked[name] = {
-            key: f"*** ({when})" if key in others and others[key] != value else "***"
-            for key, value in values.items()
-        }
-    return masked

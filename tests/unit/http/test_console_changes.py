@@ -5,6 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
+from apis.example.v1.wordpress import Wordpress
 from manager.api import ObjectKey
 from manager.cache import WatchSpec
 from manager.console.changes import MOST_FIELDS, _fields, _Step
@@ -71,6 +72,18 @@ def test_what_is_nested_too_deeply_is_no_fault_of_the_page(depth: int):
     spec = WatchSpec.__new__(WatchSpec)
     [field] = _fields(_Step(spec, ObjectKey("zoo", "web"), 0.0, nested(b"1"), nested(b"[2]")))
     assert field.path == "it is nested too deeply to be told" or field.path.endswith(".a.a")
+
+
+def test_nothing_confidential_is_told():
+    def site(password: str) -> dict[str, Any]:
+        annotations = {"kubectl.kubernetes.io/last-applied-configuration": password, "a": password[:1]}
+        kind = {"apiVersion": Wordpress.gvk.api_version, "kind": Wordpress.gvk.kind}
+        return {**kind, "metadata": {"annotations": annotations}, "spec": {"sqlrootpassword": password}}
+
+    assert changed(site("HUNTER2"), site("SESAME")) == [
+        ("metadata.annotations.a", "H", "S"),
+        ("spec.sqlrootpassword", "*** (before)", "*** (after)"),
+    ]
 
 
 def test_of_many_fields_the_first_are_told():

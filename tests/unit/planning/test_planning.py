@@ -11,10 +11,12 @@ from typing import Any
 import orjson
 import pytest
 
+from apis.example.v1.wordpress import Wordpress
 from devcluster import DevCluster
 from manager import Context, Operator
 from manager.api import ObjectKey, ObjectMeta
 from manager.api.apps_v1 import Deployment
+from manager.api.confidential import LAST_APPLIED
 from manager.api.core_v1 import ConfigMap, Secret
 from manager.cache import Cache
 from manager.cli import plan as command
@@ -256,6 +258,29 @@ async def test_no_value_of_a_secret_is_shown():
     assert not any(value in text for value in ("a2VwdA", "b2xk", "bmV3", "bWFkZQ"))
     assert "-  changed: '*** (before)'\n+  changed: '*** (after)'" in text
     assert "+  password: '***'" in text
+
+
+def test_what_a_model_does_not_show_is_not_shown_of_its_objects():
+    change = Change(site("HUNTER2", "10Gi"), site("HUNTER2", "20Gi"), renamed=False)
+    text = "\n".join(unified(change))
+    assert "HUNTER2" not in text
+    assert "sqlrootpassword: '***'" in text
+    text = "\n".join(unified(Change(None, site("HUNTER2", "20Gi"), renamed=False)))
+    assert "HUNTER2" not in text
+    change = Change(site("HUNTER2", "10Gi"), site("SESAME", "10Gi"), renamed=False)
+    assert differs(change)
+    assert "-  sqlrootpassword: '*** (before)'\n+  sqlrootpassword: '*** (after)'" in "\n".join(
+        unified(change)
+    )
+
+
+def site(password: str, size: str) -> dict[str, Any]:
+    return {
+        "apiVersion": Wordpress.gvk.api_version,
+        "kind": Wordpress.gvk.kind,
+        "metadata": {"name": "blog", "annotations": {LAST_APPLIED: password}},
+        "spec": {"sqlrootpassword": password, "storageSize": size},
+    }
 
 
 async def test_what_is_outside_of_the_cluster_is_not_called_and_ends_the_plan():

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pytest
+from pydantic import Field, SecretStr
+
+from apis.example.v1.wordpress import Wordpress
+from manager.api import ApiModel, Resource
+from manager.api.confidential import masked
+
+HIDDEN = "HUNTER2"
+
+
+class Key(ApiModel):
+    name: str = ""
+    the_value: Annotated[str | None, Field(repr=False)] = None
+    parts: list[str] = Field(default_factory=list, repr=False)
+
+
+class VaultSpec(ApiModel):
+    key: Key | None = None
+    keys: list[Key] = Field(default_factory=list)
+    by_name: dict[str, Key] | None = None
+    token: SecretStr | None = None
+    tokens: dict[str, SecretStr] = Field(default_factory=dict)
+    named: Annotated[str, Field(alias="called", repr=False)] = ""
+
+
+class Vault(Resource, group="vaults.test", version="v1", plural="vaults"):
+    spec: VaultSpec = Field(default_factory=VaultSpec)
+
+
+class OlderVault(Resource, group="vaults.test", version="v1alpha1", kind="Vault", plural="vaults"):
+    password: str = Field(default="", repr=False)
+
+
+def vault(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "vaults.test/v1", "kind": "Vault", "metadata": {"name": "a"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("spec", "shown"),
+    [
+        ({"key": {"name": "a", "theValue": HIDDEN}}, {"key": {"name": "a", "theValue": "***"}}),
+        ({"key": {"theValue": None}}, {"key": {"theValue": None}}),
+        ({"key": {"parts": [HIDDEN]}}, {"key": {"parts": "***"}}),
+        ({"keys": [{"name": "a"}, {"theValue": HIDDEN}]}, {"keys": [{"name": "a"}, {"theValue": "***"}]}),
+        ({"byName": {"a": {"theValue": HIDDEN}}}, {"byName": {"a": {"theValue": "***"}}}),
+        ({"token": HIDDEN}, {"token": "***"}),
+        ({"tokens": {"a": HIDDEN}}, {"tokens": {"a": "***"}}),
+        ({"called": HIDDEN}, {"called": "***"}),
+        ({"called": {"a": [HIDDEN]}}, {"called": {"a": "***"}}),
+        ({"unknown": 1, "key": "of another shape", "keys": {}}, None),
+    ],
+)
+def test_what_a_model_keeps_from_its_repr_is_not_shown_wherever_it_is(
+    spec: dict[str, Any], shown: dict[str, Any] | None
+):
+    assert masked(vault(**spec)) == vault(**(spec if shown is None else shown))
+
+
+def test_a_value_that_differs_is_told_to_differ_and_no_more():
+    before, after = vault(keys=[{"theValue": "a"}], token="t"), vault(keys=[{"theValue": "b"}], token="t")
+    assert masked(before, after, "before") == vault(keys=[{"theValue": "*** (before)"}], token="***")
+    assert masked(after, before, "after") == vault(keys=[{"theValue": "*** (after)"}], token="***")
+    assert masked(after, vault(), "after") == masked(after)
+
+
+@pytest.mark.parametrize("data", [HIDDEN, [HIDDEN], {"a": HIDDEN}, {"a": {"b": HIDDEN}}])
+@pytest.mark.parametrize("field", ["data", "stringData"])
+def test_of_a_secret_there_are_the_keys(field: str, data: Any):
+    shown = masked({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", field: data})
+    assert HIDDEN not in repr(shown)
+    assert shown["type"] == "Opaque"
+    assert field in shown
+
+
+def test_every_version_of_a_kind_says_what_is_hidden_and_a_kind_of_another_group_nothing():
+    assert masked({"apiVersion": "vaults.test/v9", "kind": "Vault", "password": HIDDEN})["password"] == "***"
+    other = {"apiVersion": "others.test/v1", "kind": "Vault", "password": "shown"}
+    assert masked(other) == other
+
+
+def test_no_copy_that_kubectl_keeps_is_shown():
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": HIDDEN, "kept": "yes"}
+    shown = masked({"kind": "Any", "metadata": {"name": "a", "annotations": annotations}})
+    assert shown["metadata"] == {"name": "a", "annotations": {"kept": "yes"}}
+    assert len(annotations) == 2
+
+
+def test_the_password_of_a_site_is_hidden():
+    site = Wordpress.model_validate({"metadata": {"name": "blog"}, "spec": {"sqlrootpassword": HIDDEN}})
+    assert HIDDEN not in repr(masked(site.to_wire()))
