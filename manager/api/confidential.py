@@ -58,8 +58,7 @@ def _seen(value: Any, other: Any, annotation: Any, when: str) -> Any:
         for each in arguments:
             value = _seen(value, other, each, when)
     elif isinstance(value, list) and arguments:
-        others = other if isinstance(other, list) else []
-        beside = [*others, *[_ABSENT] * len(value)]
+        beside = [*(other if isinstance(other, list) else ()), *[_ABSENT] * len(value)]
         return [_seen(each, beside[at], arguments[0], when) for at, each in enumerate(value)]
     elif isinstance(value, Mapping):
         others = other if isinstance(other, Mapping) else {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
@@ -41,6 +42,7 @@ from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
 from manager.logs import get_logger, on_one_line, shortened
 from manager.manager import Manager
+from manager.rate_limit import Lines
 from manager.runs import Run
 
 if TYPE_CHECKING:
@@ -100,10 +102,13 @@ _FRESH = 0.25
 """Seconds for which what was looked up for a page is good for others that are opened."""
 
 _REMEMBERED = 64
-"""Of so many pages."""
+"""Of so many pages, and users who have acted."""
 
 _LOOKS = 4
 """Looks at an object and what belongs to it that go on at a time, in all."""
+
+_ACTIONS_TOLD = 10
+"""Lines of the log in a minute about what one user does."""
 
 _LONGEST = 2000
 """Characters of a text that are shown."""
@@ -154,6 +159,8 @@ class Console:
         self._rates, self._census = Rates(manager), Census(manager)
         self._paused: dict[tuple[str, ObjectKey], Callable[[], None]] = {}
         self._feeds, self._room = Feeds(), Room()
+        self._told_of = OrderedDict[str, Lines]()
+        """By who has acted."""
         self._environment: Environment | None = None
         self._templates: dict[str, Template] = {}
         self._files: dict[str, bytes] = {}
@@ -274,9 +281,12 @@ class Console:
         self, controller: Controller, resource: str, key: ObjectKey | None, action: str, by: str
     ) -> None:
         reason, did = _ACTIONS[action]
-        _log.info(
-            "asked for in the console", action=action, controller=controller.name, object=str(key), by=by
-        )
+        lines = self._told_of.pop(by, None) or Lines(per_minute=_ACTIONS_TOLD)
+        self._told_of[by] = lines
+        if len(self._told_of) > _REMEMBERED:
+            self._told_of.popitem(last=False)
+        about_it = {"action": action, "controller": controller.name, "object": str(key), "by": by}
+        lines.tell(_log.info, "asked for in the console", **about_it)
         gvk = controller.primary
         if gvk is None:
             return

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import random
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -37,6 +38,7 @@ from manager.tls.served import SelfSigned, ServedCertificate
 from tests.support.effort import turns_of_others
 from tests.support.eventually import eventually_async
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+from tests.unit.conftest import LogLines
 from tests.unit.http.conftest import ServePages, Site
 
 ROOT = Path(__file__).parents[3]
@@ -529,6 +531,21 @@ async def test_in_a_cluster_only_who_may_update_the_object_changes_anything(serv
         assert "Paused" in await world.events(foo)
         said = {each["message"] for each in world.cluster.client.list("events", "default")}
         assert "ann paused it in the console of foo" in said
+
+
+async def test_who_asks_for_very_much_fills_no_log_and_hides_nobody_else(
+    serve_pages: ServePages, log_lines: LogLines
+):
+    wire = api_server()
+    wire.on("POST", RIGHTS, Reply.json({"status": {"allowed": True}}))
+    async with lonely() as world:
+        site = await serving(serve_pages, console_of(world, access_by(wire)))
+        for _ in range(100):
+            assert (await post(site, f"{PATH}/reconcile", Authorization="Bearer ann"))[0] == 303
+        assert (await post(site, f"{PATH}/reconcile", Authorization="Bearer bob"))[0] == 303
+    told = Counter(line["by"] for line in log_lines if line["event"] == "asked for in the console")
+    assert 10 <= told["ann"] < 50  # of 10 a minute
+    assert told["bob"] == 1
 
 
 async def test_a_page_shows_of_other_objects_only_what_its_reader_may_get(serve_pages: ServePages):
