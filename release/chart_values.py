@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from release.image import DIGEST, NAME, TAG
+
 __all__ = ["schema_text", "values_text"]
 
 _VALUES = """\
@@ -124,8 +126,10 @@ def _parts(*names: str) -> dict[str, Any]:
 _NARROWER: dict[str, dict[str, Any]] = {
     "replicas": {"type": "integer", "minimum": 0},
     "pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
-    "digest": {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
-    "tag": {"type": "string"},
+    # They are put together between quotes.
+    "repository": {"type": "string", "pattern": f"^{NAME}$"},
+    "tag": {"type": "string", "pattern": f"^({TAG})?$"},
+    "digest": {"type": "string", "pattern": f"^({DIGEST})?$"},
     "port": {"type": "integer", "minimum": 1, "maximum": 65535},
     "apiServers": {
         "type": "array",

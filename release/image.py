@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["Image", "InvalidImage"]
+__all__ = ["DIGEST", "NAME", "TAG", "Image", "InvalidImage"]
 
-_NAME = re.compile(r"(?:[\w.-]+(?::\d+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*\Z", re.ASCII)
-_TAG = re.compile(r"\w[\w.-]{0,127}\Z", re.ASCII)
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
+NAME = r"([A-Za-z0-9_.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*"
+TAG = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
+DIGEST = r"sha256:[0-9a-f]{64}"
+
+_NAME, _TAG, _DIGEST = map(re.compile, (NAME, TAG, DIGEST))
 
 
 class InvalidImage(ValueError):
@@ -36,12 +38,12 @@ class Image:
         slash = rest.rfind("/")
         colon = rest.find(":", slash + 1)
         name, tag = (rest, None) if colon < 0 else (rest[:colon], rest[colon + 1 :])
-        if not _NAME.match(name):
+        if not _NAME.fullmatch(name):
             raise InvalidImage(
                 f"{text!r} is no image: its name may have lower case letters, digits, . _ - and /"
             )
-        if tag is not None and not _TAG.match(tag):
+        if tag is not None and not _TAG.fullmatch(tag):
             raise InvalidImage(f"{text!r} is no image: {tag!r} is no tag")
-        if at and not _DIGEST.match(digest):
+        if at and not _DIGEST.fullmatch(digest):
             raise InvalidImage(f"{text!r} is no image: {digest!r} is no digest such as sha256:...")
         return cls(name, tag, digest or None)

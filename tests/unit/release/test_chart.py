@@ -268,12 +268,25 @@ def test_pods_run_where_and_from_what_registry_the_values_say(chart: Path):
         ("petstore.resources=x", "/petstore/resources"),
         ("manager.resources.limit.cpu=1", "limit"),
         ("manager.affinity.nodes=x", "nodes"),
+        ('manager.image.repository=x"\n        hostPID: true', "/manager/image/repository"),
+        ("petstore.image.repository=", "/petstore/image/repository"),
+        ('manager.image.tag=1"\n        hostPID: true', "/manager/image/tag"),
+        ("petstore.image.tag=1\n", "/petstore/image/tag"),
+        ("manager.image.tag=-", "/manager/image/tag"),
     ],
 )
 def test_a_wrong_value_is_refused_by_its_name(chart: Path, value: str, named: str):
     done = helm_template(chart, value)
     assert done.returncode != 0
     assert named in done.stderr
+
+
+@pytest.mark.parametrize("name", ["operator-manager", "localhost:5000/a/b", "Registry.example.com/a.b/c__d"])
+@pytest.mark.parametrize("tag", ["v1.2.3", "main_1", "T-" + "x" * 126])
+def test_an_image_is_named_as_registries_do(chart: Path, name: str, tag: str):
+    made = rendered(chart, f"manager.image.repository={name}", f"manager.image.tag={tag}")
+    [container] = made["Deployment", MANAGER]["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"{name}:{tag}"
 
 
 def test_values_of_a_chart_around_it_are_taken(chart: Path):
