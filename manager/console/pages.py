@@ -419,13 +419,14 @@ class Console:
             return {**shown, "problem": "There is no such object.", "status": _NOT_FOUND}
         except KubeError as error:
             return {**shown, "problem": f"It cannot be read: {error}", "status": _BAD_GATEWAY}
-        looker = Looker(
-            self._transport,
-            self._manager.mapper,
-            self._owned,
-            may_get=None if self._access is None else self._may_get,
-        )
         try:
+            looker = Looker(
+                self._transport,
+                self._manager.mapper,
+                self._owned,
+                may_get=None if self._access is None else self._may_get,
+                known=_cached(self._manager, gvk, key),
+            )
             user = who_asks()
             look = partial(self._look, user, looker, gvk, key)
             if following is None:
@@ -549,6 +550,26 @@ def _state_of(manager: Manager, controller: Controller, key: ObjectKey) -> Hasha
         queue is not None and (queue.halted or queue.is_held(key)),
         tuple(versions),
     )
+
+
+def _cached(manager: Manager, gvk: GroupVersionKind, key: ObjectKey) -> bytes | None:
+    """An object as it is in a cache: a manager may watch its kinds, and need not have the right to get them.
+
+    Raises NotFound where it would be there.
+    """
+    for informer in manager.cache.informers:
+        spec = informer.spec
+        if spec.gvk != gvk or spec.metadata_only:
+            continue
+        if (record := informer.get(key)) is not None:
+            return record.raw
+        if (
+            informer.synced
+            and spec.covers(key.namespace)
+            and not (spec.label_selector or spec.field_selector)
+        ):
+            raise NotFound(_NOT_FOUND, "NotFound", "it is not in the cache")
+    return None
 
 
 def _is_there(manager: Manager, controller: Controller, key: ObjectKey) -> bool:

@@ -150,11 +150,14 @@ class Looker:
         owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]],
         *,
         may_get: Callable[[Place], Awaitable[bool]] | None = None,
+        known: bytes | None = None,
     ) -> None:
         """`owned` says for kinds of operators which kinds their objects own.
 
-        `may_get` says what the one whom it is told may get, where that is less than what we may.
+        `may_get` says what the one whom it is told may get, where that is less than what we may. `known` is
+        the object itself, where somebody has it already.
         """
+        self._known = known
         self._may_get = may_get
         self._transport = transport
         self._mapper = mapper
@@ -165,7 +168,7 @@ class Looker:
 
     async def look(self, gvk: GroupVersionKind, key: ObjectKey) -> Found:
         """All of it. Raises ApiError when the object itself cannot be read."""
-        obj = await self._get(gvk, key)
+        obj = await self._get(gvk, key, self._known)
         root = _node(obj, gvk.kind)
         events: list[Mapping[str, Any]] = []
         try:
@@ -265,9 +268,11 @@ class Looker:
             self._missing[f"Events: {error}"] = None
         return items
 
-    async def _get(self, gvk: GroupVersionKind, key: ObjectKey) -> Object:
+    async def _get(self, gvk: GroupVersionKind, key: ObjectKey, raw: bytes | None = None) -> Object:
         mapping = await self._resolve(gvk, key.namespace, key.name)
-        raw = await self._transport.request("GET", mapping.path(key.namespace, key.name))
+        if raw is None:
+            raw = await self._transport.request("GET", mapping.path(key.namespace, key.name))
+        await own_turn(len(raw))
         return json_object(raw, f"a {gvk.kind}")
 
     async def _resolve(self, gvk: GroupVersionKind, namespace: str, name: str = "") -> RestMapping:

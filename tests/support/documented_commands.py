@@ -139,6 +139,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
         "::test_every_object_of_every_overlay_is_accepted_strictly_and_without_a_warning"
     ): (
         "make deploy OVERLAY=cert-manager IMG=...",
+        "make deploy OVERLAY=console",
         "make deploy OVERLAY=high-availability",
         "make deploy OVERLAY=shards",
     ),

@@ -417,6 +417,9 @@ async def test_few_look_at_objects_at_a_time_and_each_user_at_one(
     monkeypatch.setattr(Looker, "look", look)
     async with lonely() as world:
         site = await serve_pages(pages_of(world, access_by(api_server()) if token else None))
+        for number in range(20):
+            foo = Foo(metadata=ObjectMeta(name=f"lonely-{number}"), spec=FooSpec(name="jack"))
+            await world.until(await world.create(foo), lambda it: it.status.conditions)
         answers = await asyncio.gather(*(get(site, f"{PATH}-{number}", **token) for number in range(20)))
     assert {status for status, _ in answers} <= {404, 429}
     assert sum(status == 404 for status, _ in answers) > 5
