@@ -136,7 +136,7 @@ def _run(
     with _asked_to_stop() as asked, closing(outcomes):
         for outcome in outcomes:
             if outcome.violations:
-                _tell(outcome, operators, samples)
+                _tell(outcome, operators, samples, asked)
                 return 1
             progress.add(outcome)
             if asked:
@@ -236,12 +236,14 @@ class _Progress:
         return self.done / max(time.monotonic() - self._began, 0.001) * 60
 
 
-def _tell(outcome: Outcome, operators: Sequence[AnyOperator], samples: Samples) -> None:
+def _tell(outcome: Outcome, operators: Sequence[AnyOperator], samples: Samples, asked: Sequence[int]) -> None:
     from manager.simulation.seeds import shrunk, told  # noqa: PLC0415 - as above
 
     print(f"seed {outcome.plan.seed} does not hold: {outcome.violations[0].what}", flush=True)
     print("making it small ...", flush=True)
-    small = shrunk(outcome, operators, samples=samples)
+    small = shrunk(outcome, operators, samples=samples, enough=lambda: asked)
+    if asked:
+        print("interrupted: it could be smaller")
     path = Path(f"simulation-{outcome.plan.seed}.json")
     path.write_text(small.plan.to_json())
     print(told(small))

@@ -10,7 +10,7 @@ import random
 import re
 import signal
 from collections import Counter, deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -280,14 +280,15 @@ def shrunk(
     *,
     runs: int = _SHRINKS,
     samples: Samples | None = None,
+    enough: Callable[[], object] = lambda: False,
 ) -> Outcome:
-    """The same failure with as few faults and steps as a number of runs finds."""
+    """The same failure with as few faults and steps as a number of runs finds, or until it is `enough`."""
     best = outcome
     for part in ("faults", "steps"):
         size = max(1, len(getattr(best.plan, part)) // 2)
         while size:
             start = 0
-            while start < len(getattr(best.plan, part)) and runs:
+            while start < len(getattr(best.plan, part)) and runs and not enough():
                 kept = getattr(best.plan, part)
                 tried = replace(best.plan, **{part: kept[:start] + kept[start + size :]})
                 runs -= 1

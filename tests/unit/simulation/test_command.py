@@ -39,6 +39,19 @@ class InterruptingOperator(GreetingOperator):
         os.kill(self.program, signal.SIGINT)
 
 
+class EndingOperator(ForgetfulOperator):
+    """Does wrong, and somebody ends the program meanwhile."""
+
+    kind = Greeting
+    name = "greeting"
+    reconciles = 0
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        EndingOperator.reconciles += 1
+        os.kill(os.getpid(), signal.SIGTERM)
+        await super().reconcile(greeting, ctx)
+
+
 class ClockReadingOperator(GreetingOperator):
     """Its runs differ from each other."""
 
@@ -87,6 +100,29 @@ def test_several_processes_end_with_the_one_that_is_interrupted():
     assert "interrupted: " in done.stdout
     assert "to go on: --seed " in done.stdout
     assert not done.stderr
+
+
+def test_who_interrupts_does_not_wait_until_a_failure_is_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    outcomes = (
+        run(plan_of(seed, (ForgetfulOperator,), minutes=2), (ForgetfulOperator,)) for seed in range(20)
+    )
+    plan = next(each.plan for each in outcomes if each.violations)
+    arguments = [f"--seed={plan.seed}", "--seeds=9", "--minutes=2", "--jobs=1"]
+    EndingOperator.reconciles = 0
+    assert simulate(arguments, [EndingOperator], Program("mine", "1")) == 1
+    told = capsys.readouterr().out
+    assert "making it small ...\ninterrupted: it could be smaller\n" in told
+    assert "what did not hold:" in told
+    kept = tmp_path / f"simulation-{plan.seed}.json"
+    assert Plan.from_json(kept.read_bytes(), kinds=1) == plan
+    once, EndingOperator.reconciles = EndingOperator.reconciles, 0
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    run(plan, (EndingOperator,))
+    signal.signal(signal.SIGTERM, before)
+    assert EndingOperator.reconciles == once
 
 
 def test_what_differs_from_run_to_run_is_told_in_one_line(
