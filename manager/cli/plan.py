@@ -6,7 +6,10 @@ import asyncio
 import os
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +47,9 @@ _MOST_SHOWN = 4 * 1024 * 1024
 """Characters of differences; what comes after is counted."""
 
 _LONGEST_NOTE = 1_000
+
+_AT_ONCE = 8
+"""Objects that are planned at a time."""
 
 _DESCRIPTION = """\
 Tell what these operators would do to the objects that are there: each is reconciled once, with every write
@@ -246,28 +252,51 @@ async def _tell_all(targets: Sequence[_Target], transport: DryRunTransport) -> i
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     changing = failing = unshown = 0
     room = _MOST_SHOWN
-    for target in targets:
-        name = _safe(f"{target.kind} {target.key}")
-        if target.controller is None:
-            failing += 1
-            _print(f"{name} is not there")
-            continue
-        planned = await plan_one(target.controller, target.key, transport)
-        changing += bool(planned.changes or planned.other)
-        failing += planned.failed
-        if room <= 0:
-            unshown += bool(planned.changes or planned.other)
-            continue
-        for line in _lines(name, planned, coloured=coloured):
-            room -= len(line)
-            _print(line)
-        # An object that has nothing to wait for has not let the cache go on.
-        await asyncio.sleep(0)
+    async with aclosing(_each_planned(targets, transport)) as each_planned:
+        async for target, planned in each_planned:
+            name = _safe(f"{target.kind} {target.key}")
+            if planned is None:
+                failing += 1
+                _print(f"{name} is not there")
+                continue
+            changing += bool(planned.changes or planned.other)
+            failing += planned.failed
+            if room <= 0:
+                unshown += bool(planned.changes or planned.other)
+                continue
+            for line in _lines(name, planned, coloured=coloured):
+                room -= len(line)
+                _print(line)
     if unshown:
         _print(f"{unshown} objects more would change something, which is not shown")
     failed = f"; {failing} failed" if failing else ""
     _print(f"{changing} of {len(targets)} objects would change something{failed}")
     return FAILED if failing else CHANGES if changing else NOTHING
+
+
+async def _each_planned(
+    targets: Sequence[_Target], transport: DryRunTransport
+) -> AsyncGenerator[tuple[_Target, Planned | None], None]:
+    """In their order; some more are under way, for most of the time goes by at the API server."""
+    begun: deque[tuple[_Target, asyncio.Task[Planned] | None]] = deque()
+    rest = iter(targets)
+    try:
+        while True:
+            for target in islice(rest, _AT_ONCE - len(begun)):
+                task = None
+                if target.controller is not None:
+                    task = asyncio.create_task(plan_one(target.controller, target.key, transport))
+                begun.append((target, task))
+            if not begun:
+                return
+            target, task = begun.popleft()
+            yield target, None if task is None else await task
+    finally:
+        left = [task for _, task in begun if task is not None]
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
 
 
 def _lines(name: str, planned: Planned, *, coloured: bool) -> Iterator[str]:

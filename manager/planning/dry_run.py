@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -42,6 +44,22 @@ class _Planned:
         self.renamed = False
 
 
+class _Plan:
+    """What one reconcile would lead to."""
+
+    def __init__(self) -> None:
+        self.planned: dict[str, _Planned] = {}
+        self.touched: dict[str, None] = {}
+        self.other: list[str] = []
+
+    def taken(self) -> tuple[list[Change], list[str]]:
+        planned = [self.planned[path] for path in self.touched]
+        return [Change(each.stored, each.after, each.renamed) for each in planned], self.other
+
+
+_plan: ContextVar[_Plan | None] = ContextVar("plan", default=None)
+
+
 class DryRunTransport(Transport):
     """Has every write tried by the server, and not stored; who reads on sees what it would have led to.
 
@@ -50,20 +68,26 @@ class DryRunTransport(Transport):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._planned: dict[str, _Planned] = {}
-        self._touched: dict[str, None] = {}
-        self._other: list[str] = []
+        self._of_nobody = _Plan()
         self._versions = _UNSTORED
 
-    def taken(self) -> tuple[list[Change], list[str]]:
-        """What would have changed since this was last called, and other requests that would have been sent.
+    @property
+    def _plan(self) -> _Plan:
+        return _plan.get() or self._of_nobody
 
-        From then on only the cache knows of it.
+    @contextmanager
+    def planning(self) -> Iterator[Callable[[], tuple[list[Change], list[str]]]]:
+        """What is sent in the context, and by tasks that are begun there, is the work of one reconcile.
+
+        What this yields answers what would have changed, and other requests that would have been sent. After
+        that only the cache knows of it.
         """
-        planned = [self._planned[path] for path in self._touched]
-        other = self._other
-        self._planned, self._touched, self._other = {}, {}, []
-        return [Change(each.stored, each.after, each.renamed) for each in planned], other
+        plan = _Plan()
+        token = _plan.set(plan)
+        try:
+            yield plan.taken
+        finally:
+            _plan.reset(token)
 
     async def request(
         self,
@@ -83,7 +107,7 @@ class DryRunTransport(Transport):
             super().request, accept=accept, content_type=content_type, deadline=deadline, longest=longest
         )
         if method == "GET":
-            known = self._planned.get(path)
+            known = self._plan.planned.get(path)
             return await send(method, path, query=query) if known is None else self._shown(path, known)
         if method == "DELETE":
             # A server that finds options in the body looks for none in the query.
@@ -109,7 +133,7 @@ class DryRunTransport(Transport):
             for each in found.get("items") or ():
                 self._becomes(f"{where}/{each['metadata']['name']}", _Planned(each), None)
         else:
-            self._other.append(f"{method} {path}")
+            self._plan.other.append(f"{method} {path}")
         return raw
 
     async def _write(
@@ -121,7 +145,7 @@ class DryRunTransport(Transport):
         try:
             raw = await send(body=write.body)
         except (Conflict, Invalid):
-            if where not in self._touched or planned.after is None or write.content_type == APPLY_PATCH:
+            if where not in self._plan.touched or planned.after is None or write.content_type == APPLY_PATCH:
                 raise
             # It may be refused only because the server knows nothing of the writes before it.
             return self._becomes(where, planned, write.put_into_effect(planned.after))
@@ -160,12 +184,12 @@ class DryRunTransport(Transport):
     def _becomes(self, where: str, planned: _Planned, after: Object | None) -> bytes:
         """Take note of what an object would be; returns it as an answer."""
         planned.after = after
-        self._planned[where] = planned
-        self._touched[where] = None
+        self._plan.planned[where] = planned
+        self._plan.touched[where] = None
         return b'{"kind":"Status","status":"Success"}' if after is None else self._shown(where, planned)
 
     async def _of(self, where: str, *, missing: bool) -> _Planned:
-        planned = self._planned.get(where)
+        planned = self._plan.planned.get(where)
         if planned is None:
             stored: Object | None = None
             try:
@@ -173,7 +197,7 @@ class DryRunTransport(Transport):
             except NotFound:
                 if not missing:
                     raise
-            planned = self._planned[where] = _Planned(stored)
+            planned = self._plan.planned[where] = _Planned(stored)
         elif planned.after is None and not missing:
             raise _not_found(where)
         return planned

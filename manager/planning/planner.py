@@ -35,14 +35,15 @@ class Planned(NamedTuple):
 async def plan(controller: Controller, key: ObjectKey, transport: DryRunTransport) -> Planned:
     """Reconcile one object."""
     ends, failed = "", False
-    try:
-        async with asyncio.timeout(controller.options.reconcile_timeout):
-            await controller.reconciler.reconcile(key)
-    except Fenced as error:
-        ends, failed = str(error), str(error) != OUTSIDE
-    except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
-        ends, failed = f"{type(error).__name__}: {explain(error)}", True
-        if Failure.of(error, primary=controller.primary, key=key).has_traceback:
-            _log.error("a reconcile failed", controller=controller.name, object=str(key), exc_info=error)
-    changes, other = transport.taken()
+    with transport.planning() as taken:
+        try:
+            async with asyncio.timeout(controller.options.reconcile_timeout):
+                await controller.reconciler.reconcile(key)
+        except Fenced as error:
+            ends, failed = str(error), str(error) != OUTSIDE
+        except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
+            ends, failed = f"{type(error).__name__}: {explain(error)}", True
+            if Failure.of(error, primary=controller.primary, key=key).has_traceback:
+                _log.error("a reconcile failed", controller=controller.name, object=str(key), exc_info=error)
+    changes, other = taken()
     return Planned([each for each in changes if differs(each)], other, ends, failed)

@@ -143,6 +143,24 @@ def test_what_is_open_on_a_page_stays_open_while_it_is_kept_current(
     assert visit.page.locator("#current").text_content() == "live"
 
 
+@pytest.mark.parametrize("path", ["/", "/search", "/objects/foos.tutorial.my.domain/{namespace}/lonely"])
+def test_little_is_loaded_for_a_page_and_nothing_but_the_style_sheet_holds_up_its_first_paint(
+    visit: Visit, crds: ControlPlane, namespace: str, path: str
+) -> None:
+    crds.api.create(foo_path(namespace), foo("lonely", "jack"))
+    eventually(lambda: crds.api.get(foo_path(namespace, "lonely"))["status"]["conditions"])
+    visit.open(path.format(namespace=namespace))
+    visit.page.get_by_text("live", exact=True).wait_for()  # by now all is loaded
+    loaded = visit.page.evaluate(
+        """() => ["navigation", "resource"].flatMap((type) => performance.getEntriesByType(type))
+             .map((it) => [it.name.replace(/.*[/]|[?].*/g, ""), it.transferSize, it.renderBlockingStatus])"""
+    )
+    assert [name for name, _, blocks in loaded if blocks == "blocking"] == ["console.css"]
+    files = {name for name, _, _ in loaded if "." in name}
+    assert files - {"icon.svg"} == {"console.css", "console.js", "idiomorph.min.js"}
+    assert sum(size for _, size, _ in loaded) < 40_000
+
+
 def test_a_rollout_that_is_stuck_is_told_of_though_the_old_pods_serve(
     visit: Visit, crds: ControlPlane, namespace: str
 ) -> None:

@@ -28,4 +28,5 @@ const follow = () => {
   if (!document.hidden) listen();
 };
 document.addEventListener("visibilitychange", follow);
-follow();
+// What the page shows already is painted first.
+requestAnimationFrame(() => setTimeout(follow));

@@ -178,8 +178,9 @@ async def test_several_writes_to_one_object_add_up():
 async def test_what_was_planned_before_may_be_changed_again_by_its_version():
     async def write(greeting: Greeting, ctx: Context) -> None:
         greeting.metadata.annotations["one"] = "1"
-        await ctx.patch()
-        [first], _ = cluster.transport.taken()
+        with cluster.transport.planning() as taken:
+            await ctx.patch()
+        [first], _ = taken()
         assert first.after is not None
         greeting.metadata.annotations["two"] = "2"
         await ctx.client.patch(greeting, optimistic_lock=True)
@@ -388,3 +389,30 @@ async def test_after_so_many_characters_objects_are_counted_and_not_shown(
         "2 objects more would change something, which is not shown",
         "3 of 4 objects would change something; 1 failed",
     ]
+
+
+async def test_objects_are_planned_some_at_a_time_and_each_is_told_of_its_own_changes_in_their_order(
+    capsys: pytest.CaptureFixture[str],
+):
+    names = ("hello", *(f"hello-{number}" for number in range(20)))
+    under_way, most = 0, 0
+
+    async def create(greeting: Greeting, ctx: Context) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await ctx.apply(config(greeting.metadata.name))
+        for _ in range(len(greeting.metadata.name)):  # they end in another order
+            await asyncio.sleep(0)
+        greeting.metadata.annotations["of"] = greeting.metadata.name
+        await ctx.patch()
+        under_way -= 1
+
+    async with planning(*map(greeting, names[1:])) as cluster, cluster.controller(create) as controller:
+        targets = [command._Target("Greeting", ObjectKey("default", each), controller) for each in names]
+        code = await command._tell_all(targets, cluster.transport)
+    told = [line for line in capsys.readouterr().out.splitlines() if " would change " in line]
+    told_of = "Greeting default/{0} would change v1.ConfigMap.default.{0}, "
+    told_of += "hello.example.com.v1.Greeting.default.{0}"
+    assert told == [*map(told_of.format, names), "21 of 21 objects would change something"]
+    assert (code, most) == (command.CHANGES, 8)
