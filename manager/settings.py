@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, Protocol, Required, Self, TypedDict, TypeVar, Unpack, cast, overload
 
-from manager import yaml_text
 from manager.address import in_pod, parse_address, parse_bind_address
 from manager.duration import parse_duration, parse_wait
 from manager.program import Program
@@ -317,6 +316,8 @@ def _read_file(path: str) -> dict[Any, Any]:
 
     Raises `SettingsError` that names the file, and the line where there is one.
     """
+    from manager import yaml_text  # noqa: PLC0415 - most are started without a file
+
     try:
         content = yaml_text.load(read_small_file(path), unique_keys=True)
     except OSError as error:

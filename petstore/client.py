@@ -32,11 +32,11 @@ from petstore.metrics import code_name
 from petstore.pet import Pet, PetType
 from petstore.proto import petstore_pb2 as pb
 from petstore.proto.petstore_pb2_grpc import PetStoreStub
-from petstore.tls import Tls, TlsFiles, TlsUnusable
 from petstore.wire import Malformed, date_message, pet_message, read_pet, type_number
 
 if TYPE_CHECKING:
     from petstore.proto.petstore_pb2_grpc import PetStoreAsyncStub
+    from petstore.tls import Tls
 
 __all__ = [
     "DeadlinePassed",
@@ -48,9 +48,6 @@ __all__ = [
     "PetStoreClient",
     "PetStoreError",
     "PetType",
-    "Tls",
-    "TlsFiles",
-    "TlsUnusable",
     "UnexpectedAnswer",
     "UnknownPet",
     "Unreachable",

@@ -166,9 +166,11 @@ class PetOperator(Operator[Pet]):
 
     def tls(self) -> Tls | None:
         """What the settings say. Raises SettingsError."""
+        files = (self.tls_ca_file, self.tls_cert_file, self.tls_key_file)
+        if not any(files):
+            return None
         from petstore.tls import Tls, TlsFiles, TlsUnusable  # noqa: PLC0415 - it brings cryptography
 
-        files = (self.tls_ca_file, self.tls_cert_file, self.tls_key_file)
         ca, cert, key = (Path(file) if file else None for file in files)
         try:
             return Tls.of_client(TlsFiles(ca_file=ca, cert_file=cert, key_file=key))

@@ -17,8 +17,6 @@ from manager.cli.failure import server_version
 from manager.cli.operators import owned_by
 from manager.cli.settings import Settings
 from manager.cli.webhooks import add_webhooks
-from manager.console.pages import Console
-from manager.console.reaching import audience_of
 from manager.controller import ControllerOptions
 from manager.garbage import settle
 from manager.http.guard import guarded
@@ -139,8 +137,7 @@ async def assembled(
         for operator in operators:
             add_controller(made[operator], _options(settings, operator))
         await add_webhooks(manager, settings, [made[operator] for operator in known], transport, config)
-        access = Access(transport, rng=rng, audience=audience_of(program))
-        _keep_console(manager, settings, operators, transport, access)
+        _keep_console(manager, settings, operators, transport)
         metrics.loop_tasks.set_function(count_tasks)
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
         manager.add(Runnable("open-files", tell_when_none_is_left))
@@ -172,15 +169,15 @@ def _keep_metrics(manager: Manager, settings: Settings, access: Access) -> None:
 
 
 def _keep_console(
-    manager: Manager,
-    settings: Settings,
-    operators: Sequence[AnyOperator],
-    transport: Transport,
-    access: Access,
+    manager: Manager, settings: Settings, operators: Sequence[AnyOperator], transport: Transport
 ) -> None:
     address = settings.console_bind_address
     if address is None:
         return
+    from manager.console.pages import Console  # noqa: PLC0415 - only where it is on
+    from manager.console.reaching import audience_of  # noqa: PLC0415
+
+    access = Access(transport, rng=manager.rng, audience=audience_of(manager.program))
     local = is_loopback(address.host) and not in_pod(os.environ)
     console = Console(
         manager,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from manager import yaml_text
 from manager.kube.errors import ConfigError
 from manager.small_file import read_small_file
 
@@ -152,6 +151,8 @@ def _load(path: Path) -> Mapping[str, Any]:
         text = read_small_file(path)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    from manager import yaml_text  # noqa: PLC0415 - a pod has no kubeconfig
+
     try:
         document = yaml_text.load(text)
     except yaml_text.NotYaml as error:

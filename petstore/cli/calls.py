@@ -9,7 +9,8 @@ import sys
 from contextlib import aclosing
 
 from petstore.cli.flags import visible
-from petstore.client import NoAnswer, Pet, PetStoreClient, PetStoreError, Tls, TlsFiles, TlsUnusable
+from petstore.client import NoAnswer, Pet, PetStoreClient, PetStoreError
+from petstore.tls import Tls, TlsFiles, TlsUnusable
 
 __all__ = ["call"]
 

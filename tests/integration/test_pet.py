@@ -229,24 +229,28 @@ def test_a_store_that_is_down_is_said_once_and_holds_nobody_else_up(
     assert manager.stop() == 0
 
 
-def test_a_manager_without_pets_neither_imports_grpc_nor_connects_to_it(
-    crds: ControlPlane, namespace: str, run_manager: RunManager
+@pytest.mark.parametrize(
+    ("controllers", "imported"), [("*,-pet", []), ("pet", ["grpc", "petstore.client"])], ids=["none", "plain"]
+)
+def test_a_manager_imports_grpc_only_for_pets_and_cryptography_only_for_tls(
+    crds: ControlPlane, namespace: str, run_manager: RunManager, controllers: str, imported: list[str]
 ) -> None:
     script = (
         "import atexit, sys\n"
         "from controllers.main import main\n"
-        "wanted = {'grpc', 'petstore.client'}\n"
+        "wanted = {'cryptography', 'grpc', 'petstore.client'}\n"
         "atexit.register(lambda: print('imported:', sorted(wanted & set(sys.modules))))\n"
         "sys.exit(main())\n"
     )
     manager = run_manager(
         crds.kubeconfig,
         f"--namespaces={namespace}",
-        "--controllers=*,-pet",
+        f"--controllers={controllers}",
+        "--petstore-address=127.0.0.1:1",
         program=(sys.executable, "-c", script),
     ).wait_ready()
     assert manager.stop() == 0
-    assert "imported: []" in manager.process.output()
+    assert f"imported: {imported}" in manager.process.output()
 
 
 def test_a_store_over_tls_that_serves_the_manager_alone(

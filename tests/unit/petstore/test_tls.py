@@ -15,9 +15,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from petstore.cli import main
-from petstore.client import PetStoreClient, Tls, TlsFiles, TlsUnusable, Unreachable
+from petstore.client import PetStoreClient, Unreachable
 from petstore.server import PetStoreServer, ServerOptions
-from petstore.tls import ServerTls
+from petstore.tls import ServerTls, Tls, TlsFiles, TlsUnusable
 from tests.support.certificates import Authority, private_pem, signing_key
 from tests.support.petstores import LOOPBACK, pet
 
