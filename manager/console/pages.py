@@ -341,11 +341,11 @@ class Console:
         }
 
     async def _found(self, search: Search, wanted: Wanted) -> dict[str, Any]:
-        permitted = [
-            each for each in kinds(self._manager) if await self._may_get(_place(each, wanted.namespace))
-        ]
+        known = kinds(self._manager)
+        permitted = [each for each in known if await self._may_get(_place(each, wanted.namespace))]
         rows, more = await search.look(permitted)
-        return {"wanted": wanted, "kinds": permitted, "rows": rows, "more": more}
+        withheld = [each for each in known if each not in permitted]
+        return {"wanted": wanted, "kinds": permitted, "rows": rows, "more": more, "withheld": withheld}
 
     async def _search(self, request: web.Request) -> Subject:
         wanted, _ = _wanted(request)
@@ -438,14 +438,13 @@ class Console:
             return {**shown, "problem": "There is no such object.", "status": _NOT_FOUND}
         except KubeError as error:
             return {**shown, "problem": f"It cannot be read: {error}", "status": _BAD_GATEWAY}
-        now = asyncio.get_running_loop().time()
         shown["told"] = explanation(found, told, says=gvk in self._with_conditions, manager="")
         shown["below"] = [
             (each, {"reason": each.verdict[1], "message": each.verdict[2]}) for each in bad_leaves(found.root)
         ]
         for each in self.changes.of(found.root.uid):
             if await self._may_get(_place(each.spec.resource, each.key.namespace, each.key.name)):
-                shown["changes"].append((each, moment(each.at, now)))
+                shown["changes"].append((each, moment(each.at, asyncio.get_running_loop().time())))
             await asyncio.sleep(0)  # each may have taken a millisecond
         return shown
 

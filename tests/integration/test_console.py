@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 CHROMIUM = shutil.which("chromium")
 PATIENCE = 60_000
+PHONE = 360
+"""Pixels of its width."""
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +72,19 @@ class Visit:
         self.page.get_by_text(re.compile(text)).first.wait_for()
 
     def is_accessible(self, name: str) -> None:
-        """Leaves a picture, too."""
-        self.page.screenshot(path=self._folder / f"{name}.png", full_page=True)
-        found: dict[str, Any] = Axe().run(self.page).response
-        serious = [each for each in found["violations"] if each["impact"] in ("serious", "critical")]
-        assert serious == []
+        """In light and in dark, and on a phone. Leaves pictures, too."""
+        for scheme in ("dark", "light"):
+            self.page.emulate_media(color_scheme=scheme)
+            self.page.screenshot(path=self._folder / f"{name}-{scheme}.png", full_page=True)
+            found: dict[str, Any] = Axe().run(self.page).response
+            serious = [each for each in found["violations"] if each["impact"] in ("serious", "critical")]
+            assert serious == []
+        usual = self.page.viewport_size
+        assert usual is not None
+        self.page.set_viewport_size({"width": PHONE, "height": 740})
+        self.page.screenshot(path=self._folder / f"{name}-phone.png", full_page=True)
+        assert self.page.evaluate("document.documentElement.scrollWidth") <= PHONE
+        self.page.set_viewport_size(usual)
 
 
 @pytest.fixture

@@ -142,6 +142,9 @@ def test_who_may_see_and_who_may_act_is_what_the_api_server_says(console: Consol
             if status == 401:
                 assert answer.headers["WWW-Authenticate"] == "Bearer"
     # A guest may see that there is a search, and finds nothing.
+    everywhere = console.ask("/search", tokens["reader"]).text
+    assert f"Name one in which you may: {FOOS}." in everywhere
+    assert NAME not in everywhere
     here = f"/search?namespace={console.namespace}"
     assert NAME not in console.ask(here, tokens["guest"]).text
     assert NAME in console.ask(here, tokens["reader"]).text
