@@ -116,7 +116,7 @@ class RbacAuthorizer:
             binding = stored.decode()
             role = binding["roleRef"]
             name = binding["metadata"]["name"]
-            rules, problem = self._rules_of_role(role, namespace)
+            rules, problem = self.rules_of_role(role, namespace)
             shown = f"{name}/{namespace}" if namespace else name
             head = f"{kind} {quoted(shown)} of {role['kind']} {quoted(role['name'])} to "
             yield _Binding(
@@ -127,7 +127,8 @@ class RbacAuthorizer:
                 lambda subject, head=head: head + _described(subject, namespace),  # type: ignore[misc]
             )
 
-    def _rules_of_role(self, role: dict[str, Any], namespace: str) -> tuple[tuple[Rule, ...], str]:
+    def rules_of_role(self, role: dict[str, Any], namespace: str) -> tuple[tuple[Rule, ...], str]:
+        """What the `roleRef` of a binding there allows, or why that is not known."""
         kind, name = role["kind"], role["name"]
         plural = "roles" if kind == "Role" else "clusterroles"
         stored = self._store.get(Key(_GROUP, plural, namespace if kind == "Role" else "", name))

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import product
 from typing import TYPE_CHECKING, Any, Self
 
+from devcluster.access.attributes import quoted
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from devcluster.access.attributes import Attributes
 
 __all__ = ["Rule"]
@@ -46,6 +51,46 @@ class Rule:
             and (not self.names or wanted.name in self.names)
         )
 
+    def parts(self) -> Iterator[Rule]:
+        """The same as rules of one verb, on one resource, or name, or path each."""
+        names: list[tuple[str, ...]] = [(name,) for name in self.names] or [()]
+        for group, resource, verb, name in product(self.groups, self.resources, self.verbs, names):
+            yield Rule(verbs=(verb,), groups=(group,), resources=(resource,), names=name)
+        for path, verb in product(self.paths, self.verbs):
+            yield Rule(verbs=(verb,), paths=(path,))
+
+    def covers(self, part: Rule) -> bool:
+        """Whether it allows all that a rule does that is one of `parts`."""
+        if not _has(self.verbs, part.verbs[0]):
+            return False
+        if part.paths:
+            return any(_path_matches(path, part.paths[0]) for path in self.paths)
+        resource, slash, subresource = part.resources[0].partition("/")
+        return (
+            _has(self.groups, part.groups[0])
+            and (
+                _has(self.resources, part.resources[0])
+                or (bool(slash) and resource != _ANY and f"*/{subresource}" in self.resources)
+            )
+            and (not self.names or (bool(part.names) and part.names[0] in self.names))
+        )
+
+    def with_verbs(self, verbs: Iterable[str]) -> Rule:
+        """The same of other verbs."""
+        return dataclasses.replace(self, verbs=tuple(verbs))
+
+    def __str__(self) -> str:
+        """As Go shows it."""
+        fields = {
+            "APIGroups": self.groups,
+            "Resources": self.resources,
+            "NonResourceURLs": self.paths,
+            "ResourceNames": self.names,
+            "Verbs": self.verbs,
+        }
+        shown = (f"{name}:[{' '.join(map(quoted, each))}]" for name, each in fields.items() if each)
+        return f"{{{', '.join(shown)}}}"
+
     def _has_resource(self, resource: str, subresource: str) -> bool:
         resources = self.resources
         if _ANY in resources:
@@ -53,6 +98,10 @@ class Rule:
         if not subresource:
             return resource in resources
         return f"{resource}/{subresource}" in resources or f"*/{subresource}" in resources
+
+
+def _has(these: tuple[str, ...], one: str) -> bool:
+    return one in these or _ANY in these
 
 
 def _path_matches(pattern: str, path: str) -> bool:

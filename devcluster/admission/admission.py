@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from devcluster.admission.claims import check_growth, default_storage_class
 from devcluster.admission.client import WebhookClient
 from devcluster.admission.configuration import Configuration
+from devcluster.admission.escalation import Escalation
 from devcluster.admission.namespaces import NamespaceLifecycle
 from devcluster.admission.owner_references import OwnerReferences
 from devcluster.admission.service_account import ServiceAccounts
@@ -55,6 +56,7 @@ class ClusterAdmission:
             if authorizer is not None and OWNER_REFERENCES in plugins
             else None
         )
+        self._escalation = Escalation(authorizer) if authorizer is not None else None
         self._configuration = Configuration(store, registry)
         self._webhooks = Webhooks(self._configuration, client, rng)
 
@@ -66,6 +68,7 @@ class ClusterAdmission:
             or _is_creation_of(info, "persistentvolumeclaims")
             or _is_update_of(info, "persistentvolumeclaims")
             or (self._owners is not None and self._owners.concerns(info))
+            or (self._escalation is not None and self._escalation.concerns(info))
             or self._configuration.concerns(info)
         )
 
@@ -83,6 +86,8 @@ class ClusterAdmission:
 
     async def validate(self, info: AdmissionInfo) -> None:
         """Raises StatusError to refuse."""
+        if self._escalation is not None:
+            self._escalation.check(info)
         if self._owners is not None:
             self._owners.check(info)
         if _is_update_of(info, "persistentvolumeclaims"):

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 from devcluster.access.attributes import Attributes, Decision
+from devcluster.access.rules import Rule
 from devcluster.exchange import ApiRequest, User
 from devcluster.kinds.resource import Resource
 
@@ -29,6 +30,14 @@ class Authorizer(Protocol):
 
     def authorize(self, user: User, wanted: Attributes) -> Decision:
         """Whether it is allowed."""
+        ...
+
+    def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], str]:
+        """All that they may do there; and what could not be found out."""
+        ...
+
+    def rules_of_role(self, role: Object, namespace: str) -> tuple[tuple[Rule, ...], str]:
+        """What the `roleRef` of a binding there allows, or why that is not known."""
         ...
 
 
