@@ -19,7 +19,7 @@ from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 from devcluster.schema.node import Schema
 
-__all__ = ["check_kind", "decode_object", "report", "typed", "untyped"]
+__all__ = ["check_kind", "decode_object", "names_kind", "report", "typed", "untyped"]
 
 Object = dict[str, Any]
 
@@ -58,6 +58,12 @@ def decode_object(call: Call, registry: Registry, validation: str, *, kind: Reso
     obj, problems = typed(document, resource, raw if validation != "Ignore" else None)
     report(call, validation, resource, problems)
     return obj
+
+
+def names_kind(call: Call) -> bool:
+    """Whether the object in the body says of what kind or version it is."""
+    document, _ = _parse(call, call.resource, call.request.body)
+    return isinstance(document, dict) and bool(document.get("kind") or document.get("apiVersion"))
 
 
 def _report_other_version(call: Call, validation: str, resource: Resource, document: Object) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from devcluster.api import conversion
-from devcluster.api.bodies import decode_object
+from devcluster.api.bodies import decode_object, names_kind
 from devcluster.api.call import Call
 from devcluster.api.negotiation import Representation
 from devcluster.api.options import WriteOptions, manager_of
@@ -76,6 +76,10 @@ class ScaleRequests:
         async def change(_: Object | None) -> Object:
             return copy.deepcopy(scale)
 
+        if call.resource.custom and not names_kind(part):
+            # The real server cannot convert such a one to be compared, and forgets who managed the replicas.
+            scale["metadata"].pop("managedFields", None)
+            return await self._write(call, change, options, representation)
         return await self._write(call, self._recorded(call, change, options), options, representation)
 
     async def patch(self, call: Call, representation: Representation) -> ApiResponse:
@@ -96,9 +100,6 @@ class ScaleRequests:
 
             before = copy.deepcopy(scale)
             changed = await change(scale)
-            if call.resource.custom:  # whose types, in the real server, have no Scale among them
-                changed["metadata"].pop("managedFields", None)
-                return changed
             record_update(
                 changed,
                 before,
