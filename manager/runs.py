@@ -115,6 +115,15 @@ class Sent(msgspec.Struct, array_like=True, gc=False):
         self.seconds += seconds
 
 
+def resource_and_name(path: str) -> tuple[str, str]:
+    """What a request's path is of: the resource and its subresource; and the object's name, if it has one."""
+    parts = path.strip("/").split("/")
+    rest = parts[2 if parts[0] == "api" else 3 :]
+    if rest[:1] == ["namespaces"] and len(rest) > 2:  # noqa: PLR2004 - and the name of one
+        rest = rest[2:]
+    return "/".join(rest[:1] + rest[2:]), "".join(rest[1:2])
+
+
 class Told(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An Event that was recorded."""
 

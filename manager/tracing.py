@@ -6,17 +6,20 @@ Nothing of OpenTelemetry is imported unless the standard `OTEL_*` variables ask 
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import threading
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Hashable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections import OrderedDict, defaultdict
+from collections.abc import AsyncIterator, Hashable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 
 from manager import clock
+from manager.logs import get_logger
 from manager.program import Program
-from manager.runs import CALLED, NO_ANSWER, SPARED, Run, Sent
+from manager.rate_limit import Repeats
+from manager.runs import CALLED, NO_ANSWER, SPARED, Run, Sent, resource_and_name
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -236,7 +239,7 @@ class RequestTrace:
         if sent.name:
             attributes["k8s.object.name"] = sent.name
         self._span = tracer.spans.start_span(
-            f"{sent.verb} {_kind_of(sent.path)}",
+            f"{sent.verb} {resource_and_name(sent.path)[0]}",
             of.inside,
             kind=tracer.trace.SpanKind.CLIENT,
             attributes=attributes,
@@ -294,15 +297,6 @@ def _parent_in(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: lower[name] for name, form in _PARENT.items() if form.fullmatch(lower.get(name, ""))}
 
 
-def _kind_of(path: str) -> str:
-    """What the path is of, without names, of which there may be any number."""
-    parts = path.strip("/").split("/")
-    rest = parts[2 if parts[0] == "api" else 3 :]
-    if rest[:1] == ["namespaces"] and len(rest) > 2:  # noqa: PLR2004 - and the name of one
-        rest = rest[2:]
-    return "/".join(each for number, each in enumerate(rest) if number != 1)
-
-
 _tracer: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
 _current: ContextVar[ReconcileTrace | None] = ContextVar("current_trace", default=None)
 
@@ -340,20 +334,67 @@ async def tracing(program: Program, environ: Mapping[str, str]) -> AsyncIterator
     if not is_asked_for(environ):
         yield
         return
+    with _hearing() as heard:
+        try:
+            provider = await asyncio.to_thread(_provider, program, environ)
+            tracer = Tracer(provider)
+        except ImportError as error:
+            asking = next(name for name in _ASKING if environ.get(name))
+            raise CannotTrace(
+                f"{asking} is set, and needs what operator-manager[tracing] installs"
+            ) from error
+        except ValueError as error:  # the SDK's, for a value that it cannot use
+            raise CannotTrace(f"the OTEL_* variables cannot be used: {error}") from error
+        if heard.at_the_start:  # of others it only logs that it takes its default
+            await _sent_in_time(provider)
+            raise CannotTrace(f"the OTEL_* variables cannot be used: {heard.at_the_start[0]}")
+        heard.starts = False
+        token = trace_from_here(tracer)
+        try:
+            yield
+        finally:
+            _tracer.reset(token)
+            await _sent_in_time(provider)
+
+
+class _Heard(logging.Handler):
+    """What the SDK complains of: at the start it is kept; later the same is one line, and then a count."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.starts = True
+        self.at_the_start: list[str] = []
+        self._loop = asyncio.get_running_loop()
+        self._repeats: defaultdict[tuple[str, int], Repeats] = defaultdict(Repeats)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note it; threads of the SDK's own call this."""
+        if self.starts:
+            self.at_the_start.append(record.getMessage())
+            return
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._tell, record)
+
+    def _tell(self, record: logging.LogRecord) -> None:
+        # Of each place in the SDK's code: what it says there has other numbers each time.
+        if (times := self._repeats[record.pathname, record.lineno].count()) is not None:
+            log = get_logger(record.name)
+            log.log(record.levelno, record.getMessage(), times=times, exc_info=record.exc_info)
+
+
+@contextmanager
+def _hearing() -> Iterator[_Heard]:
+    """Take what the SDK logs, instead of everything that takes the log of libraries."""
+    sdk, heard = logging.getLogger("opentelemetry"), _Heard()
+    sdk.addHandler(heard)
+    sdk.propagate = False
+    sdk.setLevel(logging.WARNING)
     try:
-        provider = await asyncio.to_thread(_provider, program, environ)
-        tracer = Tracer(provider)
-    except ImportError as error:
-        asking = next(name for name in _ASKING if environ.get(name))
-        raise CannotTrace(f"{asking} is set, and needs what operator-manager[tracing] installs") from error
-    except ValueError as error:  # the SDK's, for a value that it cannot use
-        raise CannotTrace(f"the OTEL_* variables cannot be used: {error}") from error
-    token = trace_from_here(tracer)
-    try:
-        yield
+        yield heard
     finally:
-        _tracer.reset(token)
-        await _sent_in_time(provider)
+        sdk.removeHandler(heard)
+        sdk.propagate = True
+        sdk.setLevel(logging.NOTSET)
 
 
 async def _sent_in_time(provider: Any) -> None:
@@ -412,6 +453,9 @@ def _otlp(environ: Mapping[str, str]) -> Any:
     protocol = next((environ[name] for name in named if environ.get(name)), "http/protobuf")
     if protocol != "http/protobuf":
         raise CannotTrace(f"OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is expected, not {protocol!r}")
+    for name in ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"):
+        if not environ.get(name, "http://").startswith(("http://", "https://")):
+            raise CannotTrace(f"{name}: a URL of http or https is expected, such as http://localhost:4318")
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - as above
 
     return OTLPSpanExporter(session=_session())

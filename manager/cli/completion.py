@@ -25,7 +25,7 @@ Print what a shell reads to complete commands and flags, those of your operators
 
 _SHELLS = ("bash", "zsh", "fish")
 
-_is_flag = re.compile(r"^  (?:-\w, )?(--[a-z-]+)", re.MULTILINE).findall
+_flag = re.compile(r"^  (?:(-\w)(?: \S+)?, )?(--[a-z-]+)(?P<takes> [^\[\s])?", re.MULTILINE)
 
 
 def completion(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
@@ -36,18 +36,24 @@ def completion(argv: Sequence[str], operators: Sequence[AnyOperator], program: P
     if len(asked) != 1 or asked[0] not in _SHELLS:
         raise UsageError(f"completion: one of {', '.join(_SHELLS)} is expected, not {' '.join(asked)!r}")
 
+    values = _values(operators)
+
     def flags(command: str, *of: str) -> Sequence[str]:
         told = io.StringIO()
         silent = contextlib.redirect_stdout(told), contextlib.redirect_stderr(io.StringIO())
         with silent[0], silent[1], contextlib.suppress(SystemExit):
             command_named(command)([*of, "--help"], operators, program)
-        return _is_flag(told.getvalue())
+        found = [*_flag.finditer(told.getvalue())]
+        for flag in found:
+            if flag["takes"]:
+                values.update({name: () for name in flag.groups()[:2] if name and name not in values})
+        return [flag[2] for flag in found]
 
     words: dict[str, Sequence[str]] = {name: flags(name) for name in COMMANDS}
     created = ("api", "webhook")
     words |= {f"create {each}": flags("create", each) for each in created}
     words |= {"create": created, "completion": _SHELLS}
-    print(_script(program.name, words, _values(operators), asked[0]), end="")
+    print(_script(program.name, words, values, asked[0]), end="")
     return 0
 
 
@@ -72,11 +78,23 @@ _ZSH = """\
 autoload -U +X bashcompinit && bashcompinit
 """
 
+# What stands behind the sign is completed, as bash does by itself.
+_REGISTERED = {
+    "bash": "complete -o default -F FUNCTION PROGRAM\n",
+    "zsh": """\
+FUNCTION_in_zsh() { compset -P 1 '--*='; _bash_complete -o default -F FUNCTION; }
+compdef FUNCTION_in_zsh PROGRAM
+""",
+}
+
 
 def _script(
     program: str, words: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]], shell: str
 ) -> str:
-    """What a shell reads to complete commands, the `words` of each, and `values`; files where none fits."""
+    """What a shell reads to complete commands, the `words` of each, and `values`; files where none fits.
+
+    What a flag may be given is not always known: then there are no `values` of it, but it is among them.
+    """
     commands = " ".join(command for command in words if " " not in command)
     if shell == "fish":
         lines = [
@@ -91,12 +109,13 @@ def _script(
                     what = f"-f -a {word}"
                 else:
                     what = f"-l {word.removeprefix('--')}"
-                    what += f" -x -a '{' '.join(values[word])}'" if word in values else ""
+                    what += f" -x -a '{' '.join(values[word])}'" if values.get(word) else ""
                 lines.append(f"complete -c {program} -n '{told}' {what}")
         return "\n".join([*lines, ""])
     function = f"_{program.replace('-', '_')}"
     cases = "".join(f"    '{command}') words='{' '.join(known)}' ;;\n" for command, known in words.items())
-    given = "".join(f"    {flag}) words='{' '.join(known)}' ;;\n" for flag, known in values.items())
+    given = "".join(f"    {flag}) words='{' '.join(known)}' ;;\n" for flag, known in values.items() if known)
+    given += f"    {'|'.join(flag for flag, known in values.items() if not known)}) words= ;;\n"
     return (
         (_ZSH if shell == "zsh" else "")
         + f"{function}() {{\n"
@@ -106,12 +125,14 @@ def _script(
         + "  case $of in\n"
         + cases
         + f"  esac\n  [ \"$COMP_CWORD\" != 1 ] || words='{commands} --help --version'\n"
-        # Of `--flag=value`, the sign is a word too.
+        # Of `--flag=value`, the sign is a word too, or all of it is one.
         + '  [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD-2]}\n'
         + '  [ "$typed" != = ] || typed=\n'
+        + "  case $typed in --*=*) before=${typed%%=*} typed=${typed#*=} ;; esac\n"
         + "  case $before in\n"
         + given
         + "  esac\n"
         + '  COMPREPLY=($(compgen -W "$words" -- "$typed"))\n'
-        + f"}}\ncomplete -o default -F {function} {program}\n"
+        + "}\n"
+        + _REGISTERED[shell].replace("FUNCTION", function).replace("PROGRAM", program)
     )

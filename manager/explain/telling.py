@@ -14,7 +14,7 @@ from manager.duration import format_duration
 from manager.explain.judging import bad_conditions, conditions_of, is_behind
 from manager.explain.looking import Found, Node, bad_leaves, event_time
 from manager.logs import on_one_line, shortened
-from manager.runs import CALLED, NO_ANSWER, SPARED
+from manager.runs import CALLED, NO_ANSWER, SPARED, resource_and_name
 
 _MOST_BLOCKING = 6
 _LONGEST = 400
@@ -206,18 +206,21 @@ def _lines(told: Told, style: Style) -> Iterator[str]:
 
 def _run_lines(run: Told, paint: Any) -> Iterator[str]:
     outcome = paint(run["outcome"], "bad") if run["outcome"] == "error" else run["outcome"]
-    sent = [
-        f"{each['verb']} {each['path'].rpartition('/')[2]}{' ' + each['name'] if each.get('name') else ''}"
-        f" {_came(each)}"
-        for each in run["requests"]
-        if each["code"] != SPARED
-    ]
+    sent = [f"{_asked(each)} {_came(each)}" for each in run["requests"] if each["code"] != SPARED]
     spared = f", {run['spared']} not needed" if run["spared"] else ""
     did = f"{visible(', '.join(sent)) or 'nothing sent'}{spared}"
     when, took = paint(ago(run["started"]), "dim"), f"{run['seconds'] * 1000:.0f} ms"
     yield f"  {when} {outcome} in {took}: {visible(run['why'])}; {did}"
     if run["error"]:
         yield f"    {visible(run['error_type'])}: {visible(run['error'])}"
+
+
+def _asked(sent: Told) -> str:
+    """What a request was, or a call of something outside of the cluster."""
+    if sent["code"] == CALLED:
+        return f"{sent['verb']} {sent['path'].rpartition('/')[2]}"
+    resource, name = resource_and_name(sent["path"])
+    return " ".join(filter(None, (sent["verb"], resource, sent.get("name") or name)))
 
 
 def _came(sent: Told) -> str:

@@ -16,6 +16,11 @@ __all__ = ["Command", "CommandLine"]
 
 _WIDTHS = 60, 110
 _SHELLS = ("bash", "zsh", "fish")
+# Completion is off in a zsh that nobody has configured.
+_ZSH = """\
+(( $+functions[compdef] )) || { autoload -U +X compinit && compinit; }
+autoload -U +X bashcompinit && bashcompinit
+"""
 
 
 class CommandLine:
@@ -70,7 +75,8 @@ class CommandLine:
             )
             raise SystemExit(2)
         words = {name: command.flags() for name, command in self._commands.items()}
-        sys.stdout.write(_completion(self._program, {**words, "completion": _SHELLS}, asked))
+        taking = {flag: None for command in self._commands.values() for flag in command.flags(taking=True)}
+        sys.stdout.write(_completion(self._program, {**words, "completion": _SHELLS}, [*taking], asked))
         raise SystemExit(0)
 
     def _help(self) -> str:
@@ -124,9 +130,10 @@ class Command(argparse.ArgumentParser):
             self.error(f"unknown flag {flag!r}{_meant(flag, self.flags())}")
         return given
 
-    def flags(self) -> list[str]:
-        """Those that it knows, in their long form."""
-        names = [each for action in self._actions for each in action.option_strings]
+    def flags(self, *, taking: bool = False) -> list[str]:
+        """Those that it knows, in their long form; `taking`: that take something."""
+        actions = [each for each in self._actions if each.nargs != 0 or not taking]
+        names = [each for action in actions for each in action.option_strings]
         return [each for each in names if each.startswith("--")]
 
     def error(self, message: str) -> NoReturn:
@@ -153,26 +160,41 @@ class _Help(argparse.HelpFormatter):
         return f"{text} (default {default})"
 
 
-def _completion(program: str, words: Mapping[str, Sequence[str]], shell: str) -> str:
-    """What a shell reads to complete a program's commands, and the `words` of each; files where none fits."""
+def _completion(program: str, words: Mapping[str, Sequence[str]], taking: Sequence[str], shell: str) -> str:
+    """What a shell reads to complete a program's commands, and the `words` of each; files where none fits.
+
+    `taking` are the flags after which something follows.
+    """
     if shell == "fish":
         lines = [f"complete -c {program} -n __fish_use_subcommand -f -a '{' '.join(words)}'"]
         lines += [
-            f"complete -c {program} -n '__fish_seen_subcommand_from {command}' -l {word.removeprefix('--')}"
+            f"complete -c {program} -n '__fish_seen_subcommand_from {command}' "
+            + (f"-l {word.removeprefix('--')}" if word.startswith("--") else f"-f -a {word}")
             for command, known in words.items()
             for word in known
         ]
         return "\n".join([*lines, ""])
     function = f"_{program.replace('-', '_')}"
+    registered = f"complete -o default -F {function} {program}\n"
+    if shell == "zsh":  # what stands behind the sign is completed, as bash does by itself
+        registered = (
+            f"{function}_in_zsh() {{ compset -P 1 '--*='; _bash_complete -o default -F {function}; }}\n"
+            f"compdef {function}_in_zsh {program}\n"
+        )
     cases = "".join(f"    {command}) words='{' '.join(known)}' ;;\n" for command, known in words.items())
     return (
-        ("autoload -U +X bashcompinit && bashcompinit\n" if shell == "zsh" else "")
+        (_ZSH if shell == "zsh" else "")
         + f"{function}() {{\n"
-        + "  local words=\n  case ${COMP_WORDS[1]} in\n"
+        + "  local words= before=${COMP_WORDS[COMP_CWORD-1]} typed=${COMP_WORDS[COMP_CWORD]}\n"
+        + "  case ${COMP_WORDS[1]} in\n"
         + cases
         + f"  esac\n  [ \"$COMP_CWORD\" != 1 ] || words='{' '.join(words)} --help --version'\n"
-        + '  COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))\n'
-        + f"}}\ncomplete -o default -F {function} {program}\n"
+        # Of `--flag=value`, the sign is a word too, or all of it is one.
+        + '  [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD-2]}\n'
+        + "  case $typed in --*=*) before=${typed%%=*} typed=${typed#*=} ;; esac\n"
+        + f"  case $before in {'|'.join(taking)}) words= ;; esac\n"
+        + '  COMPREPLY=($(compgen -W "$words" -- "$typed"))\n'
+        + f"}}\n{registered}"
     )
 
 

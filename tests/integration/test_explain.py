@@ -91,6 +91,8 @@ def test_an_image_that_cannot_be_pulled(stage: Stage) -> None:
     assert "ReplicaSet no-image-" in printed
     assert "Runs of controller memcached (running)" in printed
     assert "Memcached found" in printed or "Memcached added" in printed
+    assert "post deployments no-image 201" in printed
+    assert "patch memcacheds/status no-image 200" in printed
 
 
 @pytest.mark.contract

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +32,7 @@ from manager.runs import (
     current_run,
     enter_run,
     leave_run,
+    resource_and_name,
 )
 
 WEB = ObjectKey("default", "web")
@@ -243,3 +245,19 @@ async def test_what_a_reconcile_has_started_belongs_to_it_until_its_end():
         assert current_run() is None
     await left_behind
     assert found == [run, None]
+
+
+@pytest.mark.parametrize(
+    ("path", "of"),
+    [
+        ("/apis/apps/v1/namespaces/blue/deployments", ("deployments", "")),
+        ("/apis/apps/v1/namespaces/blue/deployments/web", ("deployments", "web")),
+        ("/apis/cache.example.com/v1/namespaces/blue/memcacheds/web/status", ("memcacheds/status", "web")),
+        ("/api/v1/namespaces/blue", ("namespaces", "blue")),
+        ("/api/v1/namespaces", ("namespaces", "")),
+        ("/api/v1/namespaces/blue/secrets/root", ("secrets", "root")),
+        ("/api", ("", "")),
+    ],
+)
+def test_a_path_is_of_a_resource_and_perhaps_of_an_object(path: str, of: tuple[str, str]):
+    assert resource_and_name(path) == of

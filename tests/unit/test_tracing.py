@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import logging
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -24,6 +25,7 @@ from manager.api import ObjectMeta
 from manager.api.core_v1 import ConfigMap
 from manager.kube.errors import Unreachable
 from manager.kube.wire import WireRequest
+from manager.logs import captured
 from manager.program import Program
 from manager.runs import called
 from manager.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
@@ -293,6 +295,30 @@ def test_the_standard_variables_ask_for_traces(environ: dict[str, str], asked: b
             {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_BSP_MAX_QUEUE_SIZE": "-1"},
             r"the OTEL_\* variables cannot be used: max_queue_size must be a positive integer",
         ),
+        (
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "localhost:4318"},
+            "OTEL_EXPORTER_OTLP_ENDPOINT: a URL of http or https is expected",
+        ),
+        (
+            {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "grpc://collector"},
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: a URL of http or https is expected",
+        ),
+        (
+            {"OTEL_TRACES_EXPORTER": "console", "OTEL_TRACES_SAMPLER": "sometimes"},
+            r"the OTEL_\* variables cannot be used: Couldn't recognize sampler sometimes",
+        ),
+        (
+            {
+                "OTEL_TRACES_EXPORTER": "console",
+                "OTEL_TRACES_SAMPLER": "traceidratio",
+                "OTEL_TRACES_SAMPLER_ARG": "ten",
+            },
+            "Could not convert TRACES_SAMPLER_ARG to float",
+        ),
+        (
+            {"OTEL_TRACES_EXPORTER": "console", "OTEL_BSP_SCHEDULE_DELAY": "5s"},
+            "Unable to parse value for OTEL_BSP_SCHEDULE_DELAY",
+        ),
     ],
 )
 async def test_what_cannot_be_done_is_told_in_one_line(
@@ -303,6 +329,24 @@ async def test_what_cannot_be_done_is_told_in_one_line(
     with pytest.raises(CannotTrace, match=told):
         async with tracing(Program("test", "0"), environ):
             pass
+
+
+async def test_what_the_sdk_says_again_and_again_is_one_line_and_then_a_count():
+    """Of a collector that is not there it tells four times for each batch, from a thread of its own."""
+    sdk = logging.getLogger("opentelemetry.exporter.anything")
+
+    def fails() -> None:
+        sdk.warning("Transient error %s, retrying in %.2fs.", "refused", 1.5)
+
+    told: list[dict[str, Any]] = []
+    with captured(lambda _, fields: told.append(fields)):
+        async with tracing(Program("test", "0"), {"OTEL_TRACES_EXPORTER": "console"}):
+            for _ in range(20):
+                await asyncio.to_thread(fails)
+                await asyncio.sleep(7)
+    assert [each["event"] for each in told] == ["Transient error refused, retrying in 1.50s."] * 2
+    assert [(each["logger_name"], each["times"]) for each in told] == [(sdk.name, 1), (sdk.name, 9)]
+    assert logging.getLogger("opentelemetry").handlers == []
 
 
 @pytest.mark.parametrize(

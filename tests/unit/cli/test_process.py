@@ -201,12 +201,21 @@ def completed(program: tuple[str, ...], *words: str) -> list[str]:
         ("operator-manager", ["run", "--controllers", "me"], ["memcached"]),
         ("operator-manager", ["run", "--controllers", "=", "me"], ["memcached"]),
         ("operator-manager", ["run", "--log-format", "="], ["auto", "json", "console"]),
+        ("operator-manager", ["run", "--log-format=j"], ["json"]),
+        ("operator-manager", ["run", "--config="], []),
+        ("operator-manager", ["run", "--config", ""], []),
+        ("operator-manager", ["run", "--config", "=", ""], []),
+        ("operator-manager", ["run", "--leader-elect", "--shar"], ["--shards"]),
+        ("operator-manager", ["plan", "-f", ""], []),
+        ("operator-manager", ["plan", "--filen"], ["--filename"]),
         ("operator-manager", ["simulate", "--operator", "f"], ["foo"]),
         ("petstore", ["se"], ["serve", "search"]),
         ("petstore", ["add", "Rex", "--birth"], ["--birthday"]),
         ("petstore", ["completion", "z"], ["zsh"]),
         ("devcluster", ["--v"], ["--version"]),
-        ("devcluster", ["up", "--data", "--no-c"], ["--no-controllers"]),
+        ("devcluster", ["up", "--data", "a", "--no-c"], ["--no-controllers"]),
+        ("devcluster", ["up", "--data", ""], []),
+        ("devcluster", ["up", "--data="], []),
         ("devcluster", ["up", "--memory"], []),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
@@ -217,6 +226,14 @@ def test_bash_offers_commands_and_the_flags_of_each(program: str, words: list[st
 
 def test_a_project_of_ones_own_completes_as_well():
     assert completed(LIBRARY, "init", "--dom") == ["--domain"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_fish_offers_the_shells_as_words_and_flags_as_flags(program: str):
+    lines = script("fish", *PROGRAMS[program]).splitlines()
+    of_completion = [line for line in lines if "__fish_seen_subcommand_from completion'" in line]
+    shells = ("bash", "zsh", "fish")
+    assert [line.partition("' ")[2] for line in of_completion] == [f"-f -a {shell}" for shell in shells]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
