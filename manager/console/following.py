@@ -108,7 +108,7 @@ class Following:
     def _hear(self, listed: Listed, raw: bytes) -> None:
         try:
             meta = _decode(raw).metadata
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):  # whatever somebody has put there
             return
         uids = (meta.uid, *(owner.uid for owner in meta.owners or ()))
         if listed.all_concern or not self._uids.isdisjoint(uids):

@@ -16,9 +16,11 @@ from apis.tutorial.v1.foo import Foo, FooSpec
 from controllers.cache.memcached import MemcachedOperator
 from controllers.tutorial.foo import FooOperator
 from manager.api import ObjectMeta
+from manager.console.following import Following
 from manager.console.live import Allowance, Feed
 from manager.console.pages import Console, _part_of
 from manager.console.search import Search, Wanted, kinds
+from manager.explain.looking import Listed
 from manager.testing import World, operated
 from tests.unit.http.test_console import console_of
 
@@ -180,6 +182,16 @@ async def test_a_list_that_nobody_may_watch_is_looked_at_again_now_and_then(monk
         await an_event(world)
         await browser.sees("a meteorite")
         assert WITHIN < loop.time() - began <= 4.0
+
+
+async def test_what_is_nested_very_deeply_ends_no_watch():
+    async with shop() as world:
+        console = console_of(world)
+        following = Following(console._transport, console._room)
+        for depth in (100, 100_000):
+            nested = b'{"f:a":' * depth + b"{}" + b"}" * depth
+            following._hear(Listed("/", ()), b'{"metadata":{"managedFields":[{"fieldsV1":' + nested + b"}]}}")
+        assert not following.heard
 
 
 async def test_pages_take_a_share_of_the_loops_time_and_no_more(monkeypatch: pytest.MonkeyPatch):
