@@ -22,7 +22,7 @@ from manager.kube.transport import Transport
 from manager.leader.elector import LeaderElector
 from manager.leader.leadership import Leadership
 from manager.leader.sharing import Sharing
-from manager.leader.terms import Term, Terms
+from manager.leader.terms import KNOWN_WITHIN, Term, Terms
 from manager.logs import get_logger
 from manager.loop import WorkThreads, ended, threads_from_here
 from manager.metrics import Metrics
@@ -43,9 +43,6 @@ KEPT_TIMEOUT = 5.0
 
 # Seconds after the grace in which all else has to be over: the lease released, Events sent, servers closed.
 STOP_MARGIN = 15.0
-
-# Seconds that ranges of the work wait for the caches.
-_KNOWN_WITHIN = 30.0
 
 _log = get_logger("manager")
 
@@ -169,7 +166,7 @@ class Manager:
         self.terms = terms
         self.leadership = Leadership()
         if terms is not None:
-            terms.attend(begun=self._begin_term, ended=self._end_term)
+            terms.attend(self.cache, begun=self._begin_term, ended=self._end_term)
             self.leadership = terms.leadership
         elif isinstance(elector, LeaderElector):
             self.leadership = elector.leadership
@@ -320,9 +317,9 @@ class Manager:
         """Take ranges when the caches have what there is, or after a while: a kind may not be served."""
         assert self.terms is not None
         with suppress(TimeoutError):
-            async with asyncio.timeout(_KNOWN_WITHIN):
+            async with asyncio.timeout(KNOWN_WITHIN):
                 await self.cache.wait_synced()
-        self.terms.known(sharing.prepared)
+        await self.terms.tell(sharing.prepared)
 
     def _begin_term(self, term: Term) -> None:
         if term.number == 0 and not self._stopping:

@@ -41,10 +41,11 @@ class CacheEvent:
         new: the record after; None for DELETED.
         initial: the object was there before anyone watched: it comes from the first list, or is replayed
             to a late subscriber.
+        handed_over: the object is there, and is not ours to know any more (see `Informer.restrict`).
         received: the event loop's time at which the change reached this process.
     """
 
-    __slots__ = ("_meta", "_old_meta", "initial", "new", "old", "received")
+    __slots__ = ("_meta", "_old_meta", "handed_over", "initial", "new", "old", "received")
 
     def __init__(
         self,
@@ -54,11 +55,13 @@ class CacheEvent:
         meta: Meta | None = None,
         old_meta: Meta | None = None,
         initial: bool = False,
+        handed_over: bool = False,
         received: float = 0.0,
     ) -> None:
         self.old = old
         self.new = new
         self.initial = initial
+        self.handed_over = handed_over
         self.received = received
         self._meta = meta
         self._old_meta = old_meta

@@ -15,6 +15,7 @@ from manager import clock
 from manager.api import ObjectKey
 from manager.cache.answers import deleted_uid, is_removed
 from manager.cache.event import CacheEvent, Change, note_own_write
+from manager.cache.following import RangeFollower
 from manager.cache.index import IndexFunction
 from manager.cache.intake import Intake
 from manager.cache.record import Record, RecordDecoder
@@ -25,6 +26,7 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.logs import get_logger
 from manager.rate_limit import Repeats, TokenBucket
+from manager.shards.ranges import Ranges
 
 # Objects of which is remembered that lists leave them out: enough to tell of each once, and never much.
 LEFT_OUT = 1000
@@ -58,8 +60,12 @@ class Informer:
         restarts: Counter,
         failures: Counter,
         rng: random.Random,
+        ranges: Ranges | None = None,
     ) -> None:
+        """With `ranges`, only objects of these are held, and `restrict` changes which these are."""
         self.spec = spec
+        self._ranges = ranges
+        self._learned: list[Callable[[], None]] = []
         self._decoder = decoder
         self._failures = {part: failures.labels(spec.resource, part.value).inc for part in Part}
         self._failures_told: dict[tuple[Part, str], Repeats] = {}
@@ -72,12 +78,26 @@ class Informer:
         )
         self._handlers: list[EventHandler] = []
         self._intakes = [
-            Intake(self._store, decoder, namespace, publish=self._publish) for namespace in spec.namespaces
+            Intake(
+                self._store,
+                decoder,
+                namespace,
+                publish=self._publish,
+                ranges=None if ranges is None else ranges & Ranges.of(ranges.count, ()),
+                learned=self._has_learned,
+            )
+            for namespace in spec.namespaces
         ]
         self._reflectors = [
             Reflector(spec, intake, transport=transport, mapper=mapper, restarts=restarts, rng=rng)
             for intake in self._intakes
         ]
+        self._followers: list[RangeFollower] = []
+        if ranges is not None:
+            self._followers = [
+                RangeFollower(*each) for each in zip(self._intakes, self._reflectors, strict=True)
+            ]
+            self.restrict(ranges)
         self._log = get_logger("cache.informer", resource=spec.resource)
         self.changed_at: float | None = None
         """When its content has changed last, on the loop's clock."""
@@ -88,9 +108,39 @@ class Informer:
     async def run(self) -> None:
         """Follow the server until cancelled."""
         async with asyncio.TaskGroup() as watches:
-            for intake, reflector in zip(self._intakes, self._reflectors, strict=True):
+            running: Sequence[RangeFollower | Reflector] = self._followers or self._reflectors
+            for intake, each in zip(self._intakes, running, strict=True):
                 name = f"watch {self.spec.resource} {intake.namespace}".rstrip()
-                watches.create_task(reflector.run(), name=name)
+                watches.create_task(each.run(), name=name)
+
+    # Ranges, where it holds objects of some only.
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether it holds objects of some ranges only."""
+        return self._ranges is not None
+
+    def restrict(self, ranges: Ranges) -> None:
+        """Hold objects of these ranges only: let go of others at once, and list what is new.
+
+        Subscribers are told of what is let go of as `handed_over`, and are not told that it is gone.
+        """
+        self._ranges = ranges
+        for each in self._followers:
+            each.want(ranges)
+        self._publish(self._store.hand_over(lambda record: record.uid not in ranges))
+
+    def knows(self, number: int) -> bool:
+        """Whether all objects of a range have been listed."""
+        return all(number in intake.known for intake in self._intakes)
+
+    def when_learned(self, call: Callable[[], None]) -> None:
+        """Have it called whenever there are more ranges that it knows."""
+        self._learned.append(call)
+
+    def _has_learned(self) -> None:
+        for call in self._learned:
+            call()
 
     # Reading.
 
@@ -101,13 +151,19 @@ class Informer:
 
     @property
     def synced(self) -> bool:
-        """True once everything that was on the server has been listed; stays true from then on."""
+        """True once everything that was on the server has been listed; stays true from then on.
+
+        Of one that is restricted, when it knows all of its ranges.
+        """
+        if self._ranges is not None:
+            return all(map(self.knows, self._ranges.numbers))
         return all(intake.synced.is_set() for intake in self._intakes)
 
     async def wait_synced(self) -> None:
-        """Return once `synced` is true."""
-        for intake in self._intakes:
-            await intake.synced.wait()
+        """Return once `synced` is true; at once for one that is restricted: see `knows`."""
+        if self._ranges is None:
+            for intake in self._intakes:
+                await intake.synced.wait()
 
     @property
     def problem(self) -> str | None:
@@ -225,12 +281,17 @@ class Informer:
         record, meta = self._decoder(raw)
         if before is not None:
             note_own_write(Change(record.uid, before, record.version))
-        if not self.spec.covers(record.key.namespace):
+        if not self.spec.covers(record.key.namespace) or not self._takes(record):
             return
         if is_removed(raw, meta):
             self._publish(self._store.observe_deletion(record.key, record.uid, record.version))
         else:
             self._publish(self._store.observe_write(record, meta))
+
+    def _takes(self, record: Record) -> bool:
+        return self._ranges is None or any(
+            each.takes(record.uid) for each in self._intakes if each.namespace in {"", record.key.namespace}
+        )
 
     def observe_delete(self, key: ObjectKey, uid: str | None, raw: bytes) -> None:
         """Take in the server's answer to a delete: a Status when the object is gone, else the object.

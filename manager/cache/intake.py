@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -12,12 +12,17 @@ from manager.cache.event import CacheEvent
 from manager.cache.record import Record, RecordDecoder
 from manager.cache.store import Store
 from manager.kube.errors import ProtocolError
+from manager.shards.ranges import Ranges
 
 
 class Intake:
     """Takes what is listed and watched in one namespace ("" for all) and tells what changed by it.
 
     `synced` is set once a first list is complete.
+
+    With `ranges`, only objects of these are taken in, and what arrives of others is dropped before any of it
+    is kept, or more than its metadata decoded: not every server leaves it out. Which ranges these are may
+    change; `known` are those of which all has been listed.
     """
 
     def __init__(
@@ -27,15 +32,22 @@ class Intake:
         namespace: str,
         *,
         publish: Callable[[Sequence[CacheEvent]], None],
+        ranges: Ranges | None = None,
+        learned: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
-        self._decoder = decoder
+        self.decoder = decoder
         self._publish = publish
+        self._learned = learned
         self._listed: dict[ObjectKey, Record] = {}
         # The highest version that a list has shown, complete or not.
         self._told = 0
+        # Ranges, by number, of which more is known than the watch has told: up to which version.
+        self._ahead: dict[int, int] = {}
         self.namespace = namespace
         self.synced = asyncio.Event()
+        self.ranges = ranges
+        self.known = frozenset[int]()
 
     @property
     def version(self) -> int:
@@ -45,7 +57,11 @@ class Intake:
     @property
     def seen(self) -> int:
         """The highest version that the server has told of; 0 before the first list."""
-        return max(self._told, self.version)
+        return max(self._told, self.version, *self._ahead.values())
+
+    def takes(self, uid: str) -> bool:
+        """Whether an object is one of those that are taken in."""
+        return self.ranges is None or uid in self.ranges
 
     def begin_list(self) -> None:
         """Start a list, dropping one that was begun and not finished."""
@@ -53,12 +69,15 @@ class Intake:
 
     def list_item(self, raw: msgspec.Raw) -> None:
         """Take one object of the list; raises ProtocolError when it is not one."""
-        record, meta = self._decoder(raw)
+        arrival = self.decoder.look(raw)
+        self._told = max(self._told, arrival.version)
+        if not self.takes(arrival.uid):
+            return
+        record, meta = self.decoder.take(arrival)
         held = self._store.get(record.key)
         if held is not None and (held.uid, held.version) == (record.uid, record.version):
             record = held  # so that a new list of what is already known takes no memory
         self._listed[record.key] = record
-        self._told = max(self._told, record.version)
         if not self.synced.is_set():
             # Nobody relies on the content yet, and telling of each object as it comes spreads the work.
             self._publish(self._store.put(record, meta, initial=True))
@@ -67,31 +86,42 @@ class Intake:
         """Take back one object of the list, which was deleted; raises ProtocolError when it is not one."""
         # The store shows it until the list is complete, even if that is the first: taken out now, a state in
         # between could bring it back, by a late answer to a write of our own.
-        self._listed.pop(self._decoder.look(raw).key, None)
+        self._listed.pop(self.decoder.look(raw).key, None)
 
     def finish_list(self, version: int) -> None:
         """The list is complete as of a version: now the store shows it, and nothing else."""
         listed, self._listed = self._listed, {}
-        initial = not self.synced.is_set()
+        if self.ranges is not None:
+            listed = {key: record for key, record in listed.items() if self.takes(record.uid)}
+        initial = not self.synced.is_set() if self.ranges is None else not self.known
         self.synced.set()
         changes = self._store.replace(self.namespace, listed, version, told=self._told, initial=initial)
         self._told = version
+        self._ahead.clear()
         self._publish(changes)
+        if self.ranges is not None:
+            self.known = self.ranges.numbers
+            self._learned()
 
     def event(self, kind: str, raw: msgspec.Raw) -> None:
         """Take one event of the watch; raises ProtocolError when it is not one about an object."""
-        arrival = self._decoder.look(raw)
+        arrival = self.decoder.look(raw)
         changes: Sequence[CacheEvent] = ()
         match kind:
             case "ADDED" | "MODIFIED":
                 # Most of what a converging process is told are its own writes, which it knows already.
-                if self._store.is_news(arrival.key, arrival.uid, arrival.version):
-                    changes = self._store.put(*self._decoder.take(arrival))
+                if (
+                    self.takes(arrival.uid)
+                    and not self._is_ahead(arrival.uid, arrival.version)
+                    and self._store.is_news(arrival.key, arrival.uid, arrival.version)
+                ):
+                    changes = self._store.put(*self.decoder.take(arrival))
             case "DELETED":
-                changes = self._store.remove(self._decoder.take(arrival)[0])
+                if self.takes(arrival.uid):
+                    changes = self._store.remove(self.decoder.take(arrival)[0])
             case _:
                 raise ProtocolError(f"a watch event of unknown type {kind!r}")
-        self._store.advance(self.namespace, arrival.version)
+        self._advance(arrival.version)
         self._publish(changes)
 
     def bookmark(self, version: int) -> bool:
@@ -101,5 +131,45 @@ class Intake:
         """
         if version < self.version:
             return False
-        self._store.advance(self.namespace, version)
+        self._advance(version)
         return True
+
+    # Ranges that change.
+
+    def leave(self, ranges: Ranges) -> None:
+        """Take in nothing any more but of these; the informer lets go of what is held of others."""
+        assert self.ranges is not None
+        self.ranges &= ranges
+        self.known &= ranges.numbers
+
+    def restart(self, ranges: Ranges) -> None:
+        """Take in what there is of these, of which a new list is about to tell."""
+        self.ranges = ranges
+
+    def extend(self, ranges: Ranges, listed: Mapping[ObjectKey, Record], version: int) -> None:
+        """Take in these as well, of which all was listed as of a version. Nothing may be watched meanwhile.
+
+        The watch is to go on from where both the list and what was watched so far are complete. What it tells
+        of again until then is not taken for news: an object that is gone would be there for a moment.
+        """
+        assert self.ranges is not None
+        reached = self.version
+        self._ahead |= {number: max(reached, self._ahead.get(number, 0)) for number in self.known}
+        self._ahead |= dict.fromkeys(ranges.numbers, version)
+        self.ranges |= ranges
+        self.known |= ranges.numbers
+        self._store.advance(self.namespace, min(reached, version))
+        for record in listed.values():
+            if record.uid in ranges:
+                self._publish(self._store.put(record, initial=True))
+        self._learned()
+
+    def _is_ahead(self, uid: str, version: int) -> bool:
+        if not self._ahead or self.ranges is None:
+            return False
+        return version <= self._ahead.get(self.ranges.number_of(uid), 0)
+
+    def _advance(self, version: int) -> None:
+        self._store.advance(self.namespace, version)
+        if self._ahead and version >= max(self._ahead.values()):
+            self._ahead.clear()

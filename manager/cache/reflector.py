@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
+import msgspec
 from prometheus_client import Counter
 
+from manager.api import ObjectKey
 from manager.backoff import Backoff
 from manager.cache.answers import decode_bookmark, decode_page
 from manager.cache.failure import (
@@ -26,6 +28,7 @@ from manager.cache.failure import (
     rule_for,
 )
 from manager.cache.intake import Intake
+from manager.cache.record import Record
 from manager.cache.spec import WatchSpec
 from manager.kube.decoding import Pages, WatchEvent, despite_depth, watch_events
 from manager.kube.errors import (
@@ -45,10 +48,13 @@ from manager.kube.transport import LONGEST_LIST, Transport
 from manager.logs import get_logger
 from manager.loop import Portions
 from manager.rate_limit import Repeats
+from manager.shards.ranges import Ranges
 
 # Objects per page: few requests, and a body of a few megabytes.
 PAGE = 500
 LIST_DEADLINE = 120.0
+# Who cannot list what is new within this time lists all, as often as it takes.
+LIST_MORE_WITHIN = 30.0
 
 # The server sends a bookmark a minute, so a connection that is silent for longer is dead.
 IDLE_TIMEOUT = 90.0
@@ -84,6 +90,7 @@ class Reflector:
     talking to the server can have is answered by the table in `failure`; none ends the reflector.
 
     Attributes:
+        ranges: those of which it asks the server for objects, which may not heed it; None for all.
         state: what it is doing.
         problem: why it cannot follow the server, for people; None while it does, or when it failed but once.
     """
@@ -120,6 +127,7 @@ class Reflector:
         self._after_wait = State.RESOLVE
         self._told: defaultdict[str, Repeats] = defaultdict(Repeats)  # by the reason for not following
         self._log = get_logger("cache.reflector", resource=spec.resource, namespace=intake.namespace or None)
+        self.ranges: Ranges | None = None
         self.state = State.RESOLVE
         self.problem: str | None = None
 
@@ -127,6 +135,39 @@ class Reflector:
         """Follow the server until cancelled."""
         while True:
             await self.step()
+
+    @property
+    def follows(self) -> bool:
+        """Whether all has been listed, and a watch has to go on or to be opened again."""
+        state = self._after_wait if self.state is State.WAIT else self.state
+        return state in {State.WATCH, State.CHECK}
+
+    def start_over(self) -> None:
+        """List anew. While it does not run."""
+        self.state = State.STREAM if self._path else State.RESOLVE
+
+    async def list_more(self, ranges: Ranges) -> tuple[dict[ObjectKey, Record], int] | None:
+        """What there is of these ranges, and the version of that; None when it cannot be had at once.
+
+        It may run beside `run`, which knows nothing of it.
+        """
+        found: dict[ObjectKey, Record] = {}
+
+        def take(item: msgspec.Raw) -> None:
+            arrival = self._intake.decoder.look(item)
+            if arrival.uid in ranges:
+                found[arrival.key] = self._intake.decoder.take(arrival)[0]
+
+        seen = self._intake.seen
+        selection = {**self._selection(), "shardSelector": ranges.selector, "limit": str(PAGE)}
+        try:
+            async with asyncio.timeout(LIST_MORE_WITHIN):
+                version = await self._pages(selection, take)
+        except (KubeError, TimeoutError) as failure:
+            self._log.debug("could not list more", error=str(failure))
+            return None
+        # A server that is behind may show what another replica has deleted since, or changed.
+        return None if version < seen else (found, version)
 
     async def step(self) -> None:
         """Do what the state says, and move to the next one."""
@@ -202,9 +243,15 @@ class Reflector:
         selection = self._selection()
         if page is not None:
             selection["limit"] = str(page)
-        query = {**selection, **self._not_older()}
-        accept = self._accept("List")
         self._intake.begin_list()
+        self._finish_list(await self._pages(selection, self._intake.list_item, **self._not_older()))
+        return State.WATCH
+
+    async def _pages(
+        self, selection: dict[str, str], take: Callable[[msgspec.Raw], None], **first: str
+    ) -> int:
+        """List what is selected, in pages if there is a limit; the version of the list."""
+        query, accept = {**selection, **first}, self._accept("List")
         pages, portions = Pages(), Portions()
         while True:
             body = await self._transport.request(
@@ -219,10 +266,9 @@ class Reflector:
             pages.turned(query.get("continue"), answer.resume, empty=not answer.items)
             for item in answer.items:
                 await portions.begin(len(memoryview(item)))
-                self._intake.list_item(item)
+                take(item)
             if not answer.resume:
-                self._finish_list(answer.version)
-                return State.WATCH
+                return answer.version
             query = {**selection, "continue": answer.resume}
 
     async def _watch(self) -> State:
@@ -283,6 +329,7 @@ class Reflector:
         selection = {
             "labelSelector": self._spec.label_selector,
             "fieldSelector": self._spec.field_selector,
+            "shardSelector": "" if self.ranges is None else self.ranges.selector,
         }
         return {name: value for name, value in selection.items() if value}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.cache.informer import Informer
@@ -16,6 +16,7 @@ from manager.cache.spec import WHOLE, Selection, SelectionOptions, WatchSpec
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
+from manager.shards.ranges import Ranges
 
 
 class Cache:
@@ -24,6 +25,8 @@ class Cache:
     `field_manager` is the name, or the beginning of the names, that our writes are booked under on the
     server; only the managedFields of these are kept. `namespaces` are those to watch, with one watch for each
     kind and namespace; none (the default), or "" among them, means all, with one watch for each kind.
+
+    With `restrict`, informers that are asked for as `shared_out` hold only objects of some ranges.
     """
 
     def __init__(
@@ -42,7 +45,9 @@ class Cache:
         self._namespaces = tuple(namespaces)
         self._metrics = metrics
         self._rng = rng
-        self._shared: dict[tuple[GroupVersionKind, bool, Selection], _Shared] = {}
+        self._ranges: Ranges | None = None
+        self._when_learned: list[Callable[[], None]] = []
+        self._shared: dict[_Name, _Shared] = {}
         # What a write of a kind shows in.
         self._of_kind: dict[GroupVersionKind, tuple[Informer, ...]] = {}
         self._watches: asyncio.TaskGroup | None = None
@@ -53,6 +58,7 @@ class Cache:
         *,
         metadata_only: bool = False,
         transform: Callable[[bytes], bytes] | None = None,
+        shared_out: bool = False,
         **selection: Unpack[SelectionOptions],
     ) -> Informer:
         """Return the informer of a kind, making it when it is first asked for; give it back by `release`.
@@ -65,14 +71,18 @@ class Cache:
         is missing from objects that are read, so writing such an object back whole (`client.update`) removes
         it on the server. Who asks without one takes what the others have.
 
+        `shared_out` is to hold only objects of the ranges that are this replica's, where there are such: it
+        is another informer than that of who wants all of them.
+
         Raises ValueError for a bad label selector, and for another transform than the informer was made with.
         """
-        name = (kind.gvk, metadata_only, Selection.of(**selection))
+        selected = Selection.of(**selection)
+        ranges = self._ranges if shared_out else None
+        name = _Name(kind.gvk, metadata_only, selected, ranges is not None)
         shared = self._shared.get(name)
         if shared is None:
-            shared = self._shared[name] = _Shared(
-                self._make(kind, metadata_only, name[2], transform), transform
-            )
+            informer = self._make(kind, metadata_only, selected, transform, ranges)
+            shared = self._shared[name] = _Shared(informer, transform)
             self._start(shared)
         elif transform not in (None, shared.transform):
             raise ValueError(
@@ -106,16 +116,27 @@ class Cache:
         return self._informer(kind, metadata_only=False, selection=Selection.of(**selection), transform=None)
 
     def lookup(
-        self, kind: type[Resource], *, metadata_only: bool = False, selection: Selection = WHOLE
+        self,
+        kind: type[Resource],
+        *,
+        metadata_only: bool = False,
+        selection: Selection = WHOLE,
+        ours: bool = False,
     ) -> Informer | None:
-        """Return the informer of a kind if somebody asked for it, for reading."""
-        shared = self._shared.get((kind.gvk, metadata_only, selection))
-        return None if shared is None else shared.informer
+        """Return the informer of a kind if somebody asked for it, for reading.
+
+        If there are two, it is the one that holds all, or with `ours` the one of what is this replica's.
+        """
+        for restricted in (ours, not ours):
+            shared = self._shared.get(_Name(kind.gvk, metadata_only, selection, restricted))
+            if shared is not None:
+                return shared.informer
+        return None
 
     def selections(self, kind: type[Resource], *, metadata_only: bool = False) -> list[Selection]:
         """With which selections a kind is cached."""
         wanted = (kind.gvk, metadata_only)
-        return [selection for *name, selection in self._shared if tuple(name) == wanted]
+        return list(dict.fromkeys(name.selection for name in self._shared if name[:2] == wanted))
 
     def held(self, kind: type[Resource], key: ObjectKey) -> Record | None:
         """Return the record of an object, all of it, if some informer holds it, with whatever selection.
@@ -124,6 +145,29 @@ class Cache:
         """
         records = (each.get(key) for each in self._informers(kind) if not each.spec.metadata_only)
         return next((record for record in records if record is not None), None)
+
+    # Ranges of objects, where replicas share them out.
+
+    def restrict(self, ranges: Ranges) -> None:
+        """Have informers that are `shared_out` hold objects of these ranges only; see `Informer.restrict`."""
+        self._ranges = ranges
+        for informer in self._restricted():
+            informer.restrict(ranges)
+
+    def knows(self, number: int) -> bool:
+        """Whether all these informers have listed the objects of a range."""
+        return all(informer.knows(number) for informer in self._restricted())
+
+    def when_learned(self, call: Callable[[], None]) -> None:
+        """Have it called whenever one of them knows more ranges."""
+        self._when_learned.append(call)
+
+    def _has_learned(self) -> None:
+        for call in self._when_learned:
+            call()
+
+    def _restricted(self) -> Iterator[Informer]:
+        return (each.informer for each in self._shared.values() if each.informer.is_restricted)
 
     async def run(self) -> None:
         """Run every informer, also those asked for later, until cancelled."""
@@ -177,8 +221,12 @@ class Cache:
         metadata_only: bool,
         selection: Selection,
         transform: Callable[[bytes], bytes] | None,
+        ranges: Ranges | None,
     ) -> Informer:
-        informer = self._informer(kind, metadata_only=metadata_only, selection=selection, transform=transform)
+        informer = self._informer(
+            kind, metadata_only=metadata_only, selection=selection, transform=transform, ranges=ranges
+        )
+        informer.when_learned(self._has_learned)
         self._of_kind[kind.gvk] = (*self._informers(kind), informer)
         for gauge, number in (
             (self._metrics.cache_objects, len),
@@ -200,6 +248,7 @@ class Cache:
         metadata_only: bool,
         selection: Selection,
         transform: Callable[[bytes], bytes] | None,
+        ranges: Ranges | None = None,
     ) -> Informer:
         return Informer(
             WatchSpec.of(kind, namespaces=self._namespaces, metadata_only=metadata_only, selection=selection),
@@ -214,6 +263,7 @@ class Cache:
             restarts=self._metrics.watch_restarts,
             failures=self._metrics.cache_failures,
             rng=self._rng,
+            ranges=ranges,
         )
 
     def _start(self, *informers: _Shared) -> None:
@@ -222,6 +272,15 @@ class Cache:
         for shared in informers:
             name = f"cache {shared.informer.spec.resource} {shared.informer.spec.projection}"
             shared.task = self._watches.create_task(shared.informer.run(), name=name)
+
+
+class _Name(NamedTuple):
+    """What is shared by all who ask for the same."""
+
+    gvk: GroupVersionKind
+    metadata_only: bool
+    selection: Selection
+    restricted: bool
 
 
 class _Shared:

@@ -12,7 +12,7 @@ it, because the watch that goes on from that list will tell of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from manager.api import ObjectKey
@@ -186,6 +186,11 @@ class Store:
         self._progress[namespace] = version
         return events
 
+    def hand_over(self, goes: Callable[[Record], bool]) -> Sequence[CacheEvent]:
+        """Let go of what somebody else is to know from now on; it may come back in any state."""
+        gone = [record for record in self._records.values() if goes(record)]
+        return [self._change(record, None, handed_over=True) for record in gone]
+
     # What our own writes say.
 
     def observe_write(self, record: Record, meta: Meta) -> Sequence[CacheEvent]:
@@ -260,9 +265,15 @@ class Store:
         return (self._change(held, None), self._change(None, record, meta, initial=initial))
 
     def _change(
-        self, old: Record | None, new: Record | None, meta: Meta | None = None, *, initial: bool = False
+        self,
+        old: Record | None,
+        new: Record | None,
+        meta: Meta | None = None,
+        *,
+        initial: bool = False,
+        handed_over: bool = False,
     ) -> CacheEvent:
-        event = CacheEvent(old, new, meta=meta, initial=initial)
+        event = CacheEvent(old, new, meta=meta, initial=initial, handed_over=handed_over)
         if old is not None:
             self._bytes -= len(old.raw)
         if new is not None:

@@ -37,10 +37,14 @@ class NotCached(KubeError):
         others: Sequence[str] = (),
         namespace: str = "",
         watched: Sequence[str] = (),
+        shared_out: bool = False,
     ) -> None:
         what = f"the metadata of {kind}" if metadata_only else kind
         mend = "declare it in owns, watches or reads of the operator"
-        if namespace:
+        if shared_out:
+            what += " of other replicas (--shards)"
+            mend = f"declare reads = ({kind},) in the operator"
+        elif namespace:
             what += f" in namespace {namespace}"
             mend = f"only {', '.join(watched)} is watched; watch it too"
         elif others:

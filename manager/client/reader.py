@@ -38,13 +38,17 @@ class _Reader:
 
     _metadata_only = False
 
-    def __init__(self, cache: Cache, selection: Selection = WHOLE) -> None:
+    def __init__(self, cache: Cache, selection: Selection = WHOLE, *, ours: bool = False) -> None:
+        """With `ours`, where replicas share the objects out, it reads what is this one's."""
         self._cache = cache
         self._selection = selection
+        self._ours = ours
 
     def _informer(self, kind: type[Resource], namespace: str | None) -> Informer:
         """The informer of a kind, for reading in a namespace or in all that are watched; raises NotCached."""
-        informer = self._cache.lookup(kind, metadata_only=self._metadata_only, selection=self._selection)
+        informer = self._cache.lookup(
+            kind, metadata_only=self._metadata_only, selection=self._selection, ours=self._ours
+        )
         if informer is None:
             others = self._cache.selections(kind, metadata_only=self._metadata_only)
             raise NotCached(
@@ -62,9 +66,22 @@ class _Reader:
             )
         return informer
 
+    def _get(self, kind: type[Resource], key: ObjectKey) -> Record | None:
+        informer = self._informer(kind, key.namespace)
+        record = informer.get(key)
+        if record is None:
+            self._expect_all(kind, informer)
+        return record
+
+    def _expect_all(self, kind: type[Resource], informer: Informer) -> None:
+        """Raise NotCached for what does not hold all that is asked for: what it has not may be there."""
+        if informer.is_restricted and not self._ours:
+            raise NotCached(kind.gvk.kind, metadata_only=self._metadata_only, shared_out=True)
+
     async def _select(self, kind: type[Resource], options: ListOptions) -> tuple[Informer, list[Record]]:
         owner, namespace, labels = options.get("owner"), options.get("namespace"), options.get("labels")
         informer = self._informer(kind, namespace)
+        self._expect_all(kind, informer)
         rest: Sequence[Requirement] = ()
         if isinstance(labels, str):
             labels, rest = Selector.parse(labels).split()
@@ -162,7 +179,7 @@ class CachedReader(_Reader):
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
         """Return the object, or None if it is not in the cache; raises Undecodable."""
-        record = self._informer(kind, key.namespace).get(key)
+        record = self._get(kind, key)
         return None if record is None else await decode_object(record.raw, kind, record.key)
 
     async def get(self, kind: type[R], key: ObjectKey) -> R:
@@ -193,7 +210,7 @@ class MetadataReader(_Reader):
 
     async def find(self, kind: type[Resource], key: ObjectKey) -> PartialObjectMetadata | None:
         """Return the object's metadata, or None if it is not in the cache."""
-        record = self._informer(kind, key.namespace).get(key)
+        record = self._get(kind, key)
         return None if record is None else await decode_object(record.raw, PartialObjectMetadata, record.key)
 
     async def keys(self, kind: type[Resource], **options: Unpack[ListOptions]) -> list[ObjectKey]:

@@ -193,7 +193,8 @@ class _Delivery:
         if earlier is not None:
             earlier.timer.cancel()
             event = _both(earlier.event, event)
-        self._deliver(event, attempts=0)
+        if not event.handed_over:
+            self._deliver(event, attempts=0)
 
     def close(self) -> None:
         """Try nothing again any more."""
@@ -245,7 +246,9 @@ def _both(earlier: CacheEvent, later: CacheEvent) -> CacheEvent:
     old = earlier.old
     if old is None and later.new is None:
         old = later.old  # it came and went: who hears of that may still have to do with it
-    event = CacheEvent(old, later.new, initial=earlier.initial and later.initial)
+    event = CacheEvent(
+        old, later.new, initial=earlier.initial and later.initial, handed_over=later.handed_over
+    )
     event.received = later.received
     return event
 

@@ -267,6 +267,7 @@ class Sharing:
             self._wanted &= {0}
         if (needed := self._wanted | held) != self._asked_for:
             self._asked_for = needed
+            self._prepared &= needed  # what is left out is let go of
             self._work.prepare(needed)
         for number, holding in enumerate(self._holdings):
             if number in self._wanted:

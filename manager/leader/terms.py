@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import _AsyncGeneratorContextManager, asynccontextmanager
+from contextlib import _AsyncGeneratorContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from manager.api import ObjectKey
-from manager.cache import Informer, Meta, Record
+from manager.cache import Cache, Informer, Meta, Record
 from manager.kube.transport import writes_need, writes_need_from_here
 from manager.leader.leadership import Leadership
 from manager.logs import get_logger
 from manager.shards.ranges import Ranges, label_of
 
 _INDEX = "shard"
+
+# Seconds for which a range, which nobody else works on, waits for its objects to be known.
+KNOWN_WITHIN = 30.0
 
 _log = get_logger("leader")
 
@@ -55,23 +58,53 @@ class Terms:
         self._everything = Ranges.of(count, range(count))
         self._grace = grace
         self._terms: dict[int, Term] = {}
-        self._asked_for: frozenset[int] = frozenset()
-        self._tell: Callable[[frozenset[int]], None] | None = None
+        self._asked_for: dict[int, float] = {}
+        """The ranges that are to be known, and until when others may wait for that."""
+        self._changed = asyncio.Event()
+        self._cache: Cache | None = None
         self._begun: Callable[[Term], None] = lambda _: None
         self._ended: Callable[[Term, bool], Awaitable[None]] = _nothing_more
 
     def attend(
-        self, *, begun: Callable[[Term], None], ended: Callable[[Term, bool], Awaitable[None]]
+        self,
+        cache: Cache,
+        *,
+        begun: Callable[[Term], None],
+        ended: Callable[[Term, bool], Awaitable[None]],
     ) -> None:
-        """The manager's: what else is to be begun with a range, and to be ended after its reconciles, some of
-        which may have been cancelled.
+        """The manager's: what is to know the objects, what else is to be begun with a range, and to be ended
+        after its reconciles, some of which may have been cancelled.
         """
-        self._begun, self._ended = begun, ended
+        self._cache, self._begun, self._ended = cache, begun, ended
+        cache.restrict(Ranges.of(self.count, ()))
+        cache.when_learned(self._learned)
 
-    def known(self, tell: Callable[[frozenset[int]], None]) -> None:
-        """The manager's: its caches have what there is, in all ranges; `tell` is `Sharing.prepared`."""
-        self._tell = tell
-        tell(self._asked_for)
+    async def tell(self, tell: Callable[[frozenset[int]], None]) -> None:
+        """The manager's: tell of ranges that are prepared, now that all else is known; `tell` is
+        `Sharing.prepared`. Until cancelled.
+
+        One range is prepared after a while, known or not: some kind may not be served, and is no reason why
+        nobody works on the others. Nothing is done with what is not known (see `Share`).
+        """
+        assert self._cache is not None
+        now = asyncio.get_running_loop().time
+        while True:
+            self._changed.clear()
+            waiting = {
+                number: until
+                for number, until in self._asked_for.items()
+                if now() < until and not self._cache.knows(number)
+            }
+            tell(frozenset(self._asked_for.keys() - waiting.keys()))
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(min(waiting.values(), default=None)):
+                    await self._changed.wait()
+
+    def _learned(self) -> None:
+        self._changed.set()
+        for share in self.shares:
+            for number in self._terms:
+                share.begin(number)
 
     def of(self, number: int) -> Term | None:
         """The term of a range; None when it is not ours, or nothing is to be begun in it any more."""
@@ -85,10 +118,12 @@ class Terms:
     # `Work`, as `Sharing` wants it.
 
     def prepare(self, numbers: frozenset[int]) -> None:
-        """Know the objects of these ranges: all are known, once caches are."""
-        self._asked_for = numbers
-        if self._tell is not None:
-            self._tell(numbers)
+        """Know the objects of these ranges, and of no others."""
+        assert self._cache is not None
+        until = asyncio.get_running_loop().time() + KNOWN_WITHIN
+        self._asked_for = {number: self._asked_for.get(number, until) for number in numbers}
+        self._cache.restrict(Ranges.of(self.count, numbers))
+        self._changed.set()
 
     def begin(self, number: int, leadership: Leadership) -> None:
         """Work on the objects of a range."""
@@ -132,13 +167,15 @@ class Share:
         handed_over: Callable[[ObjectKey], None],
     ) -> None:
         """With `whole`, all objects belong to the first range. `handed_over` is called with each object that
-        somebody else is to work on from then on.
+        somebody else is to work on from then on. Nothing is begun in a range before `objects`, if they are
+        restricted, have all of it.
         """
         self._terms = terms
         self._objects = objects
         self._whole = whole
         self._enqueue = enqueue
         self._handed_over = handed_over
+        self._begun: set[int] = set()
         if not whole:
             objects.add_index(_INDEX, _parts)
         terms.shares.append(self)
@@ -172,12 +209,16 @@ class Share:
         return self._whole or (term is not None and term.number == self._terms.number_of(uid))
 
     def begin(self, number: int) -> None:
-        """The range is ours."""
+        """The range is ours; also to be called when more has become known."""
+        if number in self._begun or (self._objects.is_restricted and not self._objects.knows(number)):
+            return
+        self._begun.add(number)
         for record in self._in(number):
             self._enqueue(record.key)
 
     def end(self, number: int) -> None:
         """The range is no longer ours."""
+        self._begun.discard(number)
         for record in self._in(number):
             self._handed_over(record.key)
 
@@ -192,8 +233,11 @@ class Share:
         if self._whole:
             return self._terms.of(0)
         record = self._objects.get(key)
-        # To forget what is gone is everybody's, and needs no right to anything.
-        return _FORGETTING if record is None else self._terms.of(self._terms.number_of(record.uid))
+        if record is None:
+            # To forget what is gone is everybody's who knew it, and needs no right to anything.
+            return _FORGETTING
+        number = self._terms.number_of(record.uid)
+        return self._terms.of(number) if number in self._begun else None
 
 
 def _parts(record: Record, meta: Meta) -> tuple[str]:  # noqa: ARG001 - as every index function

@@ -8,7 +8,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from manager import clock
 from manager.api import ObjectKey, Resource
-from manager.cache import WHOLE, CacheEvent, Informer
+from manager.cache import CacheEvent, Informer
+from manager.client.reader import CachedReader
 from manager.controller import (
     Controller,
     ControllerOptions,
@@ -137,16 +138,23 @@ def _source(
     operator: Operator[Any], source: Owns | Watch | Reads, informer: Informer, objects: Informer
 ) -> Source:
     if isinstance(source, Owns):
-        return KindSource(informer, _owners_and_waiting(operator, source), relation="owns")
+        return KindSource(informer, _owners_and_waiting(operator, source, objects), relation="owns")
     if isinstance(source, Watch):
-        handler = enqueue_mapped(lambda meta: source.keys(meta, objects))
+        handler = _of_ours(objects, enqueue_mapped(lambda meta: source.keys(meta, objects)))
         predicates = () if source.on is None else (source.on,)
         return KindSource(informer, handler, predicates=predicates, relation="watches")
     return KindSource(informer, None)
 
 
-def _owners_and_waiting(operator: Operator[Any], owns: Owns) -> Handler:
-    owners, kind, matters = enqueue_owner(operator.kind), owns.kind, owns.on
+def _of_ours(objects: Informer, handler: Handler) -> Handler:
+    """Without objects that are not held: they are others', or enqueued when they come."""
+    if not objects.is_restricted:
+        return handler
+    return lambda event: [key for key in handler(event) if objects.get(key) is not None]
+
+
+def _owners_and_waiting(operator: Operator[Any], owns: Owns, objects: Informer) -> Handler:
+    owners, kind, matters = _of_ours(objects, enqueue_owner(operator.kind)), owns.kind, owns.on
 
     def handle(event: CacheEvent) -> Iterable[ObjectKey]:
         # Whoever has a name that others want may give it back in any way.
@@ -175,9 +183,7 @@ class ObjectReconciler(Generic[T]):
         self._operator = operator
         self._timers = timers or Timers(operator)
         self._reconciles = type(operator).reconcile is not Operator.reconcile
-        selection = operator.selection
-        client = operator.client
-        self._reader = client if selection == WHOLE else client.selecting(**selection._asdict())
+        self._reader = CachedReader(operator.manager.cache, operator.selection, ours=True)
         self._pruned = [each for each in operator.sources if isinstance(each, Owns) and each.prune]
         self._created: dict[ObjectKey, _Created] = {}
         self.share: Share | None = None

@@ -71,6 +71,15 @@ class Ranges:
         """Whether an object is in one of them."""
         return self.everything or self.number_of(uid) in self.numbers
 
+    def __and__(self, other: Ranges) -> Ranges:
+        return Ranges(self.count, self.numbers & other.numbers)
+
+    def __or__(self, other: Ranges) -> Ranges:
+        return Ranges(self.count, self.numbers | other.numbers)
+
+    def __sub__(self, other: Ranges) -> Ranges:
+        return Ranges(self.count, self.numbers - other.numbers)
+
     @property
     def selector(self) -> str:
         """The `shardSelector` of a list or a watch; empty where nothing is to be left out.
