@@ -27,6 +27,10 @@ _FLUSHED_WITHIN = 0.004
 """Longest time between a write to the disk and its being there, in seconds."""
 
 
+_SHARDED = 0.5
+"""The part of clusters that serve lists and watches of some ranges."""
+
+
 class Disk:
     """What a cluster writes to. What is not flushed when the power fails is lost."""
 
@@ -176,6 +180,7 @@ class ControlPlane:
         self.skew = 0.0
         """Seconds by which its wall clock is wrong."""
         self._rng = random.Random(f"{seed}/cluster")
+        self._gates = random.Random(f"{seed}/gates")
         self._webhooks = webhooks
         self._seen = seen
         self._started = started
@@ -201,6 +206,8 @@ class ControlPlane:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self._plug = _Plug(self.disk)
+        # Each time it may be another server: one that leaves out what is in no range asked for, or not.
+        gates = ["ShardedListAndWatch"] if self._gates.random() < _SHARDED else []
         # The first one of a process reads what kinds there are.
         self.cluster = await asyncio.to_thread(
             DevCluster,
@@ -210,6 +217,7 @@ class ControlPlane:
             rng=self._rng,
             pod_ready_delay=2.0,
             webhooks=self._webhooks,
+            feature_gates=gates,
         )
         self._unsubscribe = self.cluster.store.subscribe(self._seen)
         self.cluster.add_user("manager", token=self.token)

@@ -24,6 +24,7 @@ __all__ = ["Fault", "befall", "faults"]
 KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
     "kill": (3, "{manager} is killed"),
     "stop": (2, "{manager} is told to end"),
+    "scale": (3, "{manager} is told to end, and comes back {seconds} after that"),
     "reborn": (3, "{manager} is killed, and what the next one reads is {seconds} behind"),
     "freeze": (2, "{manager} is frozen for {seconds}"),
     "cut": (2, "all connections of {manager} break"),
@@ -55,6 +56,9 @@ KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
     "drift": (1, "the clocks of {manager} go at another rate for {seconds}"),
 }
 """What goes wrong: how often, and in words."""
+
+ALONE = tuple(each for each in KINDS_OF_FAULT if each != "scale")
+"""What goes wrong where one manager works: fewer of them make no difference then."""
 
 _BACKUP = 120.0
 """Seconds that a backup is old at most."""
@@ -96,7 +100,7 @@ def faults(
     seconds: float,
     count: int,
     near: Sequence[float],
-    kinds: Sequence[str] = tuple(KINDS_OF_FAULT),
+    kinds: Sequence[str] = ALONE,
 ) -> list[Fault]:
     """What goes wrong in the course of that time, half of it about one of the times `near`."""
     weights = [KINDS_OF_FAULT[kind][0] for kind in kinds]
@@ -134,6 +138,16 @@ async def _kill(_: World, __: Fault, here: Sequence[Replica]) -> None:
 async def _stop(_: World, __: Fault, here: Sequence[Replica]) -> None:
     for each in here:
         each.tell_to_end()
+
+
+async def _scale(world: World, fault: Fault, here: Sequence[Replica]) -> None:
+    others = {each.number for each in world.running} - {fault.replica}
+    if fault.replica in world.away or not others - world.away:
+        return  # somebody is to be there
+    world.away.add(fault.replica)
+    await _stop(world, fault, here)
+    await asyncio.sleep(fault.seconds)
+    world.come_back(fault.replica)
 
 
 async def _be_reborn(world: World, fault: Fault, here: Sequence[Replica]) -> None:
@@ -295,6 +309,7 @@ async def _be_bad_weather(world: World, fault: Fault, here: Sequence[Replica]) -
 _BEFALLING: dict[str, Callable[[World, Fault, Sequence[Replica]], Awaitable[None]]] = {
     "kill": _kill,
     "stop": _stop,
+    "scale": _scale,
     "reborn": _be_reborn,
     "freeze": _freeze,
     "cut": _cut,

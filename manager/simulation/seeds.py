@@ -22,7 +22,7 @@ from msgspec import Meta
 
 from manager.garbage import tune_garbage_collector
 from manager.simulation.comparing import different_from_fresh, missing, resource_of
-from manager.simulation.faults import Fault, faults
+from manager.simulation.faults import ALONE, KINDS_OF_FAULT, Fault, faults
 from manager.simulation.guards import guarded
 from manager.simulation.loop import simulate
 from manager.simulation.workload import Step, steps
@@ -141,7 +141,8 @@ def plan_of(
     done = steps(rng, len(operators), seconds=seconds, count=count)
     times, count = [step.at for step in done], rng.randrange(_MOST_FAULTS) * times_as_many
     if fault is None:
-        wrong = faults(rng, replicas, seconds=seconds, count=count, near=times)
+        kinds = tuple(KINDS_OF_FAULT) if shards else ALONE
+        wrong = faults(rng, replicas, seconds=seconds, count=count, near=times, kinds=kinds)
     else:
         wrong = faults(rng, replicas, seconds=seconds, count=max(count, 1), near=times, kinds=(fault,))
     return Plan(seed=seed, replicas=replicas, steps=tuple(done), faults=tuple(wrong), shards=shards)

@@ -178,6 +178,8 @@ class World:
         self.weathers = [Weather() for _ in range(self.replicas)]
         self.running: list[Replica] = []
         self.buried: list[Replica] = []
+        self.away: set[int] = set()
+        """The numbers of those that are not there for a while, and are not replaced."""
         self.timeline: list[tuple[float, str, str]] = []
         self.violations: list[Violation] = []
         self.writes = 0
@@ -419,7 +421,14 @@ class World:
         for replica in [each for each in self.running if not each.alive]:
             self.running.remove(replica)
             self.buried.append(replica)
-            self._start(replica.number)
+            if replica.number not in self.away:
+                self._start(replica.number)
+
+    def come_back(self, number: int) -> None:
+        """Be there again after having been away."""
+        self.away.discard(number)
+        if number not in {each.number for each in self.running}:
+            self._start(number)
 
     async def _live(self) -> None:
         """People do what they do, and things go wrong."""
@@ -516,7 +525,8 @@ class World:
         self.asked += asked_for(self.cluster, self.operators, given, self.made)
 
     def _check_caches(self, replica: Replica) -> None:
-        """They have what the store has."""
+        """They have what the store has, or what of it is in the replica's ranges."""
+        ranges = Ranges.of(self.shards or 1, filter(replica.has, range(self.shards)))
         for shared in replica.manager.cache._shared.values():
             informer = shared.informer
             if informer.spec.label_selector or informer.spec.field_selector:
@@ -524,11 +534,14 @@ class World:
             stored = {
                 (each.key.namespace, each.key.name): each.version
                 for each in self.cluster.store.select(informer.spec.gvk.group, informer.spec.plural)
+                if not informer.is_restricted or each.uid in ranges
             }
             cached = {tuple(each.key): each.version for each in informer._store}
             if stored != cached:
                 differ = sorted(set(stored.items()) ^ set(cached.items()))[:6]
                 self.violated(f"{replica.name} has other {informer.spec.resource} than the server: {differ}")
+            if informer.is_restricted and any(each.ranges != ranges for each in informer._reflectors):
+                self.violated(f"{replica.name} asks for {informer.spec.resource} of others' ranges")
 
     async def _end(self) -> None:
         for replica in self.running:
