@@ -57,6 +57,8 @@ class RangeFollower:
                 self._reflector.ranges = self._taken
                 if self._taken.numbers:
                     self._watching = watches.create_task(self._reflector.run(), name="watch ranges")
+                else:
+                    self._reflector.problem = None  # nothing is asked for
                 if self._taken != self._wanted:
                     self._changed.set()
 

@@ -9,6 +9,7 @@ import pytest
 
 from manager.api import ObjectKey, PartialObjectMetadata
 from manager.cache.event import CacheEvent, EventType
+from manager.cache.following import NARROW_AFTER
 from manager.cache.informer import Informer
 from manager.cache.record import RecordDecoder
 from manager.cache.spec import WatchSpec
@@ -16,9 +17,10 @@ from manager.kube.errors import ProtocolError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from tests.support.scripted_wire import Reply, ScriptedWire
+from manager.shards.ranges import Ranges
+from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Stream
 from tests.unit.cache.objects import Pod, Told, encoded, moments, pod, running
-from tests.unit.cache.server import Listed, PodServer
+from tests.unit.cache.server import Listed, PodServer, bookmark
 from tests.unit.conftest import LogLines
 
 pytestmark = pytest.mark.virtual_time
@@ -28,7 +30,7 @@ Make = Callable[..., Informer]
 
 @pytest.fixture
 async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Make:
-    def build(**spec: Any) -> Informer:
+    def build(ranges: Ranges | None = None, **spec: Any) -> Informer:
         metadata_only = spec.get("metadata_only", False)
         return Informer(
             WatchSpec(gvk=Pod.gvk, plural=Pod.plural, **spec),
@@ -38,6 +40,7 @@ async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Ma
             restarts=metrics.watch_restarts,
             failures=metrics.cache_failures,
             rng=rng,
+            ranges=ranges,
         )
 
     return build
@@ -277,3 +280,165 @@ async def test_an_operators_own_index_finds_objects(informer: Informer):
     informer.observe_write(encoded(pod("a", 5, spec={"nodeName": "n1"})))
     informer.observe_write(encoded(pod("b", 6, spec={"nodeName": "n2"})))
     assert [record.key.name for record in informer.list(index=("node", "n2"))] == ["b"]
+
+
+RANGES = 4
+
+
+def uid_in(number: int, but: str = "") -> str:
+    """A UID of that range, of which there are four."""
+    return next(
+        uid
+        for uid in (f"{count}-is-the-uid-of-{but}" for count in range(1000))
+        if Ranges.of(RANGES, ()).number_of(uid) == number
+    )
+
+
+def in_range(number: int, version: int, name: str = "") -> dict[str, Any]:
+    return pod(name or f"in-{number}", version, uid=uid_in(number, name))
+
+
+def some(*numbers: int) -> Ranges:
+    return Ranges.of(RANGES, numbers)
+
+
+def listed(version: int, *pods: dict[str, Any]) -> Reply:
+    return Reply.json({"metadata": {"resourceVersion": str(version)}, "items": list(pods)})
+
+
+class TestRanges:
+    """Of objects of some ranges, whatever the server sends of others."""
+
+    @pytest.fixture
+    async def restricted(self, make: Make) -> Informer:
+        return make(ranges=some(0, 1))
+
+    @pytest.fixture
+    def server(self, wire: ScriptedWire) -> PodServer:
+        """One that heeds no shardSelector, and has an object of each range."""
+        server, self.stream = PodServer(wire), Stream()
+        for number in range(RANGES):
+            self.stream.event("ADDED", in_range(number, number + 1))
+        self.stream.event("BOOKMARK", bookmark(10, ends_list=True))
+        server.on("stream", self.stream)
+        return server
+
+    def held(self, informer: Informer) -> list[str]:
+        return [each.key.name for each in informer.list()]
+
+    async def test_asks_for_these_and_drops_others(self, restricted: Informer, server: PodServer):
+        async with running(restricted):
+            await moments()
+            assert self.held(restricted) == ["in-0", "in-1"]
+            assert [sent.query["shardSelector"] for sent in server.sent("stream")] == [some(0, 1).selector]
+            assert (restricted.knows(1), restricted.knows(2), restricted.synced) == (True, False, True)
+            self.stream.event("ADDED", in_range(0, 11, "new"))
+            self.stream.event("MODIFIED", in_range(2, 12))
+            restricted.observe_write(encoded(in_range(3, 13)))
+            await moments()
+            assert self.held(restricted) == ["in-0", "in-1", "new"]
+
+    async def test_asks_for_nothing_while_there_are_none(self, make: Make, server: PodServer):
+        informer = make(ranges=some())
+        async with running(informer):
+            await informer.wait_synced()
+            await asyncio.sleep(60)
+            assert (server.sorts(), informer.problem) == ([], None)
+
+    async def test_lists_what_is_new_while_the_watch_goes_on(self, restricted: Informer, server: PodServer):
+        told, learned = Told(), list[bool]()
+        server.on("list", Delayed(2.0, listed(20, in_range(2, 15), in_range(3, 4))))
+        async with running(restricted):
+            await moments()
+            restricted.subscribe(told, replay=False)
+            restricted.when_learned(lambda: learned.append(restricted.knows(2)))
+            restricted.restrict(some(0, 1, 2))
+            await moments()
+            self.stream.event("MODIFIED", in_range(0, 18))
+            self.stream.event("MODIFIED", in_range(2, 19))
+            await moments()
+            assert told.take() == ["MODIFIED ns/in-0@18"]
+            watch = Stream()
+            server.on("watch", watch)
+            await asyncio.sleep(2)
+            assert told.take() == ["ADDED ns/in-2@15"]
+            assert learned == [True]
+            assert server.sorts() == ["stream", "list", "watch"]
+            assert server.sent("list")[0].query["shardSelector"] == some(2).selector
+            query = server.sent("watch")[0].query
+            assert (query["shardSelector"], query["resourceVersion"]) == (some(0, 1, 2).selector, "19")
+
+    async def test_what_happened_between_the_list_and_the_watch_is_told_once(
+        self, restricted: Informer, server: PodServer
+    ):
+        told, watch = Told(), Stream()
+        server.on("list", Delayed(2.0, listed(12, in_range(2, 12))))
+        server.on("watch", watch)
+        async with running(restricted):
+            await moments()
+            restricted.subscribe(told, replay=False)
+            restricted.restrict(some(0, 1, 2))
+            await moments()
+            self.stream.event("DELETED", in_range(0, 13))
+            self.stream.event("MODIFIED", in_range(1, 20))
+            await asyncio.sleep(2)
+            assert told.take() == ["DELETED ns/in-0@1", "MODIFIED ns/in-1@20", "ADDED ns/in-2@12"]
+            assert server.sent("watch")[0].query["resourceVersion"] == "12"
+            # The watch begins before what was known of the others.
+            watch.event("DELETED", in_range(0, 13))
+            watch.event("DELETED", in_range(2, 14))
+            watch.event("ADDED", in_range(1, 15, "gone"))
+            watch.event("DELETED", in_range(1, 16, "gone"))
+            watch.event("MODIFIED", in_range(1, 20))
+            watch.event("ADDED", in_range(1, 21, "new"))
+            await moments()
+            assert told.take() == ["DELETED ns/in-2@12", "ADDED ns/new@21"]
+
+    async def test_lets_go_of_others_at_once_and_asks_for_less_a_little_later(
+        self, restricted: Informer, server: PodServer
+    ):
+        told, watch = Told(), Stream()
+        server.on("watch", watch)
+        async with running(restricted):
+            await moments()
+            restricted.subscribe(told, replay=False)
+            restricted.restrict(some(0))
+            assert self.held(restricted) == ["in-0"]
+            assert [(event.type.value, event.handed_over) for event in told.events] == [("DELETED", True)]
+            self.stream.event("MODIFIED", in_range(1, 11))
+            await moments()
+            assert self.held(restricted) == ["in-0"]
+            assert server.sorts() == ["stream"]
+            await asyncio.sleep(NARROW_AFTER)
+            assert server.sorts() == ["stream", "watch"]
+            assert server.sent("watch")[0].query["shardSelector"] == some(0).selector
+
+    async def test_of_a_range_that_comes_back_nothing_is_believed_before_it_is_listed(
+        self, restricted: Informer, server: PodServer
+    ):
+        server.on("list", listed(12, in_range(1, 12, "other")))
+        server.on("watch", Stream())
+        async with running(restricted):
+            await moments()
+            restricted.restrict(some(0))
+            restricted.restrict(some(0, 1))
+            assert not restricted.knows(1)
+            assert self.held(restricted) == ["in-0"]
+            await moments()
+            assert self.held(restricted) == ["in-0", "other"]
+
+    @pytest.mark.parametrize(
+        "answer", [Reply.status(500, "", "no"), listed(9, in_range(2, 3))], ids=["fails", "is behind"]
+    )
+    async def test_a_list_of_what_is_new_that_is_no_use_is_one_of_all(
+        self, restricted: Informer, server: PodServer, answer: Reply
+    ):
+        server.on("list", answer)
+        async with running(restricted):
+            await moments()
+            server.on("stream", Listed(30))
+            restricted.restrict(some(0, 1, 2))
+            await asyncio.sleep(40)
+            assert restricted.knows(2)
+            assert self.held(restricted) == []
+            assert server.sent("stream")[-1].query["shardSelector"] == some(0, 1, 2).selector

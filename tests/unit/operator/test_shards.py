@@ -5,22 +5,26 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 import pytest
 
 from devcluster import DevCluster
+from devcluster.errors import StatusError
+from devcluster.exchange import ApiResponse
 from manager import Context, Operator, every
 from manager.api import ObjectKey, ObjectMeta
 from manager.api.core_v1 import ConfigMap, Secret
+from manager.client.errors import NotCached
 from manager.controller import ControllerOptions
 from manager.kube.errors import Fenced
 from manager.kube.transport import Transport
+from manager.kube.wire import Wire, WireRequest
 from manager.leader.lease import LeaseTiming
 from manager.leader.sharing import Sharing
-from manager.leader.terms import Terms
+from manager.leader.terms import KNOWN_WITHIN, Terms
 from manager.manager import Manager, Runnable
 from manager.metrics import Metrics
 from manager.operator import add_controller
@@ -82,12 +86,10 @@ class Copying(Operator[Secret]):
 class Peer:
     """A replica."""
 
-    def __init__(self, cluster: DevCluster, identity: str, operator: type[Copying]) -> None:
+    def __init__(self, wire: Wire, identity: str, operator: type[Copying]) -> None:
         metrics, rng = Metrics(), random.Random(identity)
-        self.transports = [Transport(LocalWire(cluster), metrics=metrics, rng=rng, user_agent="test")]
-        lane = Transport(
-            LocalWire(cluster), metrics=metrics, rng=rng, user_agent="test", beside=self.transports[0]
-        )
+        self.transports = [Transport(wire, metrics=metrics, rng=rng, user_agent="test")]
+        lane = Transport(wire, metrics=metrics, rng=rng, user_agent="test", beside=self.transports[0])
         self.transports.append(lane)
         self.terms = Terms(COUNT, grace=GRACE)
         self.sharing = Sharing(
@@ -116,6 +118,13 @@ class Peer:
         self.run = asyncio.create_task(self.manager.run(self.asked), name=identity)
 
     @property
+    def held(self) -> set[str]:
+        """The Secrets that are in its cache of its own objects."""
+        informer = self.manager.cache.lookup(Secret, ours=True)
+        assert informer is not None
+        return {record.key.name for record in informer.list()}
+
+    @property
     def seen(self) -> set[str]:
         return {name for name, _, _ in self.operator.runs}
 
@@ -134,8 +143,8 @@ class Peers:
         self.operator = operator
         self.all: list[Peer] = []
 
-    async def start(self, *identities: str) -> list[Peer]:
-        started = [Peer(self.cluster, identity, self.operator) for identity in identities]
+    async def start(self, *identities: str, wire: type[LocalWire] = LocalWire) -> list[Peer]:
+        started = [Peer(wire(self.cluster), identity, self.operator) for identity in identities]
         self.all += started
         await asyncio.sleep(15)
         return started
@@ -147,14 +156,16 @@ class Peers:
 
 
 @asynccontextmanager
-async def peers(act: Act | None = None, **attributes: Any) -> AsyncIterator[Peers]:
+async def peers(
+    act: Act | None = None, *, gates: Sequence[str] = (), **attributes: Any
+) -> AsyncIterator[Peers]:
     kept = {
         "act": None if act is None else staticmethod(act),
         "kind": Secret,
         "name": "copying",
         **attributes,
     }
-    async with await asyncio.to_thread(DevCluster, port=None) as cluster:
+    async with await asyncio.to_thread(DevCluster, port=None, feature_gates=gates) as cluster:
         scene = Peers(cluster, type("Acting", (Copying,), kept))
         yield scene
         for each in scene.all:
@@ -177,16 +188,18 @@ async def test_each_object_is_reconciled_by_one_and_by_another_when_that_stops()
         assert not set(a.operator.left) & theirs
 
 
-async def test_what_somebody_else_takes_over_is_forgotten_and_what_is_gone_everywhere():
+async def test_what_somebody_else_takes_over_is_forgotten_and_what_is_gone_by_who_had_it():
     async with peers() as scene:
         (a,) = await scene.start("a")
         await scene.create(*OBJECTS)
         (b,) = await scene.start("b")
         assert b.seen
         assert set(a.operator.left) == b.seen
-        await scene.cluster.client.delete("secrets", "default", OBJECTS[0])
+        for name in OBJECTS:
+            await scene.cluster.client.delete("secrets", "default", name)
         await asyncio.sleep(1)
-        assert a.operator.forgotten == b.operator.forgotten == [OBJECTS[0]]
+        assert set(b.operator.forgotten) == b.seen
+        assert set(a.operator.forgotten) == set(OBJECTS) - b.seen
 
 
 async def test_no_object_is_worked_on_by_two_while_ranges_move():
@@ -298,3 +311,82 @@ async def test_effects_outside_are_permitted_by_the_range_of_the_object():
             other.manager.leadership.permit()
         made = {each["metadata"]["name"] for each in scene.cluster.client.list("configmaps", "default")}
         assert made >= set(OBJECTS)
+
+
+@pytest.mark.parametrize("gates", [(), ("ShardedListAndWatch",)], ids=["old", "sharding"])
+async def test_each_holds_its_own_objects_whatever_the_server_leaves_out(gates: tuple[str, ...]):
+    async with peers(gates=gates) as scene:
+        (a,) = await scene.start("a")
+        await scene.create(*OBJECTS)
+        assert a.held == set(OBJECTS)
+        b, c = await scene.start("b", "c")
+        for peer in scene.all:
+            others = set[str]().union(*(each.held for each in scene.all if each is not peer))
+            assert peer.held
+            assert not peer.held & others
+        assert a.held | b.held | c.held == set(OBJECTS)
+        assert (b.held, c.held) == (b.seen, c.seen)
+        await b.stop()
+        scene.all.remove(b)
+        await asyncio.sleep(10)
+        await scene.create("late")
+        assert a.held | c.held == {*OBJECTS, "late"}
+        assert not a.held & c.held
+        for each in scene.cluster.client.list("secrets", "default"):
+            await scene.cluster.client.delete("secrets", "default", each["metadata"]["name"])
+        await asyncio.sleep(1)
+        assert a.held | c.held == set()
+
+
+async def test_who_reads_others_of_its_kind_says_so_and_holds_all():
+    read: list[object] = []
+
+    async def read_all(operator: Copying, obj: Secret, _: Context) -> None:
+        first = ObjectKey("default", OBJECTS[0])
+        for reading in (operator.client.list(Secret), operator.client.get(Secret, first)):
+            try:
+                read.append(await reading)
+            except NotCached as error:
+                read.append(str(error))
+        assert (await operator.client.get(Secret, obj.key)).metadata.uid == obj.metadata.uid
+
+    async with peers(read_all) as scene:
+        (a, b) = await scene.start("a", "b")
+        await scene.create(*OBJECTS)
+        (hint,) = {each for each in read if isinstance(each, str)}
+        assert hint == (
+            "Secret of other replicas (--shards) is not cached: declare reads = (Secret,) in the operator, "
+            "or read it with client.uncached"
+        )
+        assert a.held != b.held
+    read.clear()
+    async with peers(read_all, reads=(Secret,)) as scene:
+        (a, b) = await scene.start("a", "b")
+        await scene.create(*OBJECTS)
+        assert not any(isinstance(each, str) for each in read)
+        assert a.held == b.held == set(OBJECTS)
+        assert not a.seen & b.seen
+
+
+async def test_nothing_is_done_in_a_range_before_its_objects_are_known():
+    refused = True
+
+    class Refusing(LocalWire):
+        async def answer(self, request: WireRequest) -> ApiResponse:
+            if refused and request.path.startswith("/api/v1/secrets"):
+                raise StatusError(403, "Forbidden", "no")
+            return await super().answer(request)
+
+    async with peers() as scene:
+        (a,) = await scene.start("a")
+        await scene.create(*OBJECTS)
+        (b,) = await scene.start("b", wire=Refusing)
+        await asyncio.sleep(10)
+        assert a.seen == set(OBJECTS)
+        assert b.terms.of(0) is b.terms.of(1) is None, "a kind that is not there is waited for"
+        await asyncio.sleep(KNOWN_WITHIN)
+        assert any(map(b.terms.of, range(COUNT))), "but not for ever"
+        assert not b.seen
+        refused = False
+        await asyncio.sleep(60)
+        assert b.seen == b.held != set()

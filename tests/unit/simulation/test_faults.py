@@ -111,7 +111,7 @@ def forgets_changes_of_what_was_never_added(patch: pytest.MonkeyPatch) -> None:
     original = Intake.event
 
     def event(self: Intake, kind: str, raw: Any) -> None:
-        if kind != "MODIFIED" or self._store.get(self._decoder.look(raw).key) is not None:
+        if kind != "MODIFIED" or self._store.get(self.decoder.look(raw).key) is not None:
             original(self, kind, raw)
 
     patch.setattr(Intake, "event", event)

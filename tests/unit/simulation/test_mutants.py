@@ -8,7 +8,7 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from controllers.petstore.pet import PetOperator
 from manager.api import controller_reference, is_controlled_by
 from manager.cache.informer import Informer
 from manager.cache.intake import Intake
+from manager.cache.reflector import Reflector
 from manager.cache.store import Store
 from manager.controller.queue import WorkQueue
 from manager.controller.source import TickerSource
@@ -33,6 +34,7 @@ from manager.leader.terms import Share
 from manager.operator import running
 from manager.operator.context import Context
 from manager.operator.operator import Operator
+from manager.shards.ranges import Ranges
 from manager.simulation.seeds import Plan, crash_points, plan_of, run
 from manager.simulation.workload import Step
 
@@ -128,6 +130,39 @@ def what_is_done_once_is_done_nowhere(patch: pytest.MonkeyPatch) -> None:
 @mutant("memcached", NOT_FRESH, shards=4, took=4)
 def who_takes_a_range_does_not_look_at_its_objects(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Share, "_in", lambda *_: iter(()))
+
+
+@mutant("memcached", " than the server", shards=4, took=1)
+def who_takes_a_range_does_not_list_it(patch: pytest.MonkeyPatch) -> None:
+    original = Reflector.list_more
+
+    async def nothing_of_it(self: Reflector, ranges: Ranges) -> Any:
+        found = await original(self, ranges)
+        return None if found is None else ({}, found[1])
+
+    patch.setattr(Reflector, "list_more", nothing_of_it)
+
+
+@mutant("memcached", " than the server", shards=4, took=1)
+def the_server_is_asked_for_less_than_a_range(patch: pytest.MonkeyPatch) -> None:
+    original = Ranges._joined
+
+    def without_the_end(self: Ranges) -> Iterator[tuple[int, int]]:
+        return ((start, end - (end - start) // 4) for start, end in original(self))
+
+    patch.setattr(Ranges, "_joined", without_the_end)
+
+
+@mutant("memcached", " than the server", shards=4, took=1)
+def a_watch_goes_on_from_what_was_listed_of_a_range(patch: pytest.MonkeyPatch) -> None:
+    original = Intake.extend
+
+    def extend(self: Intake, ranges: Ranges, listed: Any, version: int) -> None:
+        reached = self.version
+        original(self, ranges, listed, version)
+        self._store.advance(self.namespace, max(reached, version))
+
+    patch.setattr(Intake, "extend", extend)
 
 
 @mutant("pet", "CALL store .*" + TWO_LEAD, by="look", took=3)
