@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from itertools import groupby
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import pytest
 
+from manager.shards.ranges import Ranges
 from tests.integration.test_replicas import Memcacheds, Replica, new_namespace, started
 from tests.support.crds import install_crds
+from tests.support.envtest import BARE
 from tests.support.eventually import eventually
+from tests.support.memcacheds import memcached_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.conftest import RunManager
+    from tests.conftest import RunManager, StartControlPlane
     from tests.support.control_plane import ControlPlane
     from tests.support.fault_proxy import FaultProxy
 
@@ -49,6 +53,13 @@ class Replicas(Memcacheds):
         assert sum(shares) == RANGES, shares
         assert max(shares) - min(shares) <= 1, shares
 
+    def hold_their_shares(self) -> None:
+        """Each object is in one replica's cache, and each has some."""
+        cache, kind = "operator_manager_cache_objects", "memcacheds.cache.example.com"
+        held = [each.manager.metrics().value(cache, kind=kind) for each in self.here]
+        assert sum(held) == len(self.names), held
+        assert all(held), held
+
     def writers(self, name: str) -> list[int]:
         """Who has written for an object, one after the other."""
         writes = [
@@ -62,9 +73,16 @@ class Replicas(Memcacheds):
 
 @pytest.fixture
 def replicas(
-    bare_control_plane: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
+    request: pytest.FixtureRequest,
+    bare_control_plane: ControlPlane,
+    own_control_plane: StartControlPlane,
+    run_manager: RunManager,
+    fault_proxy: Callable[[Path], FaultProxy],
 ) -> Replicas:
+    """On a server with the flags that the test says, if it does."""
     plane = bare_control_plane
+    if flags := getattr(request, "param", ()):
+        plane = own_control_plane(parts=BARE, apiserver_flags=flags)
     install_crds(plane)
     namespace = new_namespace(plane)
 
@@ -80,6 +98,7 @@ def test_each_object_is_worked_on_by_one_at_a_time_whoever_comes_and_goes(replic
     eventually(replicas.are_shared_out)
     replicas.create(30)
     eventually(replicas.converged)
+    eventually(replicas.hold_their_shares)
     assert all(each.works() for each in replicas.here), "each has its share of them"
     killed.manager.kill()
     replicas.here.remove(killed)
@@ -95,5 +114,27 @@ def test_each_object_is_worked_on_by_one_at_a_time_whoever_comes_and_goes(replic
     replicas.create(30)
     eventually(replicas.converged)
     assert late.works()
+    eventually(replicas.hold_their_shares)
     again = {name: wrote for name in replicas.names if len(wrote := replicas.writers(name)) > len(set(wrote))}
     assert not again, f"written by two in turns: {again}"
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("replicas", [("--feature-gates=ShardedListAndWatch=true",)], indirect=True)
+def test_a_server_that_leaves_out_what_is_not_asked_for_leaves_nobody_without(replicas: Replicas) -> None:
+    stopped, _ = replicas.start(2)
+    eventually(replicas.are_shared_out)
+    replicas.create(20)
+    eventually(replicas.converged)
+    eventually(replicas.hold_their_shares)
+    path, half = memcached_path(replicas.namespace), Ranges.of(2, {0}).selector
+    there = replicas.plane.api.get(f"{path}?{urlencode({'shardSelector': half})}")["items"]
+    assert 0 < len(there) < len(replicas.names), "the server heeds it"
+    replicas.start(1)
+    eventually(replicas.are_shared_out)
+    eventually(replicas.hold_their_shares)
+    assert stopped.manager.stop() == 0
+    replicas.here.remove(stopped)
+    replicas.create(10)
+    eventually(replicas.converged)
+    eventually(replicas.hold_their_shares)

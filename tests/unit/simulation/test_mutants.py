@@ -20,6 +20,7 @@ from controllers.petstore.claims import Claims
 from controllers.petstore.keeper import Keeper
 from controllers.petstore.pet import PetOperator
 from manager.api import controller_reference, is_controlled_by
+from manager.cache import Cache
 from manager.cache.informer import Informer
 from manager.cache.intake import Intake
 from manager.cache.reflector import Reflector
@@ -117,6 +118,7 @@ OTHERS_RANGE = r"came while \S+ had range"
 
 @mutant("memcached", OTHERS_RANGE, shards=4, took=1)
 def each_works_on_everything(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Cache, "restrict", nothing)
     patch.setattr(Share, "_term_of", lambda self, _: next(map(self._terms.of, self._terms._terms), None))
     patch.setattr(Share, "covers", lambda *_: True)
 
@@ -151,18 +153,6 @@ def the_server_is_asked_for_less_than_a_range(patch: pytest.MonkeyPatch) -> None
         return ((start, end - (end - start) // 4) for start, end in original(self))
 
     patch.setattr(Ranges, "_joined", without_the_end)
-
-
-@mutant("memcached", " than the server", shards=4, took=1)
-def a_watch_goes_on_from_what_was_listed_of_a_range(patch: pytest.MonkeyPatch) -> None:
-    original = Intake.extend
-
-    def extend(self: Intake, ranges: Ranges, listed: Any, version: int) -> None:
-        reached = self.version
-        original(self, ranges, listed, version)
-        self._store.advance(self.namespace, max(reached, version))
-
-    patch.setattr(Intake, "extend", extend)
 
 
 @mutant("pet", "CALL store .*" + TWO_LEAD, by="look", took=3)
