@@ -66,8 +66,9 @@ class Operator(Generic[T]):
             use what their writes return. An operator that creates something, returns, and expects to be
             called again, would not be called.
         shared_out: whether, with `--shards`, replicas share its objects. Then each has only its own in the
-            cache, unless the operator's `reads` or `watches` have its own kind as well. False is for an operator
-            that has to know in memory what it does with others of them: then one replica works on all.
+            cache, unless the operator's `reads` or `watches` have its own kind as well. False is for an
+            operator that has to know in memory what it does with others of them: then one replica works on
+            all.
         outside: `module:Class` of the `manager.simulation.Outside` that replaces, in simulations, what it
             keeps outside of the cluster.
     '''
@@ -205,8 +206,8 @@ class Operator(Generic[T]):
     async def gone(self, key: ObjectKey) -> Result | None:
         """Forget what is remembered of an object that is gone, or is being deleted and needs nothing more.
 
-        With `--shards` it may not write, unless the operator is not `shared_out`, and is called in any replica
-        that knew the object.
+        With `--shards` it may not write, unless the operator is not `shared_out`; every replica calls it that
+        knew the object.
         """
 
     def handed_over(self, key: ObjectKey) -> None:
