@@ -174,7 +174,7 @@ def test_little_is_loaded_for_a_page_and_nothing_but_the_style_sheet_holds_up_it
 def test_a_rollout_that_is_stuck_is_told_of_though_the_old_pods_serve(
     visit: Visit, crds: ControlPlane, namespace: str
 ) -> None:
-    crds.require(Feature.READY_PODS)
+    crds.require(Feature.FAILING_PODS)
     path = memcached_path(namespace, "web")
     crds.api.create(memcached_path(namespace), memcached("web", 1))
     visit.open(f"/objects/memcacheds.cache.example.com/{namespace}/web")

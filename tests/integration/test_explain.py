@@ -84,7 +84,7 @@ def stage(crds: ControlPlane, storage: None, tmp_path_factory: pytest.TempPathFa
 
 
 def test_an_image_that_cannot_be_pulled(stage: Stage) -> None:
-    stage.plane.require(Feature.READY_PODS)
+    stage.plane.require(Feature.FAILING_PODS)
     image = "registry.example.com/no-such-image:1"
     stage.plane.api.create(memcached_path(stage.namespace), memcached("no-image", 1, image=image))
     printed = stage.blames("memcached/no-image", "not ready", "Pod no-image-", "ImagePull", image)

@@ -169,7 +169,7 @@ def test_the_whole_run(
 def test_a_timeout_tells_what_was_not_ready_and_why(
     plane: ControlPlane, own_namespace: str, start: Start
 ) -> None:
-    plane.require(Feature.POD_LOGS)  # as devcluster, which knows these images by their names
+    plane.require(Feature.FAILING_PODS)
     error = ""
     for image, why in (
         (NEVER_READY, "pod .*: containers with unready status"),

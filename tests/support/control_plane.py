@@ -29,6 +29,7 @@ class Feature(enum.Enum):
 
     WORKLOADS = "controllers for workloads, garbage collection and namespaces"
     READY_PODS = "nodes that take pods to Ready"
+    FAILING_PODS = "pods that fail as the names of their images say"
     POD_LOGS = "logs of its pods"
     SERVER_METRICS = "metrics of its API server"
     PROCESSES = "parts that can be killed, frozen and started again"

@@ -98,6 +98,7 @@ class DevclusterControlPlane(ControlPlane):
         return {
             Feature.WORKLOADS: self._controllers,
             Feature.READY_PODS: self._controllers,
+            Feature.FAILING_PODS: self._controllers,
             Feature.POD_LOGS: self._controllers,
             Feature.SERVER_METRICS: True,
             Feature.PROCESSES: True,

@@ -129,6 +129,7 @@ class EnvtestControlPlane(ControlPlane):
         needed: dict[Feature, set[str]] = {
             Feature.WORKLOADS: {"controllers"},
             Feature.READY_PODS: {"controllers", "scheduler", "nodes"},
+            Feature.FAILING_PODS: {"a kubelet"},
             Feature.POD_LOGS: {"a kubelet"},
             Feature.SERVER_METRICS: set(),
             Feature.PROCESSES: set(),

@@ -50,8 +50,11 @@ def has_business_on(item: pytest.Item, *, everything: bool) -> bool:
 
 
 def runs_nowhere_else(item: pytest.Item) -> bool:
-    """Whether a test has no mark that brings it to another control plane."""
-    return not any(item.get_closest_marker(mark) for kind in KINDS for mark in kind.marks)
+    """Whether a test is where all tests run, and has no mark that brings it to another control plane."""
+    here = kind_of(item)
+    return not (here and here.marks) and not any(
+        item.get_closest_marker(mark) for kind in KINDS for mark in kind.marks
+    )
 
 
 def arrange(items: list[pytest.Item]) -> None:
