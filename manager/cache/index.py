@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache, partial
@@ -13,6 +14,7 @@ import msgspec
 from manager.api import ObjectKey
 from manager.cache.event import CacheEvent
 from manager.cache.record import Meta, Record
+from manager.loop import Portions
 
 IndexFunction = Callable[[Record, Meta], Iterable[str]]
 """Answers the values under which an object is found. It must depend on nothing but its arguments."""
@@ -175,7 +177,7 @@ class Indexes:
     """Finds keys by namespace, owner, label, or an operator's own function.
 
     An index is built when it is first asked for, at the cost of one pass over the store, and kept current
-    from then on: what nobody asks for costs nothing.
+    from then on: what nobody asks for costs nothing. Who can wait has it built with `prepare` before.
     """
 
     def __init__(self, records: Mapping[ObjectKey, Record], failed: IndexFailed) -> None:
@@ -185,6 +187,9 @@ class Indexes:
         self._indexes: dict[str, Index] = {}
         # Apart from the others, because it needs no look at the object: the namespace is in the key.
         self._namespaces: KeyGroups | None = None
+        # Those that are being built, which nobody may ask yet.
+        self._growing: dict[str, Index] = {}
+        self._grows = asyncio.Lock()
 
     def add(self, name: str, function: IndexFunction) -> None:
         """Register an index; again with the same function is no change.
@@ -226,13 +231,41 @@ class Indexes:
             found.append(self._in_namespace(namespace))
         return found
 
+    async def prepare(self, *, labels: Iterable[str], owners: bool) -> None:
+        """Build what these conditions need, so that others have their turn meanwhile.
+
+        Whoever fills many objects decides how long that takes; in one go it could be seconds.
+        """
+        wanted: dict[str, IndexFunction] = {f"label {label}": partial(_label, label) for label in labels}
+        if owners:
+            wanted["owner"] = _owners
+        for name, function in wanted.items():
+            if name not in self._indexes:
+                async with self._grows:
+                    await self._grow(name, function)
+
+    async def _grow(self, name: str, function: IndexFunction) -> None:
+        if name in self._indexes:
+            return
+        index = self._growing[name] = Index(name, function, self._failed)
+        try:
+            portions = Portions()
+            for key in list(self._records):
+                if (record := self._records.get(key)) is not None:
+                    await portions.begin(len(record.raw))
+                if (record := self._records.get(key)) is not None:  # it may have changed, or gone
+                    index.insert(record, record.meta())
+        finally:
+            del self._growing[name]
+        self._indexes.setdefault(name, index)
+
     def changed(self, event: CacheEvent) -> None:
         """Follow a change of the store."""
         if self._namespaces is not None and event.old is None:
             self._namespaces.add(event.key.namespace, event.key)
         elif self._namespaces is not None and event.new is None:
             self._namespaces.discard(event.key.namespace, event.key)
-        for index in self._indexes.values():
+        for index in (*self._indexes.values(), *self._growing.values()):
             match event.old, event.new:
                 case None, Record() as new:
                     index.insert(new, event.meta)

@@ -200,6 +200,10 @@ class Informer:
             namespace=namespace or None, labels=wanted, owner_uid=owner_uid, index=index
         )
 
+    async def prepare(self, *, labels: Mapping[str, str] | None = None, owner_uid: str | None = None) -> None:
+        """To be awaited before the first `list` by these, which looks at all objects otherwise."""
+        await self._store.prepare(labels=labels or (), owners=owner_uid is not None)
+
     def add_index(self, name: str, function: IndexFunction) -> None:
         """Find objects by a function of theirs: `list(index=(name, value))`.
 

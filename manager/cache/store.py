@@ -12,7 +12,7 @@ it, because the watch that goes on from that list will tell of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from manager.api import ObjectKey
@@ -78,6 +78,10 @@ class Store:
     def add_index(self, name: str, function: IndexFunction) -> None:
         """Register an index for `select`; see `Indexes.add`."""
         self._indexes.add(name, function)
+
+    async def prepare(self, *, labels: Iterable[str] = (), owners: bool = False) -> None:
+        """Have `select` by these cost no pass over all records; others have their turn meanwhile."""
+        await self._indexes.prepare(labels=labels, owners=owners)
 
     def select(
         self,

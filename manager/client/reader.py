@@ -85,10 +85,12 @@ class _Reader:
         rest: Sequence[Requirement] = ()
         if isinstance(labels, str):
             labels, rest = Selector.parse(labels).split()
+        owner_uid = None if owner is None else owner.metadata.uid
+        await informer.prepare(labels=labels, owner_uid=owner_uid)
         records = informer.list(
             namespace=namespace,
             labels=labels,
-            owner_uid=None if owner is None else owner.metadata.uid,
+            owner_uid=owner_uid,
             index=options.get("index"),
         )
         if (deleting := options.get("deleting")) is not None:

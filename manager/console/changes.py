@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -79,11 +79,7 @@ class Changes:
         """Listen to all caches, also those that come later, until cancelled."""
         heard: set[Informer] = set()
         while True:
-            known = {
-                each
-                for each in self._cache.informers
-                if not each.spec.metadata_only and each.spec.gvk.kind != _SECRET
-            }
+            known = {each for each in self._cache.informers if _is_told(each)}
             for informer in known - heard:
                 informer.subscribe(partial(self._take, informer.spec), replay=False)
             heard = known
@@ -108,15 +104,21 @@ class Changes:
         if (step := self._steps.pop(of, None)) is not None:
             self._bytes -= len(step.before) + len(step.after)
 
-    def of(self, uid: str) -> Iterator[Changed]:
+    async def of(self, uid: str) -> AsyncIterator[Changed]:
         """The last changes of an object and of each that it owns; the latest first."""
         uids = dict.fromkeys([uid])
-        for informer in self._cache.informers:
-            uids |= dict.fromkeys(record.uid for record in informer.list(owner_uid=uid))
+        for informer in tuple(self._cache.informers):
+            if _is_told(informer):
+                await informer.prepare(owner_uid=uid)
+                uids |= dict.fromkeys(record.uid for record in informer.list(owner_uid=uid))
         found = [step for each in uids for spec in (True, False) if (step := self._steps.get((each, spec)))]
         for step in sorted(found, key=lambda each: -each.at)[:MOST_CHANGES]:
             if fields := _fields(step):
                 yield Changed(step.spec, step.key, step.at, fields)
+
+
+def _is_told(informer: Informer) -> bool:
+    return not informer.spec.metadata_only and informer.spec.gvk.kind != _SECRET
 
 
 def _fields(step: _Step) -> list[Field]:

@@ -442,7 +442,7 @@ class Console:
         shown["below"] = [
             (each, {"reason": each.verdict[1], "message": each.verdict[2]}) for each in bad_leaves(found.root)
         ]
-        for each in self.changes.of(found.root.uid):
+        async for each in self.changes.of(found.root.uid):
             if await self._may_get(_place(each.spec.resource, each.key.namespace, each.key.name)):
                 shown["changes"].append((each, moment(each.at, asyncio.get_running_loop().time())))
             await asyncio.sleep(0)  # each may have taken a millisecond

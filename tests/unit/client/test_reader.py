@@ -324,6 +324,50 @@ class TestWhatIsLargeOrMany:
         assert await turns_of_others(read(large.client)) >= alone + self.COUNT
         assert len(await read(large.client)) == self.COUNT
 
+    @pytest.mark.parametrize(
+        "read",
+        [
+            pytest.param(lambda client: client.metadata.keys(Pod, labels={"app": "none"}), id="by label"),
+            pytest.param(lambda client: client.metadata.keys(Pod, labels="app=none"), id="by selector"),
+            pytest.param(
+                lambda client: client.list(Pod, owner=TestWhatIsLargeOrMany.OWNER, labels={"app": "none"}),
+                id="by owner",
+            ),
+        ],
+    )
+    async def test_is_looked_through_so_for_an_index_and_once(
+        self, large: World, read: Callable[[Client], Awaitable[list[object]]]
+    ):
+        alone = await turns_of_others(asyncio.sleep(0))
+        assert await turns_of_others(read(large.client)) >= alone + self.COUNT
+        assert await turns_of_others(read(large.client)) <= alone + 1
+
+    async def test_is_found_whatever_becomes_of_it_while_an_index_is_built(self, large: World):
+        building = asyncio.create_task(large.client.list(Pod, labels={"app": "web"}))
+        other = asyncio.create_task(large.client.list(Pod, labels={"app": "web"}))
+        at_once = asyncio.create_task(large.client.list(Pod, labels={"app": "other"}))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        for name, version, app in (
+            ("p1", 31, "other"),
+            ("p19", 32, "other"),
+            ("p20", 33, "web"),
+            ("new", 34, "web"),
+        ):
+            large.cache.observe_write(Pod, encoded(pod(name, version, labels={"app": app}, **self.LARGE)))
+        large.cache.observe_delete(Pod, ObjectKey("ns", "p2"), "uid-p2", encoded(pod("p2", 35)))
+        found = {each.metadata.name for each in await building}
+        assert found == {each.metadata.name for each in await other}
+        await at_once
+        again = [each.name for each in await large.client.metadata.keys(Pod, labels={"app": "web"})]
+        assert "new" in again
+        assert {"p1", "p19"} & set(again) == set()
+        assert [each.name for each in await large.client.metadata.keys(Pod, labels={"app": "other"})] == [
+            "p1",
+            "p19",
+        ]
+        assert found == set(again)
+
     async def test_is_read_so_though_each_of_many_is_small(self):
         world = World()
         for number in range(1000):
