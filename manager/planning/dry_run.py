@@ -208,9 +208,9 @@ class DryRunTransport(Transport):
         if after is None:
             raise _not_found(where)
         self._versions += 1
-        return orjson.dumps(
-            {**after, "metadata": {**after["metadata"], "resourceVersion": str(self._versions)}}
-        )
+        metadata = {**after["metadata"], "resourceVersion": str(self._versions)}
+        # The cache keeps it, and orjson's bytes hold on to a buffer of twice their size and more.
+        return bytes(memoryview(orjson.dumps({**after, "metadata": metadata})))
 
 
 class _Write(NamedTuple):
