@@ -304,8 +304,8 @@ class Settings:
         parse_truth,
         default="false",
         group="Endpoints",
-        description="serve /debug/tasks and /debug/profile where the console is, for who may 'get' these "
-        "paths",
+        description="serve /debug/tasks and /debug/profile where the console is, for those who may 'get' "
+        "these paths",
     )
     enable_webhooks = Setting(
         "enable-webhooks",

@@ -1,4 +1,4 @@
-"""What a process is at, for who has to find out why it does not go on."""
+"""What a process is at, for whoever has to find out why it does not go on."""
 
 from __future__ import annotations
 

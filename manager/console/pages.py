@@ -170,7 +170,7 @@ class Console:
         self._shared: Answers[object, Any] = Answers(limit=_REMEMBERED, keep_yes=_FRESH, keep_no=_FRESH)
 
     def pages(self) -> Mapping[str, Page]:
-        """By path. An object's is for who may `get` it, the others for who may `get` `OVERVIEW`.
+        """By path. An object's is for those who may `get` it, the others for those who may `get` `OVERVIEW`.
 
         `/api/objects/RESOURCE/NAMESPACE/NAME`, or without a namespace for what is in none, has what the
         controllers of that kind have done with the object, as JSON; and `/objects/...` is the page about it.
@@ -193,7 +193,7 @@ class Console:
         return found
 
     def posts(self) -> Mapping[str, Page]:
-        """What changes something, by path: for who may `update` the object, or all of its kind."""
+        """What changes something, by path: for those who may `update` the object, or all of its kind."""
         return {
             "/objects/{resource}/{name}/{action}": self._for(_update_the_object)(_from_here(self._act)),
             "/objects/{resource}/{namespace}/{name}/{action}": self._for(_update_the_object)(
