@@ -33,7 +33,7 @@ class Answers(Generic[K, V]):
         """
         self._limit = limit
         self._kept = {True: keep_yes, False: keep_no}
-        self._known: dict[bool, OrderedDict[K, tuple[V, float]]] = {True: OrderedDict(), False: OrderedDict()}
+        self._known: dict[bool, OrderedDict[K, _Answer[V]]] = {True: OrderedDict(), False: OrderedDict()}
         self._searches: dict[K, _Search[V]] = {}
 
     def __len__(self) -> int:
@@ -47,9 +47,9 @@ class Answers(Generic[K, V]):
         """The answer remembered, or else what `find` answers; raises what that raises."""
         now = asyncio.get_running_loop().time()
         for known in self._known.values():
-            if question in known and now < known[question][1]:
+            if question in known and (answer := known[question]).held and now < answer.until:
                 known.move_to_end(question)
-                return known[question][0]
+                return answer.held[0]
         search = self._searches.get(question)
         if search is None:
             search = self._searches[question] = _Search(find())
@@ -57,7 +57,7 @@ class Answers(Generic[K, V]):
         try:
             # Not a plain await, which would cancel the task with the first who leaves.
             await asyncio.wait([search.task])
-            answer = search.task.result()
+            found = search.task.result()
         finally:
             search.waiting -= 1
             # Whoever asks from now on shares neither a failure nor a search that was given up.
@@ -66,17 +66,31 @@ class Answers(Generic[K, V]):
             if not search.waiting and not search.task.done():
                 search.task.cancel()
                 await asyncio.wait([search.task])
-        self._remember(question, answer)
-        return answer
+        self._remember(question, found)
+        return found
 
-    def _remember(self, question: K, answer: V) -> None:
-        yes = bool(answer)
-        self._known[not yes].pop(question, None)
+    def _remember(self, question: K, found: V) -> None:
+        yes = bool(found)
+        for known in self._known.values():
+            if question in known:
+                known.pop(question).forget()
         known = self._known[yes]
-        known[question] = answer, asyncio.get_running_loop().time() + self._kept[yes]
-        known.move_to_end(question)
+        known[question] = _Answer(found, self._kept[yes])
         while len(known) > self._limit:
-            known.popitem(last=False)
+            known.popitem(last=False)[1].forget()
+
+
+class _Answer(Generic[V]):
+    """One that is forgotten when it is too old: it may be large. That it was given is known for longer."""
+
+    def __init__(self, found: V, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self.held, self.until = [found], loop.time() + seconds
+        self._timer = loop.call_at(self.until, self.held.clear)
+
+    def forget(self) -> None:
+        self._timer.cancel()
+        self.held.clear()
 
 
 class _Search(Generic[V]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from base64 import urlsafe_b64decode
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
 
 import msgspec
@@ -19,6 +19,9 @@ from manager.kube.transport import Transport
 
 T = TypeVar("T")
 
+_CREDENTIAL = "authentication.kubernetes.io/credential-id"
+"""What says which token it was."""
+
 
 @dataclass(frozen=True, slots=True)
 class User:
@@ -29,6 +32,11 @@ class User:
     groups: tuple[str, ...] = ()
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Further attributes, such as the pod that a service account's token belongs to."""
+
+    @property
+    def by_any_token(self) -> User:
+        """The same user, whichever token came: people may have as many as they like."""
+        return replace(self, extra=tuple(each for each in self.extra if each[0] != _CREDENTIAL))
 
 
 @dataclass(frozen=True, slots=True)

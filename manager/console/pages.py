@@ -166,7 +166,8 @@ class Console:
         self._files: dict[str, bytes] = {}
         self._version = ""
         self._looks = asyncio.Semaphore(_LOOKS)
-        self._looking = WeakValueDictionary[User, asyncio.Lock]()
+        self._looking = WeakValueDictionary[str, asyncio.Lock]()
+        """By the name of who waits for a look: a person may come with many tokens, of many pods."""
         self._shared: Answers[object, Any] = Answers(limit=_REMEMBERED, keep_yes=_FRESH, keep_no=_FRESH)
 
     def pages(self) -> Mapping[str, Page]:
@@ -357,11 +358,11 @@ class Console:
                 yield
 
         look = partial(self._found, search, wanted)
-        return Subject((who_asks(), wanted), _SEARCH_TICK, look, search.glance, kept)
+        return Subject((_who_sees(), wanted), _SEARCH_TICK, look, search.glance, kept)
 
     async def _look(self, user: User | None, looker: Looker, gvk: GroupVersionKind, key: ObjectKey) -> Found:
         """Each user has one at a time, and all together a few: an object and its children may be large."""
-        mine = asyncio.Lock() if user is None else self._looking.setdefault(user, asyncio.Lock())
+        mine = asyncio.Lock() if user is None else self._looking.setdefault(user.name, asyncio.Lock())
         async with mine, self._looks:
             return await looker.look(gvk, key)
 
@@ -388,7 +389,7 @@ class Console:
                 manager.history.listeners.remove(hear)
 
         look = partial(self._look_at_object, request, following)
-        return Subject((who_asks(), resource, key), _OBJECT_TICK, look, glance, kept)
+        return Subject((_who_sees(), resource, key), _OBJECT_TICK, look, glance, kept)
 
     async def _look_at_object(
         self, request: web.Request, following: Following | None = None
@@ -430,7 +431,7 @@ class Console:
             user = who_asks()
             look = partial(self._look, user, looker, gvk, key)
             if following is None:
-                found = await self._shared.get((user, gvk, key), look)
+                found = await self._shared.get((_who_sees(), gvk, key), look)
             else:
                 found = await look()
                 following.follow(found)
@@ -521,6 +522,12 @@ class Console:
         headers = {**_POLICY, "Cache-Control": "public, max-age=86400"}  # its address has a version
         kind = _TYPES[Path(name).suffix]
         return web.Response(body=self._files[name], content_type=kind, charset="utf-8", headers=headers)
+
+
+def _who_sees() -> User | None:
+    """Those for whom this is equal see the same."""
+    user = who_asks()
+    return None if user is None else user.by_any_token
 
 
 def _wanted(request: web.Request) -> tuple[Wanted, str]:

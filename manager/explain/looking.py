@@ -12,11 +12,12 @@ import orjson
 
 from manager.access.reviews import Place
 from manager.api import GroupVersionKind, ObjectKey
-from manager.explain.judging import Object, Verdict, judge
+from manager.explain.judging import Object, Verdict, conditions_of, judge
 from manager.kube.decoding import json_object
 from manager.kube.errors import ApiError, Forbidden, KubeError, NoMatch
 from manager.kube.rest_mapping import RestMapper, RestMapping
 from manager.kube.transport import LONGEST_LIST, Transport
+from manager.logs import shortened
 from manager.loop import Portions, own_turn
 
 PATIENCE = 20.0
@@ -32,6 +33,11 @@ MOST_READ = 50
 """Children of one kind that are read one by one; pods come whole, in pages."""
 
 MOST_EVENTS = 20
+
+_LONGEST = 2000
+"""Characters of a text that are kept, of whatever somebody has written there."""
+
+_MOST_CONDITIONS = 100
 
 _PAGE = 500
 _FIRST_PAGE = 10
@@ -127,6 +133,8 @@ class Found:
     """What the API server knows."""
 
     object: Object
+    """What it says of itself."""
+
     root: Node
     events: list[Mapping[str, Any]]
     missing: list[str]
@@ -177,7 +185,7 @@ class Looker:
                 await self._grow(root, obj, gvk)
         except TimeoutError:
             self._missing[f"what is not found within {PATIENCE:g} s"] = None
-        return Found(obj, root, events, list(self._missing), self._listed)
+        return Found(_said_of_itself(obj), root, events, list(self._missing), self._listed)
 
     async def _grow(self, node: Node, obj: Object, gvk: GroupVersionKind) -> None:
         for kind in self._owned.get(gvk, _MADE_OF.get(gvk.kind, ())):
@@ -263,7 +271,7 @@ class Looker:
         try:
             await self._check(Place("", "events", namespace))
             async for raw in self._pages("Event", path, {"fieldSelector": about}):
-                items = sorted([*items, _what_is_shown(orjson.loads(raw))], key=event_time)[-MOST_EVENTS:]
+                items = sorted([*items, _said_by(orjson.loads(raw))], key=event_time)[-MOST_EVENTS:]
         except (ApiError, _Withheld) as error:
             self._missing[f"Events: {error}"] = None
         return items
@@ -314,12 +322,31 @@ class Looker:
 _VAGUE = {"NotEnoughReady", "Pending", "ContainersNotReady", ""}
 
 
-def _what_is_shown(event: dict[str, Any]) -> dict[str, Any]:
-    """An Event without its labels, annotations and the like, of which it may have very many."""
-    event["metadata"] = {
-        name: value for name, value in event.get("metadata", {}).items() if isinstance(value, str)
+def _said_by(event: Object) -> dict[str, Any]:
+    """Of an Event what is shown. The rest of it may be very much."""
+    return {
+        **_cut(event, "type", "reason", "message", "count", "lastTimestamp", "eventTime"),
+        "series": _cut(event.get("series"), "count", "lastObservedTime"),
+        "metadata": _cut(event.get("metadata"), "creationTimestamp"),
     }
-    return event
+
+
+def _said_of_itself(obj: Object) -> Object:
+    """Of an object what is shown."""
+    told = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
+    conditions = [_cut(each, *told) for each in conditions_of(obj)[:_MOST_CONDITIONS]]
+    status = {**_cut(obj.get("status"), "observedGeneration"), "conditions": conditions}
+    return {"metadata": _cut(obj.get("metadata"), "generation"), "status": status}
+
+
+def _cut(found: Any, *names: str) -> dict[str, Any]:
+    """Those fields that are texts, numbers or the like."""
+    kept = {name: found[name] for name in names if name in found} if isinstance(found, dict) else {}
+    return {
+        name: shortened(value, _LONGEST) if isinstance(value, str) else value
+        for name, value in kept.items()
+        if not isinstance(value, dict | list)
+    }
 
 
 def event_time(event: Mapping[str, Any]) -> str:
@@ -340,7 +367,8 @@ def _selector(obj: Object) -> str:
 
 def _node(obj: Object, kind: str) -> Node:
     metadata = obj.get("metadata", {})
-    verdict = judge({"kind": kind, **{name: value for name, value in obj.items() if name != "kind"}})
+    ready, *said = judge({"kind": kind, **{name: value for name, value in obj.items() if name != "kind"}})
+    verdict = Verdict(ready, *(shortened(str(each or ""), _LONGEST) for each in said))
     return Node(
         kind, metadata.get("namespace", ""), metadata.get("name", ""), metadata.get("uid", ""), verdict
     )

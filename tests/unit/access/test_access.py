@@ -5,6 +5,7 @@ import base64
 import itertools
 import json
 import random
+import weakref
 from collections import Counter
 from typing import Any
 
@@ -449,6 +450,24 @@ async def test_an_answer_is_remembered_for_its_time(answer: str, seconds: float)
     await asyncio.sleep(0.2)
     assert await remembered.get("q", oracle) == answer
     assert oracle.asked == 2
+
+
+class Large(list[str]):
+    """An answer whose end can be seen."""
+
+
+async def test_an_answer_that_is_too_old_takes_no_memory():
+    remembered: Answers[str, Large] = Answers(limit=10, keep_yes=60, keep_no=10)
+
+    async def find() -> Large:
+        return Large(["yes"])
+
+    seen = weakref.ref(await remembered.get("q", find))
+    await asyncio.sleep(59)
+    assert seen() is not None
+    await asyncio.sleep(2)
+    assert seen() is None
+    assert remembered.was_yes("q")
 
 
 async def test_using_an_answer_does_not_make_it_last_longer():

@@ -92,6 +92,25 @@ async def test_of_what_somebody_has_filled_little_is_held_at_a_time_and_not_all_
     assert sum(len(str(each)) for each in found.events) < 10_000
 
 
+async def test_of_events_and_objects_is_kept_what_is_shown_and_of_texts_the_beginning():
+    cluster, long = Cluster(), "y" * 100_000
+    fat = dict.fromkeys(("reason", "message", "action", "reportingComponent"), long)
+    series = {"count": 3, "state": long}
+    event = {**fat, "metadata": {"name": "e"}, "related": {"name": long}, "series": series}
+    condition = {"type": "Ready", "status": "False", "reason": "No", "message": long, "more": long}
+    cluster.wire.on("GET", f"{CORE}/events*", Reply.json({"items": [event] * 20}))
+    cluster.foo |= {"spec": {"text": long}, "status": {"conditions": [condition] * 200, "text": long}}
+    pods = [owned(f"web-{each}", f"p{each}", "f", status={"conditions": [condition]}) for each in range(3)]
+    cluster.wire.on("GET", f"{CORE}/pods*", pages_of(pods))
+    found = await cluster.look(POD)
+    explained = told(found)
+    assert [each["message"][:3] for each in explained["events"]] == ["yyy"] * 20
+    assert explained["events"][0]["count"] == 3
+    assert [each["message"][:3] for each in explained["blocking"][:3]] == ["yyy"] * 3
+    assert len(explained["conditions"]) == 100
+    assert len(str(found)) < 400_000
+
+
 async def test_of_ten_thousand_pods_those_that_fail_are_shown_and_the_others_counted():
     cluster = Cluster()
     cluster.wire.on(

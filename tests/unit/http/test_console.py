@@ -52,12 +52,15 @@ def asked(wire: ScriptedWire) -> list[Any]:
 
 
 def api_server() -> ScriptedWire:
-    """Knows `ann`, who may get the object, and `bob`, who may not."""
+    """Knows `ann`, who may get the object, and `bob`, who may not; `ann-2` is another token of hers."""
     wire = ScriptedWire()
 
     def token(sent: Sent) -> Reply:
-        name = sent.json()["spec"]["token"]
-        return Reply.json({"status": {"authenticated": name in {"ann", "bob"}, "user": {"username": name}}})
+        token = sent.json()["spec"]["token"]
+        name = token.partition("-")[0]
+        extra = {"authentication.kubernetes.io/credential-id": [token]}
+        user = {"username": name, "extra": extra}
+        return Reply.json({"status": {"authenticated": name in {"ann", "bob"}, "user": user}})
 
     wire.on("POST", TOKENS, token)
     wire.on(
@@ -399,9 +402,9 @@ async def test_the_pages_of_a_browser_load_nothing_from_elsewhere_and_run_no_scr
                     assert answer.status == 200
 
 
-@pytest.mark.parametrize("token", [{}, {"Authorization": "Bearer ann"}], ids=["this machine", "a user"])
+@pytest.mark.parametrize("token", ["", "ann", "ann-{}"], ids=["this machine", "a user", "by many tokens"])
 async def test_few_look_at_objects_at_a_time_and_each_user_at_one(
-    serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch, token: dict[str, str]
+    serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch, token: str
 ):
     looking = most = 0
 
@@ -420,7 +423,10 @@ async def test_few_look_at_objects_at_a_time_and_each_user_at_one(
         for number in range(20):
             foo = Foo(metadata=ObjectMeta(name=f"lonely-{number}"), spec=FooSpec(name="jack"))
             await world.until(await world.create(foo), lambda it: it.status.conditions)
-        answers = await asyncio.gather(*(get(site, f"{PATH}-{number}", **token) for number in range(20)))
+        bearer = [{"Authorization": f"Bearer {token.format(each)}"} if token else {} for each in range(20)]
+        answers = await asyncio.gather(
+            *(get(site, f"{PATH}-{number}", **each) for number, each in enumerate(bearer))
+        )
     assert {status for status, _ in answers} <= {404, 429}
     assert sum(status == 404 for status, _ in answers) > 5
     assert most == (1 if token else 4)

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from apis.tutorial.v1.foo import Foo, FooSpec
 from controllers.cache.memcached import MemcachedOperator
 from controllers.tutorial.foo import FooOperator
-from manager.api import ObjectMeta
+from manager.access.reviews import User
+from manager.api import GroupVersionKind, ObjectKey, ObjectMeta
 from manager.console.following import Following
 from manager.console.live import Allowance, Feed
 from manager.console.pages import Console, _part_of
 from manager.console.search import Search, Wanted, kinds
-from manager.explain.looking import Listed
+from manager.explain.looking import Found, Listed, Looker
+from manager.http import guard
 from manager.testing import World, operated
 from tests.unit.http.test_console import console_of
 
@@ -57,10 +62,13 @@ async def feed_of(console: Console, path: str) -> Feed:
         "objects": ("object.html", "main", console._object),
     }
     template, part, subject_of = views[page]
-    names = dict(zip(("resource", "namespace", "name"), path.strip("/").split("/")[1:], strict=False))
-    request = make_mocked_request("GET", path, match_info=names)
     render = partial(_part_of, await console._compiled(template), part)
-    return console._feeds.of(await subject_of(request), render)
+    return console._feeds.of(await subject_of(request_of(path)), render)
+
+
+def request_of(path: str) -> web.Request:
+    names = dict(zip(("resource", "namespace", "name"), path.strip("/").split("/")[1:], strict=False))
+    return make_mocked_request("GET", path, match_info=names)
 
 
 class Browser:
@@ -171,6 +179,46 @@ async def test_who_sees_the_same_is_served_by_one_look_and_the_next_one_goes_on_
         assert not world.manager.history.listeners
         assert console._room._left == 64
         assert not [each for each in asyncio.all_tasks() if each.get_name().startswith("console-watch")]
+
+
+@pytest.fixture
+def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Found]]:
+    """What the looks at objects have found, while somebody has it."""
+    found: list[weakref.ref[Found]] = []
+    look = Looker.look
+
+    async def noted(looker: Looker, gvk: GroupVersionKind, key: ObjectKey) -> Found:
+        answer = await look(looker, gvk, key)
+        found.append(weakref.ref(answer))
+        return answer
+
+    monkeypatch.setattr(Looker, "look", noted)
+    return found
+
+
+async def test_what_was_looked_up_for_a_page_is_soon_forgotten(looked_up: list[weakref.ref[Found]]):
+    async with shop() as world:
+        console = console_of(world)
+        for path in FOO, WEB:
+            await console._look_at_object(request_of(path))
+        await asyncio.sleep(1)
+        gc.collect()
+        assert [each() for each in looked_up] == [None, None]
+
+
+async def test_all_tokens_of_a_user_are_served_by_one_look(looked_up: list[weakref.ref[Found]]):
+    async with shop() as world:
+        console = console_of(world)
+
+        async def by_token(number: int) -> Feed:
+            credential = ("authentication.kubernetes.io/credential-id", (f"JTI={number}",))
+            guard._asking.set(User("ann", extra=(credential,)))
+            await console._look_at_object(request_of(WEB))
+            return await feed_of(console, WEB)
+
+        feeds = await asyncio.gather(*map(by_token, range(3)))
+        assert len(looked_up) == 1
+        assert len(set(feeds)) == 1
 
 
 async def test_a_list_that_nobody_may_watch_is_looked_at_again_now_and_then(monkeypatch: pytest.MonkeyPatch):
