@@ -113,7 +113,7 @@ class Access:
 
         Raises KubeError when the server cannot be asked, and `TooManyQuestions` when that is not tried.
         """
-        question = user, verb, what
+        question = user.by_any_token, verb, what
 
         async def ask() -> bool:
             # Any pod has a token, and it chooses what is asked for.

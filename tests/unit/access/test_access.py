@@ -152,7 +152,12 @@ async def test_a_refused_token_is_asked_for_again_after_seconds(
 
 
 async def test_a_user_who_has_a_new_token_keeps_their_rights(wire: ScriptedWire, access: Access):
-    wire.on("POST", TOKENS, accepted())
+    def each_with_its_id(sent: Sent) -> Reply:
+        identifier = {"authentication.kubernetes.io/credential-id": [sent.json()["spec"]["token"]]}
+        user = {"username": "ann", "extra": identifier}
+        return Reply.json({"status": {"authenticated": True, "user": user}})
+
+    wire.on("POST", TOKENS, each_with_its_id)
     wire.on("POST", RIGHTS, ALLOWED)
     await ask(access, "one")
     await ask(access, "two")
