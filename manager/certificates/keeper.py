@@ -17,6 +17,7 @@ from manager.certificates.store import Changed, Snapshot, Store, Stored, StoreUn
 from manager.certificates.targets import Absent, Found, Target
 from manager.kube.errors import Conflict, Fenced, Forbidden, Invalid, KubeError, NotFound
 from manager.logs import get_logger
+from manager.tls.issue import Chance
 
 LOOK_EVERY = 10.0
 """Seconds between two looks while nothing is to be done: a read of the store and of each target.
@@ -59,6 +60,7 @@ class Keeper:
         authority: str,
         lifetimes: Lifetimes | None = None,
         look_every: float = LOOK_EVERY,
+        chance: Chance | None = None,
     ) -> None:
         """Args:
         store: keeps the certificates.
@@ -67,6 +69,7 @@ class Keeper:
         authority: the name of those that are made.
         lifetimes: of what is made.
         look_every: seconds between two looks while nothing is to be done.
+        chance: what keys are made of in a simulation.
         """
         self._store = store
         self._watched = {str(each): _Watched(each) for each in targets}
@@ -74,6 +77,7 @@ class Keeper:
         self._authority = authority
         self._lifetimes = lifetimes or Lifetimes()
         self._look_every = look_every
+        self._chance = chance
         self._complaint = ""
         self._steps = 0
         """How many there were since there was nothing to do."""
@@ -180,9 +184,8 @@ class Keeper:
 
     async def _write(self, step: Authorize | Adopt | Issue | Retire, snapshot: Snapshot) -> None:
         now = clock.now()
-        material = after(
-            step, Stored(snapshot.material, now), now, self._lifetimes, authority=self._authority
-        )
+        stored = Stored(snapshot.material, now)
+        material = after(step, stored, now, self._lifetimes, authority=self._authority, chance=self._chance)
         await self._store.write(material, snapshot)
         match step:
             case Authorize():

@@ -21,6 +21,7 @@ from manager.kube.transport import Transport
 from manager.program import Program
 from manager.rights import RbacRule
 from manager.runnables import Runnable
+from manager.tls.issue import Chance
 from manager.tls.served import CertificateSource
 from manager.webhook.configurations import (
     MUTATING,
@@ -53,6 +54,8 @@ def kept_in_secret(
     url: str | None = None,
     lifetimes: Lifetimes | None = None,
     look_every: float = LOOK_EVERY,
+    read_every: float | None = None,
+    chance: Chance | None = None,
 ) -> Certificates:
     """Certificates in a Secret, made by the leader and served by every replica.
 
@@ -66,6 +69,8 @@ def kept_in_secret(
             conversion is pointed there; without it, they are what somebody has installed, with a Service.
         lifetimes: of what is made; default those of `Lifetimes`.
         look_every: seconds between two looks of the leader at what it has written.
+        read_every: seconds between two looks of each replica at the Secret; default 5.
+        chance: what keys are made of in a simulation.
     """
     store = SecretStore(transport, program, namespace=namespace, name=f"{prefix}{SECRET}")
     service = {"name": f"{prefix}{SERVICE}", "namespace": namespace}
@@ -76,8 +81,9 @@ def kept_in_secret(
         names=hosts_of({"service": service} if url is None else {"url": url}),
         lifetimes=lifetimes,
         look_every=look_every,
+        chance=chance,
     )
-    source = SecretCertificate(store)
+    source = SecretCertificate(store, read_every)
     return Certificates(source, (Runnable("webhook-certificate", source.follow), _leading(keeper.run)))
 
 

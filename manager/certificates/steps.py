@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from manager.certificates.lifetimes import Lifetimes
 from manager.certificates.store import Material, Stored, bundled
 from manager.tls.certificate import Certificate, certificates_in
-from manager.tls.issue import new_authority
+from manager.tls.issue import Chance, new_authority
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +106,20 @@ def after(
     lifetimes: Lifetimes,
     *,
     authority: str,
+    chance: Chance | None = None,
 ) -> Material:
-    """What is to be stored instead; `authority` names one that is made.
+    """What is to be stored instead; `authority` names one that is made, and `chance` is for simulations.
 
     Makes keys, and computes for some milliseconds.
     """
     old = stored.material
     match step:
         case Authorize():
-            made = new_authority(authority, now, lifetimes.authority)
+            made = new_authority(authority, now, lifetimes.authority, chance=chance)
             kept = [each for each in stored.signers if each in step.kept]
-            pair = made.issue(step.names, now, lifetimes.serving) if step.names else None
+            pair = None
+            if step.names:
+                pair = made.issue(step.names, now, lifetimes.serving, chance=chance)
             return Material(
                 certificate=old.certificate if pair is None else pair.certificates,
                 key=old.key if pair is None else pair.key,
@@ -128,7 +131,8 @@ def after(
                 old.certificate, old.key, bundled(step.authorities), _keys(stored, stored.signers)
             )
         case Issue():
-            pair = stored.authority(step.signer).issue(step.names, now, lifetimes.serving)
+            signer = stored.authority(step.signer)
+            pair = signer.issue(step.names, now, lifetimes.serving, chance=chance)
             signers = stored.signers[: stored.signers.index(step.signer) + 1]
             return Material(pair.certificates, pair.key, bundled(stored.authorities), _keys(stored, signers))
         case Retire():

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import copy
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from devcluster.errors import StatusError
+from devcluster.storage.errors import JournalFailed
 from manager.simulation.comparing import resource_of
 from manager.simulation.replica import TIMING
 from manager.simulation.workload import PLANTED, Seconds
@@ -51,12 +55,17 @@ KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
     ),
     "token": (2, "the token of managers is replaced, and they can read the new one {seconds} later (401)"),
     "untrusted": (1, "the API server does not trust the webhooks' certificate of {manager} for {seconds}"),
+    "secret": (2, "somebody deletes or spoils the Secret with the webhooks' certificates"),
+    "bundle": (1, "somebody spoils the CA bundles of a webhook configuration or definition"),
+    "keepers": (1, "the Secret is deleted, and all managers make certificates for {seconds}"),
     "jump": (2, "the wall clock of {manager} jumps, and back {seconds} later"),
     "server_jump": (1, "the wall clock of the API server jumps, and back {seconds} later"),
     "drift": (1, "the clocks of {manager} go at another rate for {seconds}"),
 }
 """What goes wrong: how often, and in words."""
 
+OF_CERTIFICATES = frozenset({"secret", "bundle", "keepers"})
+"""What goes wrong only where managers keep certificates."""
 ALONE = tuple(each for each in KINDS_OF_FAULT if each != "scale")
 """What goes wrong where one manager works: fewer of them make no difference then."""
 
@@ -256,6 +265,59 @@ async def _take_definition(world: World, fault: Fault, _: Sequence[Replica]) -> 
     world.told("cluster", f"the definition of {name} is back")
 
 
+async def _spoil_secret(world: World, fault: Fault, _: Sequence[Replica]) -> None:
+    kept, rng = world.certificates, random.Random(fault.draw)
+    if kept is None:
+        return
+    client = await world.plane.there()
+    secret = client.peek("secrets", kept.namespace, kept.name)
+    if secret is None:
+        return
+    name = rng.choice(("", *sorted(secret["data"])))
+    text = base64.b64decode(secret["data"].get(name, ""))
+    spoilt = rng.choice((b"", b"no PEM", text[: len(text) // 2], text.replace(b"A", b"B")))
+    with suppress(StatusError, JournalFailed):
+        if name and fault.what == "secret":
+            data = {name: base64.b64encode(spoilt).decode()}
+            await client.patch("secrets", kept.namespace, kept.name, {"data": data})
+            world.told("person", f"spoils {name} of the Secret {kept.name}")
+        else:
+            await client.delete("secrets", kept.namespace, kept.name)
+            world.told("person", f"deletes the Secret {kept.name}")
+
+
+async def _spoil_bundle(world: World, fault: Fault, _: Sequence[Replica]) -> None:
+    kept, rng = world.certificates, random.Random(fault.draw)
+    if kept is None or not kept.targets:
+        return
+    key = rng.choice(kept.targets)
+    resource = f"{key.plural}.{key.group}"
+    bundle = base64.b64encode(rng.choice((b"", b"no PEM", *kept.spoilt_with))).decode()
+    client = await world.plane.there()
+    if (found := client.peek(resource, "", key.name)) is None:
+        return
+    if "webhooks" in found:
+        for each in found["webhooks"]:
+            each["clientConfig"]["caBundle"] = bundle
+        patch = {"webhooks": found["webhooks"]}
+    else:
+        patch = {"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}}
+    with suppress(StatusError, JournalFailed):
+        await client.patch(resource, "", key.name, patch)
+        world.told("person", f"spoils the CA bundles of {resource} {key.name}")
+
+
+async def _keep_twice(world: World, fault: Fault, here: Sequence[Replica]) -> None:
+    if world.certificates is None:
+        return
+    world.certificates.keep_twice(fault.seconds)
+    ends = [each.keep_certificates() for each in world.running if each.alive]
+    await _spoil_secret(world, fault, here)
+    await asyncio.sleep(fault.seconds)
+    for end in ends:
+        end()
+
+
 async def _replace_token(world: World, fault: Fault, _: Sequence[Replica]) -> None:
     world.tokens += 1
     token = f"{PLANTED}-token-{world.tokens}"
@@ -320,6 +382,9 @@ _BEFALLING: dict[str, Callable[[World, Fault, Sequence[Replica]], Awaitable[None
     "some_rights": _take_some_rights,
     "definition": _take_definition,
     "token": _replace_token,
+    "secret": _spoil_secret,
+    "bundle": _spoil_bundle,
+    "keepers": _keep_twice,
     "jump": _jump,
     "server_jump": _jump,
     "drift": _drift,

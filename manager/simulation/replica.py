@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 from manager.kube.credentials import Credentials, Obtained, TokenFile
 from manager.kube.transport import Transport
@@ -17,10 +18,13 @@ from manager.manager import STOP_MARGIN, Manager
 from manager.metrics import Metrics
 from manager.operator import add_controller
 from manager.program import Program
+from manager.runnables import Runnable
 from manager.settings import SettingValues
+from manager.simulation.certificates import READ_EVERY
 from manager.simulation.loop import ProcessClock, VirtualLoop, process_clock
 from manager.simulation.network import Network, Sent
 from manager.simulation.workload import PLANTED
+from manager.tls.served import ServedCertificate
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
 from manager.webhook.server import endpoints_of
@@ -95,6 +99,10 @@ class Replica:
         self.task: asyncio.Task[None]
         self.networks: list[Network] = []
         self.transports: list[Transport] = []
+        self.began = world.now
+        self._served: ServedCertificate | None = None
+        self._keep: Callable[[], Coroutine[Any, Any, None]]
+        self._keeping: list[asyncio.Task[None]] = []
         self.credentials = _TokenFile(world)
 
     def start(self) -> None:
@@ -176,6 +184,34 @@ class Replica:
             add_controller(operator)
         webhooks = Webhooks([each for operator in made for each in registrations(operator)])
         self.endpoints = {each.path: each for each in endpoints_of(webhooks, self.metrics)}
+        if world.certificates is not None:
+            kept = world.certificates.kept_by(transport, webhooks, self._unguessable)
+            self._served = ServedCertificate(kept.source, look_every=READ_EVERY)
+            for runnable in (*kept.runnables, Runnable("webhooks", self._serve)):
+                self.manager.add(runnable)
+            # Another one, which may go on beside that of who leads.
+            *_, keeper = world.certificates.kept_by(transport, webhooks, self._unguessable).runnables
+            self._keep = keeper.run
+
+    async def _serve(self) -> None:
+        """As the server of webhooks does."""
+        assert self._served is not None
+        await self._served.obtained()
+        async with self._served.kept_current():
+            await asyncio.Event().wait()
+
+    @property
+    def presented(self) -> bytes | None:
+        """The certificate that its webhooks present; None while it does not listen."""
+        if self._served is None or self._served._known is None:
+            return None
+        return self._served._known[0].certificates
+
+    def keep_certificates(self) -> Callable[[], object]:
+        """Keep certificates whoever leads, until what is returned is called."""
+        keeping = asyncio.get_running_loop().create_task(self._keep(), context=self.context.copy())
+        self._keeping.append(keeping)
+        return keeping.cancel
 
     def _unguessable(self, count: int) -> bytes:
         """So many bytes, which can be searched for if they are fit for a password."""
@@ -194,6 +230,9 @@ class Replica:
             self.world.told(self.name, "ended in order")
             if not self.stop.is_set():
                 self.world.violated(f"{self.name} ended, and nobody had told it to")
+        for keeping in self._keeping:
+            keeping.cancel()
+            await asyncio.wait([keeping])
         for transport in self.transports:
             await transport.aclose()
         if self._ends_by is not None:

@@ -22,7 +22,7 @@ from msgspec import Meta
 
 from manager.garbage import tune_garbage_collector
 from manager.simulation.comparing import different_from_fresh, missing, resource_of
-from manager.simulation.faults import ALONE, KINDS_OF_FAULT, Fault, faults
+from manager.simulation.faults import ALONE, KINDS_OF_FAULT, OF_CERTIFICATES, Fault, faults
 from manager.simulation.guards import guarded
 from manager.simulation.loop import simulate
 from manager.simulation.workload import Step, steps
@@ -42,7 +42,10 @@ _MINUTES = 5.0
 _MOST_STEPS = 40
 _MOST_FAULTS = 10
 _DENSE = 8
-"""Of so many seeds, the last has three times as many steps and faults, which find more for their time."""
+"""Of so many seeds, the last has three times as many steps and faults, which find more for their time.
+
+In it, managers keep the certificates of their webhooks.
+"""
 _DENSE_MINUTES = 8.0
 _AHEAD = 4
 """Runs that wait for each process: few, so that one that fails, and who interrupts, soon ends them all."""
@@ -63,6 +66,8 @@ class Plan:
     faults: tuple[Fault, ...]
     crash_at: tuple[int, When] | None = None
     shards: Annotated[int, Meta(ge=0, le=256)] = 0
+    keeps_certificates: bool = False
+    """Whether managers keep the certificates of their webhooks, and the API server trusts no others."""
 
     def to_json(self) -> str:
         """To be read by `from_json`."""
@@ -134,6 +139,7 @@ def plan_of(
     rng = random.Random(f"{seed}/plan")
     dense = fault is None and seed % _DENSE == _DENSE - 1
     times_as_many = 3 if dense else 1
+    keeps = dense or fault in OF_CERTIFICATES
     if minutes is None:
         minutes = _DENSE_MINUTES if dense else _MINUTES
     replicas, seconds = rng.choice((2, 3, 4, 5) if shards else (1, 2, 2, 3)), minutes * 60
@@ -142,10 +148,18 @@ def plan_of(
     times, count = [step.at for step in done], rng.randrange(_MOST_FAULTS) * times_as_many
     if fault is None:
         kinds = tuple(KINDS_OF_FAULT) if shards else ALONE
+        kinds = tuple(each for each in kinds if keeps or each not in OF_CERTIFICATES)
         wrong = faults(rng, replicas, seconds=seconds, count=count, near=times, kinds=kinds)
     else:
         wrong = faults(rng, replicas, seconds=seconds, count=max(count, 1), near=times, kinds=(fault,))
-    return Plan(seed=seed, replicas=replicas, steps=tuple(done), faults=tuple(wrong), shards=shards)
+    return Plan(
+        seed=seed,
+        replicas=replicas,
+        steps=tuple(done),
+        faults=tuple(wrong),
+        shards=shards,
+        keeps_certificates=keeps,
+    )
 
 
 def crash_points(
@@ -188,6 +202,7 @@ def _run(plan: Plan, operators: Sequence[AnyOperator], compare: bool, samples: S
         replicas=plan.replicas,
         crash_at=plan.crash_at,
         shards=plan.shards,
+        keeps_certificates=plan.keeps_certificates,
         outside=_outsides(operators),
         samples=samples,
     )
@@ -206,6 +221,7 @@ def _run(plan: Plan, operators: Sequence[AnyOperator], compare: bool, samples: S
             faults=(),
             replicas=1,
             shards=0,
+            keeps_certificates=False,
             crash_at=None,
             objects=world.asked,
             stays_calm=0.0,

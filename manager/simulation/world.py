@@ -8,6 +8,7 @@ import contextvars
 import copy
 import functools
 import hashlib
+import math
 import random
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -20,19 +21,29 @@ from prometheus_client import generate_latest
 
 from devcluster.admission import WebhookClient, WebhookFailed
 from devcluster.errors import StatusError
+from manager.certificates.targets import bundle_of, hosts_of
 from manager.codegen import custom_resource_definitions
 from manager.logs import captured
 from manager.operator import AnyOperator, rights_of
+from manager.rights import RbacRule
 from manager.shards.ranges import Ranges
+from manager.simulation.certificates import WebhookCertificates, tells_a_key
 from manager.simulation.comparing import asked_for, made_state, resource_of, state_of
 from manager.simulation.control_plane import ControlPlane
 from manager.simulation.faults import Fault, befall
 from manager.simulation.loop import VirtualLoop
 from manager.simulation.network import Sent, Weather, sender
 from manager.simulation.people import People
-from manager.simulation.replica import LEASE_NAMESPACE, PROGRAM, Replica, current_process, is_upkeep
+from manager.simulation.replica import (
+    FROZEN,
+    LEASE_NAMESPACE,
+    PROGRAM,
+    Replica,
+    current_process,
+    is_upkeep,
+)
 from manager.simulation.workload import NAMESPACES, PLANTED, Step
-from manager.webhook.configurations import by_url, webhook_configurations
+from manager.webhook.configurations import SERVICE, by_service, by_url, webhook_configurations
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Conversion, Webhooks
 
@@ -124,13 +135,25 @@ class _Webhooks(WebhookClient):
 
     async def call(self, client_config: Object, review: Object, timeout: float) -> Object:
         """See `WebhookClient`."""
-        path = client_config["url"].removeprefix(_WEBHOOKS)
-        there = [each for each in self._world.running if each.alive and each.clock.paused is None]
+        if (service := client_config.get("service")) is not None:
+            path, [host, *_] = service["path"], hosts_of(client_config)
+        else:
+            path, host = client_config["url"].removeprefix(_WEBHOOKS), ""
+        kept = self._world.certificates
+        there = [
+            each
+            for each in self._world.running
+            if each.alive and each.clock.paused is None and (kept is None or each.presented is not None)
+        ]
         if not there:
             raise WebhookFailed(f"Post {path}: connection refused")
         replica = self._world.rng.choice(there)
+        why: str | None = None
         if replica.weather.untrusted:
             why = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+        elif kept is not None:
+            why = kept.why_untrusted(replica, bundle_of(client_config), host)
+        if why is not None:
             self._world.told(replica.name, f"Post {path}: {why}")
             raise WebhookFailed(f"Post {path}: {why}")
         endpoint = replica.endpoints[path]
@@ -168,6 +191,8 @@ class World:
     """Specs that a kind takes, by its resource."""
     objects: Sequence[tuple[str, Object]] = ()
     """What is created at the start, by resource."""
+    keeps_certificates: bool = False
+    """Whether managers keep the certificates of their webhooks, as in a pod; else any one is trusted."""
     shards: int = 0
     """Into how many ranges managers share the objects out; 0 is that one of them leads."""
     stays_calm: float = STAYS_CALM
@@ -201,7 +226,14 @@ class World:
         """Who leads does not know until then that a restored backup names somebody else."""
         self.forgotten: set[str] = set()
         """The uids of what a restored backup does not have."""
-        self.rules = _rules(self.operators)
+        self.certificates: WebhookCertificates | None = None
+        self.trouble_until = 0.0
+        """When the last thing went wrong, or will be over."""
+        self._wrong = 0
+        webhooks = Webhooks([each for operator in self.operators for each in registrations(operator)])
+        if self.keeps_certificates and webhooks:
+            self.certificates = WebhookCertificates(self, webhooks, PROGRAM, LEASE_NAMESPACE)
+        self.rules = _rules(self.operators, () if self.certificates is None else self.certificates.rights)
         self._own = {resource_of(each.kind): each for each in self.operators}
         self._resources = {each.kind.gvk.kind: resource_of(each.kind) for each in self.operators}
         self.final: Object = {}
@@ -262,6 +294,10 @@ class World:
             self._check_written(sent, change)
         if (change.key.group, change.key.plural) in _QUIET_KINDS:
             return
+        if self.certificates is not None and self.certificates.seen(change, sent):
+            if sent is not None:
+                self.check_holder(sent, change)
+            return
         self.last_change = self.now
         if change.old is None:
             self.born[kept.uid] = self.now
@@ -286,11 +322,13 @@ class World:
 
     def check_told(self, who: str, what: bytes) -> None:
         """There is nothing in it that nobody may read."""
-        if _SECRET.search(what):
+        if _SECRET.search(what) or (self.certificates is not None and tells_a_key(what)):
             self.violated(f"{who} tells a secret")
 
     def check_holder(self, sent: Sent, change: Change | None = None) -> None:
         """Nobody else has the lease: of all, or of the range of what has `change`d."""
+        if self.certificates is not None and self.certificates.may_be_written_by_two(sent.path):
+            return
         if self.shards:
             number = self._range_of(change) if change is not None else 0 if sent.method == "CALL" else None
             if number is not None and (holder := self.holder(number)) not in {sent.process, ""}:
@@ -328,7 +366,10 @@ class World:
             return False
         if when == "before":
             self.writes += 1
-        return self.crash_at == (self.writes, when)
+        if self.crash_at != (self.writes, when):
+            return False
+        self.trouble_until = self.now + FROZEN
+        return True
 
     # What happens
 
@@ -360,6 +401,10 @@ class World:
                 await asyncio.sleep(_DEFINED_AFTER)
                 for resource, obj in self.objects:
                     await self._put(resource, obj)
+                if self.certificates is not None:
+                    await self.certificates.begun()
+                    checking = asyncio.create_task(self.certificates.watch(), name="certificates")
+                    stack.callback(checking.cancel)
                 await self._live()
                 if await self._is_calm():
                     await self._check()
@@ -372,7 +417,8 @@ class World:
     async def _prepare(self) -> None:
         client = self.cluster.client
         # It reads the models' sources, for what is said of their fields.
-        for resource, obj in await asyncio.to_thread(_declared, tuple(self.operators)):
+        in_pods = self.certificates is not None
+        for resource, obj in await asyncio.to_thread(_declared, tuple(self.operators), in_pods):
             await client.create(resource, "", copy.deepcopy(obj))
         self.people = People(self.plane, self.operators, self.samples)
         group = "rbac.authorization.k8s.io"
@@ -440,7 +486,13 @@ class World:
 
         async def go_wrong(fault: Fault) -> None:
             self.told("FAULT", str(fault))
-            await befall(self, fault)
+            self._wrong += 1
+            self.trouble_until = math.inf
+            try:
+                await befall(self, fault)
+            finally:
+                self._wrong -= 1
+                self.trouble_until = math.inf if self._wrong else self.now
 
         async with asyncio.TaskGroup() as group:
             keeping = group.create_task(keep_running(), name="keep-running")
@@ -474,8 +526,10 @@ class World:
                 return False
             await asyncio.sleep(_LOOK_EVERY)
             self._replace()
-        before = self.last_write
+        before, since = self.last_write, self.now
         await asyncio.sleep(self.stays_calm)
+        if self.certificates is not None:
+            self.certificates.check_renewals(since)
         if self.last_write > before:
             self.violated(f"written again at {self.last_write:.1f} s, when it was calm since {before:.1f} s")
         return True
@@ -557,11 +611,14 @@ class World:
 
 
 @functools.cache
-def _declared(operators: tuple[AnyOperator, ...]) -> Sequence[tuple[str, Object]]:
+def _declared(operators: tuple[AnyOperator, ...], in_pods: bool) -> Sequence[tuple[str, Object]]:
     """The definitions and webhook configurations of the operators, with their resources."""
+    where = by_url(_WEBHOOKS)
+    if in_pods:
+        where = by_service(LEASE_NAMESPACE, f"{PROGRAM.prefix}{SERVICE}")
     kinds = dict.fromkeys(kind for each in operators for kind in each.kinds())
     found = [each for operator in operators for each in registrations(operator)]
-    webhooks, where = Webhooks(found), by_url(_WEBHOOKS)
+    webhooks = Webhooks(found)
     conversions = [each for each in found if isinstance(each, Conversion)]
     definitions = custom_resource_definitions(kinds, conversions, where)
     configurations = webhook_configurations(webhooks, where, PROGRAM, prefix=PROGRAM.prefix)
@@ -571,11 +628,15 @@ def _declared(operators: tuple[AnyOperator, ...]) -> Sequence[tuple[str, Object]
     ]
 
 
-def _rules(operators: Sequence[AnyOperator]) -> list[Object]:
+def _rules(operators: Sequence[AnyOperator], more: Iterable[RbacRule]) -> list[Object]:
     rules = [
-        {"apiGroups": list(rule.groups), "resources": list(rule.resources), "verbs": list(rule.verbs)}
-        for operator in operators
-        for rule in rights_of(operator)
+        {
+            "apiGroups": list(rule.groups),
+            "resources": list(rule.resources),
+            "verbs": list(rule.verbs),
+            **({"resourceNames": list(rule.resource_names)} if rule.resource_names else {}),
+        }
+        for rule in (*(each for operator in operators for each in rights_of(operator)), *more)
     ]
     verbs = ["get", "list", "watch", "create", "update", "delete"]
     return [*rules, {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs}]

@@ -7,7 +7,7 @@ here computes for a millisecond or more, and is to be called in a thread.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -23,6 +23,9 @@ CLOCK_SKEW = timedelta(minutes=5)
 
 _SHOWN_SERIAL = 8
 
+Chance = Callable[[int], bytes]
+"""Makes so many bytes, of which keys and serial numbers are made, the same from the same: for simulations."""
+
 
 @dataclass(frozen=True, slots=True)
 class Authority:
@@ -31,10 +34,13 @@ class Authority:
     certificate: bytes
     key: bytes = field(repr=False)
 
-    def issue(self, names: Sequence[str], now: datetime, valid_for: timedelta) -> KeyPair:
+    def issue(
+        self, names: Sequence[str], now: datetime, valid_for: timedelta, *, chance: Chance | None = None
+    ) -> KeyPair:
         """A certificate for a server of these host names and IP addresses, and its new key.
 
-        It ends with the authority at the latest. Raises ValueError when what the authority has is none.
+        It ends with the authority at the latest. `chance` is for simulations. Raises ValueError when what the
+        authority has is none.
         """
         from cryptography import x509  # noqa: PLC0415
         from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
@@ -44,39 +50,47 @@ class Authority:
         signing = load_pem_private_key(self.key, password=None)
         if not isinstance(signing, ec.EllipticCurvePrivateKey):
             raise ValueError("the authority's key is of another sort than those made here")  # noqa: TRY004
-        key = ec.generate_private_key(ec.SECP256R1())
+        key, serial = _drawn(chance)
         until = min(now + valid_for, own.not_valid_after_utc)
-        builder = _serving(_builder(_name(names[0]), own.subject, key, now, until), names)
+        builder = _serving(_builder(_name(names[0]), own.subject, key, now, until, serial), names)
         identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key())
-        return _pair(builder.add_extension(identifier, critical=False), key, signing)
+        return _pair(builder.add_extension(identifier, critical=False), key, signing, chance)
 
 
-def new_authority(name: str, now: datetime, valid_for: timedelta) -> Authority:
+def new_authority(
+    name: str, now: datetime, valid_for: timedelta, *, chance: Chance | None = None
+) -> Authority:
     """An authority that signs certificates of servers and no further authorities.
 
     Its subject is `name` and a part of its serial number: clients find the one that signed by its subject, so
-    no two of a bundle may share it.
+    no two of a bundle may share it. `chance` is for simulations.
     """
     from cryptography import x509  # noqa: PLC0415
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
 
-    key = ec.generate_private_key(ec.SECP256R1())
-    serial = x509.random_serial_number()
+    key, serial = _drawn(chance)
     subject = _name(f"{name} {serial:x}"[: len(name) + 1 + _SHOWN_SERIAL])
-    builder = _builder(subject, subject, key, now, now + valid_for, serial=serial)
+    builder = _builder(subject, subject, key, now, now + valid_for, serial)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
-    made = _pair(builder, key, key)
+    made = _pair(builder, key, key, chance)
     return Authority(made.certificates, made.key)
 
 
 def self_signed(names: Sequence[str], now: datetime, valid_for: timedelta) -> KeyPair:
     """A certificate for a server of these names that nobody vouches for."""
+    key, serial = _drawn(None)
+    subject = _name(names[0])
+    return _pair(_serving(_builder(subject, subject, key, now, now + valid_for, serial), names), key, key)
+
+
+def _drawn(chance: Chance | None) -> tuple[EllipticCurvePrivateKey, int]:
+    """A key and a serial number."""
+    from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
 
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = _name(names[0])
-    return _pair(_serving(_builder(subject, subject, key, now, now + valid_for), names), key, key)
+    if chance is None:
+        return ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number()
+    return ec.derive_private_key(int.from_bytes(chance(32)), ec.SECP256R1()), int.from_bytes(chance(8)) + 1
 
 
 def _builder(
@@ -85,8 +99,7 @@ def _builder(
     key: EllipticCurvePrivateKey,
     now: datetime,
     until: datetime,
-    *,
-    serial: int | None = None,
+    serial: int,
 ) -> x509.CertificateBuilder:
     from cryptography import x509  # noqa: PLC0415
 
@@ -95,7 +108,7 @@ def _builder(
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key.public_key())
-        .serial_number(x509.random_serial_number() if serial is None else serial)
+        .serial_number(serial)
         .not_valid_before(now - CLOCK_SKEW)
         .not_valid_after(until)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -131,11 +144,14 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 
 def _pair(
-    builder: x509.CertificateBuilder, key: EllipticCurvePrivateKey, signing: EllipticCurvePrivateKey
+    builder: x509.CertificateBuilder,
+    key: EllipticCurvePrivateKey,
+    signing: EllipticCurvePrivateKey,
+    chance: Chance | None = None,
 ) -> KeyPair:
     from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
 
-    certificate = builder.sign(signing, hashes.SHA256())
+    certificate = builder.sign(signing, hashes.SHA256(), ecdsa_deterministic=chance is not None)
     return KeyPair(
         certificate.public_bytes(serialization.Encoding.PEM),
         key.private_bytes(

@@ -129,12 +129,20 @@ class ServedCertificate:
     which one file is replaced already, the earlier certificate is served on.
     """
 
-    def __init__(self, source: CertificateSource, *, clients: ClientAuthorities | None = None) -> None:
+    def __init__(
+        self,
+        source: CertificateSource,
+        *,
+        clients: ClientAuthorities | None = None,
+        look_every: float | None = None,
+    ) -> None:
         """Args:
         source: where the certificate comes from.
         clients: who vouches for the certificates that clients show; None asks for none.
+        look_every: seconds between two looks at the source; default 5.
         """
         self.source = source
+        self._look_every = RECHECK_INTERVAL if look_every is None else look_every
         self._clients = clients
         self.asks_clients = clients is not None
         self._known: _Known | None = None
@@ -196,7 +204,7 @@ class ServedCertificate:
 
     async def _keep(self) -> None:
         while True:
-            await asyncio.sleep(RECHECK_INTERVAL)
+            await asyncio.sleep(self._look_every)
             try:
                 await self._renew()
             except CertificateUnusable as error:
