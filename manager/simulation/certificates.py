@@ -175,12 +175,16 @@ class WebhookCertificates:
                     yield f"for {key.plural} {key.name}: {why}"
 
     async def begun(self) -> None:
-        """Return once somebody answers the API server, as nobody begins before."""
-        while not any(each.presented and not any(self.problems(each)) for each in self._world.running):
-            if self._world.now > TRUSTED_WITHIN:
-                self._world.violated("no webhook is ever trusted")
+        """Return once each replica is trusted, as nobody begins before."""
+        world = self._world
+        while any(each.presented is None or any(self.problems(each)) for each in world.running):
+            if world.now > TRUSTED_WITHIN:
+                world.violated("no webhook is ever trusted")
                 return
             await asyncio.sleep(1.0)
+        for each in world.running:
+            each.began = -TRUSTED_WITHIN
+        world.trouble_until = -TRUSTED_WITHIN
 
     async def watch(self) -> None:
         """Look again and again, until cancelled, what API servers and replicas make of each other."""

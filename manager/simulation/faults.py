@@ -68,6 +68,8 @@ OF_CERTIFICATES = frozenset({"secret", "bundle", "keepers"})
 """What goes wrong only where managers keep certificates."""
 ALONE = tuple(each for each in KINDS_OF_FAULT if each != "scale")
 """What goes wrong where one manager works: fewer of them make no difference then."""
+NO_EXCUSE = frozenset({"secret", "keepers"})
+"""In spite of which each webhook is trusted at every moment."""
 
 _BACKUP = 120.0
 """Seconds that a backup is old at most."""

@@ -302,6 +302,7 @@ class Replica:
     def _freeze(self) -> None:
         if self.clock.paused is None:
             self.world.told(self.name, f"frozen for {FROZEN:g} s")
+            self.world.trouble_until = self.world.now + FROZEN
             self.freeze()
             self.world.later(FROZEN, self._thaw)
 

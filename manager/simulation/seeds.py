@@ -180,7 +180,8 @@ def crash_points(
                 yield replace(calm, crash_at=(number, when), replicas=replicas)
         yield replace(calm, crash_at=(number, "freeze"), replicas=2)
         for when in ("stale", "meddle", "refuse"):
-            yield replace(calm, crash_at=(number, when))
+            if when != "meddle" or calm.steps:
+                yield replace(calm, crash_at=(number, when))
     for number in range(1, seen.looks + 1):
         yield replace(calm, crash_at=(number, "look"), replicas=2)
 

@@ -30,7 +30,7 @@ from manager.shards.ranges import Ranges
 from manager.simulation.certificates import WebhookCertificates, tells_a_key
 from manager.simulation.comparing import asked_for, made_state, resource_of, state_of
 from manager.simulation.control_plane import ControlPlane
-from manager.simulation.faults import Fault, befall
+from manager.simulation.faults import NO_EXCUSE, Fault, befall
 from manager.simulation.loop import VirtualLoop
 from manager.simulation.network import Sent, Weather, sender
 from manager.simulation.people import People
@@ -228,8 +228,9 @@ class World:
         """The uids of what a restored backup does not have."""
         self.certificates: WebhookCertificates | None = None
         self.trouble_until = 0.0
-        """When the last thing went wrong, or will be over."""
+        """When the last thing went wrong, or will be over, for which no webhook need be trusted."""
         self._wrong = 0
+        self._checking: asyncio.Task[None] | None = None
         webhooks = Webhooks([each for operator in self.operators for each in registrations(operator)])
         if self.keeps_certificates and webhooks:
             self.certificates = WebhookCertificates(self, webhooks, PROGRAM, LEASE_NAMESPACE)
@@ -401,10 +402,6 @@ class World:
                 await asyncio.sleep(_DEFINED_AFTER)
                 for resource, obj in self.objects:
                     await self._put(resource, obj)
-                if self.certificates is not None:
-                    await self.certificates.begun()
-                    checking = asyncio.create_task(self.certificates.watch(), name="certificates")
-                    stack.callback(checking.cancel)
                 await self._live()
                 if await self._is_calm():
                     await self._check()
@@ -486,6 +483,9 @@ class World:
 
         async def go_wrong(fault: Fault) -> None:
             self.told("FAULT", str(fault))
+            if fault.what in NO_EXCUSE:
+                await befall(self, fault)
+                return
             self._wrong += 1
             self.trouble_until = math.inf
             try:
@@ -496,6 +496,9 @@ class World:
 
         async with asyncio.TaskGroup() as group:
             keeping = group.create_task(keep_running(), name="keep-running")
+            if self.certificates is not None:
+                await self.certificates.begun()
+                self._checking = asyncio.create_task(self.certificates.watch(), name="certificates")
             acts = [group.create_task(self._at(step.at, self._take, step)) for step in self.steps]
             acts += [group.create_task(self._at(fault.at, go_wrong, fault)) for fault in self.faults]
             if acts:
@@ -527,12 +530,22 @@ class World:
             await asyncio.sleep(_LOOK_EVERY)
             self._replace()
         before, since = self.last_write, self.now
-        await asyncio.sleep(self.stays_calm)
+        if self.certificates is not None and self.crash_at is not None:
+            await self._stay_calm_and_run()
+        else:
+            await asyncio.sleep(self.stays_calm)
         if self.certificates is not None:
             self.certificates.check_renewals(since)
         if self.last_write > before:
             self.violated(f"written again at {self.last_write:.1f} s, when it was calm since {before:.1f} s")
         return True
+
+    async def _stay_calm_and_run(self) -> None:
+        """Certificates are renewed all the time, and a manager may die then."""
+        until = self.now + self.stays_calm
+        while self.now < max(until, self.trouble_until + _AFTER_A_CRASH):
+            await asyncio.sleep(1.0)
+            self._replace()
 
     @property
     def leader(self) -> Replica | None:
@@ -605,6 +618,8 @@ class World:
             _, late = await asyncio.wait(tasks, timeout=_STOPS_WITHIN)
             for task in late:
                 self.violated(f"{task.get_name()} does not end within {_STOPS_WITHIN:g} s")
+        if self._checking is not None:
+            self._checking.cancel()
         self._ending = True
         for each in (*self.buried, *self.running):
             await each.bury()

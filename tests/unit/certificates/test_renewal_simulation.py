@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -9,36 +8,9 @@ from hypothesis import strategies as st
 
 from manager.certificates.store import Material
 from manager.simulation.loop import simulate
-from tests.unit.certificates.world import LIFETIMES, CertificateWorld, Outage
+from tests.unit.certificates.world import LIFETIMES, CertificateWorld
 
 virtual_time = pytest.mark.virtual_time
-
-HOUR = 3600.0
-
-
-async def a_renewal(world: CertificateWorld) -> None:
-    """From nothing until the second authority is the only one, whoever is killed meanwhile."""
-    world.start_leader()
-    elapsed = 0.0
-    while elapsed < 0.75 * HOUR:
-        await world.passing(30)
-        elapsed += 30
-        if not world.has_leader:
-            world.start_leader()
-    await world.kill_leader()
-
-
-@virtual_time
-async def test_certificates_are_renewed_for_hours_with_nobody_noticing():
-    world = CertificateWorld()
-    world.start_leader()
-    await world.passing(2 * HOUR)
-    assert world.healthy()
-    await world.kill_leader()
-    # A certificate lasts for ten minutes until it is renewed.
-    assert len(world.ever_served) >= 10
-    assert len({each.public_key for each in world.ever_served}) == len(world.ever_served)
-    assert world.checks > 2 * HOUR / 5
 
 
 @virtual_time
@@ -51,63 +23,6 @@ async def test_nothing_is_written_while_nothing_is_due():
     assert world.writes == before
     await world.kill_leader()
     assert world.writes == ["store", "inject mutating", "inject validating", "inject pets"]
-
-
-WRITES = 17
-
-
-@virtual_time
-async def test_a_renewal_takes_so_many_writes():
-    world = CertificateWorld()
-    await a_renewal(world)
-    assert world.writes.count("inject pets") == 3, "one authority, both, and the other one"
-    assert len(world.writes) == WRITES
-
-
-@pytest.mark.parametrize("write", range(WRITES))
-@virtual_time
-async def test_killed_after_any_write_another_one_goes_on(write: int):
-    world = CertificateWorld(kill_at_write=write)
-    await a_renewal(world)
-    assert len(world.writes) > write
-    assert world.healthy()
-
-
-@settings(max_examples=4)
-@given(seed=st.integers(min_value=0, max_value=2**32))
-def test_killed_at_any_moment_on_a_bad_network_with_wrong_clocks(seed: int):
-    world = CertificateWorld(seed, losses=0.2)
-
-    async def main() -> None:
-        world.start_leader()
-        await world.passing(60)
-        for _ in range(30):
-            await world.passing(world.rng.expovariate(1 / 150))
-            await world.kill_leader()
-            await world.passing(world.rng.uniform(0, 20))
-            world.start_leader(skew=world.rng.uniform(-60, 60))
-        await world.passing(300)
-        await world.kill_leader()
-
-    simulate(main())
-
-
-@settings(max_examples=3)
-@given(seed=st.integers(min_value=0, max_value=2**32))
-def test_two_who_both_think_that_they_lead_do_no_harm(seed: int):
-    world = CertificateWorld(seed, losses=0.1)
-
-    async def main() -> None:
-        world.start_leader(skew=world.rng.uniform(-60, 60))
-        world.start_leader(skew=world.rng.uniform(-60, 60))
-        await world.passing(HOUR)
-        while not world.healthy():  # a renewal may be under way just now
-            await world.passing(1)
-        await world.kill_leader()
-
-    simulate(main())
-    # Each renewal is made once, though both want it.
-    assert len(world.ever_served) <= 8
 
 
 @settings(max_examples=4)
@@ -194,27 +109,5 @@ async def test_after_a_long_rest_in_which_all_has_expired_it_begins_anew():
     await world.passing(timedelta(days=400).total_seconds() / 1000)
     world.start_leader()
     await world.passing(10)
-    assert world.healthy()
-    await world.kill_leader()
-
-
-@virtual_time
-async def test_the_world_notices_a_renewal_that_is_in_too_much_of_a_hurry():
-    world = CertificateWorld(lifetimes=replace(LIFETIMES, settle=timedelta(seconds=0.1)))
-    world.start_leader()
-    with pytest.raises(Outage, match="does not trust"):
-        await world.passing(HOUR)
-    await world.kill_leader()
-
-
-@virtual_time
-async def test_a_secret_that_is_destroyed_again_and_again_is_no_outage():
-    world = CertificateWorld()
-    world.start_leader()
-    await world.passing(60)
-    for _ in range(12):
-        world.put(Material())
-        await world.passing(40)
-    await world.passing(300)
     assert world.healthy()
     await world.kill_leader()

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable
-from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -24,7 +23,6 @@ from manager.certificates.lifetimes import Lifetimes
 from manager.certificates.store import Changed, Material, Snapshot
 from manager.certificates.targets import Absent, Found
 from manager.kube.errors import Conflict, ConnectionLost
-from manager.simulation.loop import ProcessClock, process_clock
 from manager.tls.certificate import Certificate, certificates_in
 
 NAMES = ("svc.ns.svc", "svc.ns.svc.cluster.local")
@@ -161,10 +159,6 @@ class CertificateWorld:
 
     seed: int = 0
     losses: float = 0.0
-    lifetimes: Lifetimes = LIFETIMES
-    kill_at_write: int = -1
-    """The write, counted from 0, right after which whoever made it is killed."""
-
     material: Material = field(default_factory=Material)
     version: int = 0
     writes: list[str] = field(default_factory=list)
@@ -172,7 +166,6 @@ class CertificateWorld:
     """What replicas may serve now: the newest, and those before it until all have the newest."""
 
     ever_served: list[Certificate] = field(default_factory=list)
-    checks: int = 0
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -183,25 +176,17 @@ class CertificateWorld:
 
     # What happens in it.
 
-    def start_leader(self, *, skew: float = 0.0) -> None:
-        """A new process leads; its clock shows `skew` seconds more than the true time."""
+    def start_leader(self) -> None:
+        """A new process leads."""
         fate = Fate(random.Random(self.rng.random()), self.losses)
         keeper = Keeper(
             StoreView(self, fate),
             [View(each, fate) for each in self.targets],
             names=NAMES,
             authority="test",
-            lifetimes=self.lifetimes,
+            lifetimes=LIFETIMES,
         )
-        context = copy_context()
-        context.run(process_clock.set, ProcessClock(skew=skew))
-        loop = asyncio.get_running_loop()
-        self._keepers.append(loop.create_task(keeper.run(), context=context))
-
-    @property
-    def has_leader(self) -> bool:
-        """Whether somebody leads."""
-        return any(not each.done() for each in self._keepers)
+        self._keepers.append(asyncio.create_task(keeper.run()))
 
     async def kill_leader(self) -> None:
         """Whoever leads is gone, in the middle of whatever it does."""
@@ -223,9 +208,6 @@ class CertificateWorld:
 
     def written(self, what: str) -> None:
         """Somebody has written this, or tried to."""
-        if len(self.writes) == self.kill_at_write:
-            for keeper in self._keepers:
-                keeper.cancel()
         self.writes.append(what)
 
     def later(self, within: float, act: Callable[..., None], *arguments: object) -> None:
@@ -239,7 +221,6 @@ class CertificateWorld:
 
     def check(self) -> None:
         """Note an outage unless every API server trusts whatever is served."""
-        self.checks += 1
         now = clock.now().timestamp()
         for target in self.targets:
             # Until a target has its first bundle, there is nothing that anybody could rely on.

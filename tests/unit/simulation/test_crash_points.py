@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,4 +37,24 @@ def test_a_death_before_or_after_any_write_is_made_good(number: int):
     plan = plan_of(3, operators, minutes=1)
     for point in crash_points(Plan(plan.seed, 1, plan.steps[:4], ()), operators):
         outcome = run(point, operators)
+        assert not outcome.violations, told(outcome)
+
+
+RENEWALS = Plan(seed=1, replicas=1, steps=(), faults=(), keeps_certificates=True)
+"""Nothing happens but that a Pet's webhooks get certificates, and that these and their CA are renewed."""
+PET = tuple(each for each in OPERATORS if each.name == "pet")
+
+
+@pytest.mark.parametrize("number", range(1, 16))
+def test_a_death_after_any_write_of_a_renewal_is_made_good(number: int):
+    outcome = run(replace(RENEWALS, crash_at=(number, "after")), PET, compare=False)
+    assert outcome.writes > number
+    assert not outcome.violations, told(outcome)
+
+
+@pytest.mark.whole
+@pytest.mark.timeout(1800)
+def test_whatever_happens_at_any_write_of_a_renewal_is_made_good():
+    for point in crash_points(RENEWALS, PET):
+        outcome = run(point, PET, compare=False)
         assert not outcome.violations, told(outcome)

@@ -16,7 +16,7 @@ from devcluster.storage import Store
 from manager.cache.intake import Intake
 from manager.kube.credentials import Credentials, TokenFile
 from manager.simulation.comparing import resource_of
-from manager.simulation.faults import _STUCK, KINDS_OF_FAULT, Fault
+from manager.simulation.faults import _STUCK, KINDS_OF_FAULT, OF_CERTIFICATES, Fault
 from manager.simulation.network import Weather
 from manager.simulation.seeds import Outcome, Plan, plan_of, run, told
 
@@ -30,6 +30,9 @@ SEEN = {
     "definition": r"cluster the definition of memcacheds.cache.example.com is back",
     "token": r"401 Unauthorized",
     "untrusted": r"certificate signed by unknown authority",
+    "secret": r"person (spoils|deletes) .*the Secret simulated-webhook-server-cert",
+    "bundle": r"person spoils the CA bundles of ",
+    "keepers": r"namespaces/kube-system/secrets\?.* -> 409 AlreadyExists",
     "jump": r"clock jumps by ",
     "server_jump": r"clock jumps by ",
     "drift": r"its clocks begin to drift",
@@ -44,7 +47,8 @@ SEEN = {
 
 def with_fault(what: str, *, seed: int, seconds: float = 20.0, operators: tuple = MEMCACHED) -> Plan:
     """A seed in which that happens again and again, when people do something, and nothing else does."""
-    plan = replace(plan_of(seed, operators, minutes=3), replicas=2)
+    keeps = what in OF_CERTIFICATES
+    plan = replace(plan_of(seed, operators, minutes=3), replicas=2, keeps_certificates=keeps)
     wrong = tuple(
         Fault(max(0.5, step.at - 0.2), what, replica=number % 2, seconds=seconds, size=0.8, draw=number)
         for number, step in enumerate(plan.steps[::3])

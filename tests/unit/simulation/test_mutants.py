@@ -9,7 +9,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -25,6 +25,10 @@ from manager.cache.informer import Informer
 from manager.cache.intake import Intake
 from manager.cache.reflector import Reflector
 from manager.cache.store import Store
+from manager.certificates import decide, keeper
+from manager.certificates.lifetimes import Lifetimes
+from manager.certificates.secret import SecretCertificate
+from manager.certificates.steps import Authorize
 from manager.controller.queue import WorkQueue
 from manager.controller.source import TickerSource
 from manager.kube.transport import Transport
@@ -412,6 +416,60 @@ def a_volume_goes_with_its_site(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(each, "claim_for", claim_for)
     for each in (passwords, parts):
         patch.setattr(each, "is_claimed_for", lambda *_: True)
+
+
+UNTRUSTED = "would get no review .* certificate "
+
+
+@mutant("pet", UNTRUSTED + "signed by unknown authority", fault="bundle", took=1)
+def a_new_ca_takes_the_place_of_the_old_one_at_once(patch: pytest.MonkeyPatch) -> None:
+    original = keeper.after
+
+    def after(step: Any, *more: Any, **named: Any) -> Any:
+        return original(replace(step, kept=()) if isinstance(step, Authorize) else step, *more, **named)
+
+    patch.setattr(keeper, "after", after)
+    patch.setattr(decide, "_is_all_in_use_stored", lambda *_: True)
+
+
+@mutant("pet", UNTRUSTED + "signed by unknown authority", fault="bundle", took=1)
+def an_old_ca_is_retired_as_soon_as_the_new_one_signs(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(decide, "_is_old_enough", lambda *_: True)
+
+
+@mutant("pet", UNTRUSTED + "signed by unknown authority", fault="bundle", took=1)
+def a_new_ca_signs_before_every_server_has_heard_of_it(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(decide, "_may_sign", lambda *_: True)
+
+
+@mutant("pet", UNTRUSTED + "has expired", fault="bundle", took=1)
+def a_certificate_is_renewed_once_it_has_expired(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Lifetimes, "is_due", lambda _, certificate, now: now >= certificate.until)
+
+
+@mutant("pet", UNTRUSTED + "has expired", fault="bundle", took=1)
+def replicas_serve_what_they_have_read_first(patch: pytest.MonkeyPatch) -> None:
+    original = SecretCertificate.follow
+
+    async def follow(self: SecretCertificate) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(5):
+                await original(self)
+        await asyncio.Event().wait()
+
+    patch.setattr(SecretCertificate, "follow", follow)
+
+
+@mutant("pet", "tells a secret", fault="bundle", took=1)
+def a_log_line_tells_a_key(patch: pytest.MonkeyPatch) -> None:
+    original = keeper.Keeper._write
+
+    async def write(self: keeper.Keeper, step: Any, snapshot: Any) -> None:
+        await original(self, step, snapshot)
+        material = (await self._store.read()).material
+        keeper._log.info("written", key=material.key.decode())
+
+    patch.setattr(keeper.Keeper, "_write", write)
 
 
 @pytest.mark.parametrize("name", MUTANTS)
