@@ -133,7 +133,7 @@ class SecretCertificate:
     def __init__(self, store: SecretStore, read_every: float | None = None) -> None:
         """`read_every` so many seconds, once there is one; a simulation reads less often."""
         self._store = store
-        self._read_every = _LATER if read_every is None else read_every
+        self._read_every = read_every
         self._pair: KeyPair | None = None
         self._problem = f"{store} has not been read yet"
 
@@ -161,4 +161,4 @@ class SecretCertificate:
                 if problem != told:
                     _log.warning("cannot read the certificate of the webhooks", error=problem)
             told = problem
-            await asyncio.sleep(_FIRST if self._pair is None else self._read_every)
+            await asyncio.sleep(_FIRST if self._pair is None else self._read_every or _LATER)

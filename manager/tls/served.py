@@ -142,7 +142,7 @@ class ServedCertificate:
         look_every: seconds between two looks at the source; default 5.
         """
         self.source = source
-        self._look_every = RECHECK_INTERVAL if look_every is None else look_every
+        self._look_every = look_every
         self._clients = clients
         self.asks_clients = clients is not None
         self._known: _Known | None = None
@@ -204,7 +204,7 @@ class ServedCertificate:
 
     async def _keep(self) -> None:
         while True:
-            await asyncio.sleep(self._look_every)
+            await asyncio.sleep(self._look_every or RECHECK_INTERVAL)
             try:
                 await self._renew()
             except CertificateUnusable as error:
