@@ -258,9 +258,9 @@ class Holding:
 
         When that fails, again and again, the others have to wait until it expires.
         """
-        pause = self.give_back_within * _PAUSE
-        until = clock.monotonic() + self.give_back_within
-        while (left := until - clock.monotonic()) > 0:
+        began = clock.monotonic()
+        while (left := began + self.give_back_within - clock.monotonic()) > 0:
+            pause = self.give_back_within * _PAUSE
             # Half of what is left: after an answer that was lost there is time to look what became of it.
             timeout = max(left / 2, pause)
             try:

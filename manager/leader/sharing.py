@@ -179,19 +179,24 @@ class Sharing:
                 holding.ended("the election is over")
             self._over.set()
 
-    def leave(self) -> None:
-        """The stop has begun: be no member any more, and give each range up as soon as its work has ended."""
-        self._leaving.set()
+    def leave(self, *, within: float = 5.0) -> None:
+        """The stop has begun: be no member any more, and give each range up as soon as its work has ended.
 
-    async def release(self, *, within: float = 5.0) -> None:
-        """Leave, and give all ranges back: others take over at once.
-
-        To be called when all work has ended. Returns when `run` is about to, after `within` seconds or one
-        request's time at most, and as long again for what tells the others. Does not raise.
+        The others are told of either for `within` seconds, or one request's time, at most: whatever the
+        server does, the process has to end.
         """
         for holding in self._holdings:
             holding.give_back_within = within
         self._leaving.set()
+
+    async def release(self) -> None:
+        """Leave, and give all ranges back: others take over at once.
+
+        To be called when all work has ended. Returns when `run` is about to, after the time of `leave` at
+        most, and as long again if that was not called before. Does not raise.
+        """
+        if not self._leaving.is_set():
+            self.leave()
         self._stop.set()
         if self._running:
             await self._over.wait()

@@ -67,6 +67,16 @@ async def test_who_is_about_to_stop_takes_nothing_over_and_gives_up_what_it_can(
     assert a.permitted | c.permitted == set(range(COUNT))
 
 
+async def test_who_is_about_to_stop_and_is_let_do_nothing_any_more_does_not_try_for_long(program: Program):
+    (a,) = await program.start("a")
+    a.reach(Reply.status(401, "Unauthorized", "the token is no good any more"))
+    a.sharing.leave()
+    await asyncio.sleep(1)
+    began = now()
+    await a.stop()
+    assert now() - began < 6.0, "the time to release in, and a pause"
+
+
 async def test_after_a_crash_no_range_is_nobodys_for_longer_than_the_lease_duration_and_five_seconds(
     program: Program,
 ):
