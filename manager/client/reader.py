@@ -179,6 +179,10 @@ class CachedReader(_Reader):
         """
         return CachedReader(self._cache, Selection.of(**selection))
 
+    def ours(self, selection: Selection) -> CachedReader:
+        """A reader of what is this replica's, where replicas share the objects out."""
+        return CachedReader(self._cache, selection, ours=True)
+
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
         """Return the object, or None if it is not in the cache; raises Undecodable."""
         record = self._get(kind, key)

@@ -9,7 +9,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from manager import clock
 from manager.api import ObjectKey, Resource
 from manager.cache import CacheEvent, Informer
-from manager.client.reader import CachedReader
 from manager.controller import (
     Controller,
     ControllerOptions,
@@ -183,7 +182,7 @@ class ObjectReconciler(Generic[T]):
         self._operator = operator
         self._timers = timers or Timers(operator)
         self._reconciles = type(operator).reconcile is not Operator.reconcile
-        self._reader = CachedReader(operator.manager.cache, operator.selection, ours=True)
+        self._reader = operator.client.ours(operator.selection)
         self._pruned = [each for each in operator.sources if isinstance(each, Owns) and each.prune]
         self._created: dict[ObjectKey, _Created] = {}
         self.share: Share | None = None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
 from manager.api import ObjectKey
-from manager.cache import Record
+from manager.cache import Record, Selection
 from manager.kube.errors import Conflict, ConnectionLost, Invalid, NotFound
 from manager.operator.running import ObjectReconciler
 from manager.settings import SettingValues
@@ -229,6 +229,9 @@ class FatefulClient:
             self.uncached = FatefulReader(server, fate)
 
     def named(self, controller: str) -> FatefulClient:
+        return self
+
+    def ours(self, selection: Selection) -> FatefulClient:
         return self
 
     async def find(self, kind: type[Pet], key: ObjectKey) -> Pet | None:

@@ -21,8 +21,9 @@ from controllers.main import PROGRAM
 from devcluster import DevCluster
 from manager import ControllerOptions
 from manager.api import ObjectKey, PartialObjectMetadata, Resource
-from manager.cache import Cache
+from manager.cache import Cache, Selection
 from manager.client import Client
+from manager.client.reader import CachedReader
 from manager.codegen import yaml_documents
 from manager.kube.errors import ConnectionLost, KubeError
 from manager.kube.rest_mapping import RestMapper
@@ -90,6 +91,9 @@ class LiveClient(Client):
         self.metadata = LiveMetadata(self)  # type: ignore[assignment] # its one method is all that is used
         self.stale: dict[ObjectKey, Resource] = {}
         """What a cache would still show of objects of these keys."""
+
+    def ours(self, selection: Selection) -> CachedReader:
+        return self
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
         known = self.stale.get(key)
