@@ -1,18 +1,19 @@
-"""Hearing of what no cache has: watches of what was listed for a page, while somebody sees it."""
+"""Hearing of what was listed for a page, while somebody sees it: of caches, and else by watches."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from functools import partial
 
 import msgspec
 
+from manager.cache import Cache, CacheEvent, Informer
 from manager.explain.looking import Found, Listed, Node
 from manager.kube.decoding import watch_events
 from manager.kube.errors import Forbidden, KubeError
 from manager.kube.transport import Transport
+from manager.loop import own_turn
 
 MOST = 64
 """Watches at once, for all pages. What has none is looked at now and then."""
@@ -40,51 +41,93 @@ _decode = msgspec.json.Decoder(_Changed).decode
 
 
 class Following:
-    """The watches of one page."""
+    """What one page hears."""
 
-    def __init__(self, transport: Transport, room: Room) -> None:
-        """`room` is shared by all pages."""
-        self._transport = transport
-        self._room = room
-        self._watches: dict[Listed, asyncio.Task[None]] = {}
-        self._refused: set[Listed] = set()
-        self._uids: frozenset[str] = frozenset()
-        self._group: asyncio.TaskGroup | None = None
+    def __init__(self, watches: Watches) -> None:
+        """`watches` are shared by all pages."""
+        self._watches = watches
+        self.uids: frozenset[str] = frozenset()
+        """Of what is on the page."""
+
+        self.refused: set[Listed] = set()
+        """What may not be watched."""
+
         self.heard = 0
         """Grows when something has changed that belongs to what was found."""
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
-        """While the context lasts, what `follow` names is watched."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            try:
-                yield
-            finally:
-                self._group = None
-                for task in self._watches.values():
-                    task.cancel()
+        """While the context lasts, what `follow` names is heard of."""
+        try:
+            yield
+        finally:
+            self._watches.join(self, {}, 0.0)
+            await self._watches.ended()
 
-    def follow(self, found: Found) -> None:
-        """Watch, from now on, what was listed for this; no more what was for another."""
-        if self._group is None:
-            return
-        self._uids = frozenset(_uids(found.root))
-        for listed in self._watches.keys() - found.listed.keys():
-            self._watches[listed].cancel()
-        for listed, version in found.listed.items():
-            if listed not in self._watches and listed not in self._refused and self._room.take():
-                task = self._watches[listed] = self._group.create_task(
-                    self._watch(listed, version), name=f"console-watch {listed.path}"
-                )
-                task.add_done_callback(partial(self._ended, listed))
+    def follow(self, found: Found, since: float) -> None:
+        """Hear, from now on, of what was listed for this, and no more of what was for another.
 
-    def _ended(self, listed: Listed, _: asyncio.Task[None]) -> None:
-        self._room.free()
-        del self._watches[listed]
+        `since` is when the look began, on the loop's clock.
+        """
+        self.uids = frozenset(_uids(found.root))
+        self._watches.join(self, found.listed, since)
 
-    async def _watch(self, listed: Listed, version: str) -> None:
-        query: Mapping[str, str] = {
+
+class Watches:
+    """What all pages hear: each thing is watched once, and what a cache has is not watched at all."""
+
+    def __init__(self, transport: Transport, cache: Cache) -> None:
+        self._transport = transport
+        self._cache = cache
+        self._heard: dict[Listed, _Heard] = {}
+        self._tasks: dict[Listed, asyncio.Task[None]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def join(self, page: Following, listed: Mapping[Listed, str], since: float) -> None:
+        """Tell a page of these, in the version in which it has them, and of nothing else any more."""
+        for each, heard in list(self._heard.items()):
+            if each not in listed and page in heard.pages:
+                heard.pages.discard(page)
+                if not heard.pages:
+                    self._end(each)
+        for each, version in listed.items():
+            if each in page.refused or not self._begin(each, version):
+                continue
+            heard = self._heard[each]
+            if page not in heard.pages:
+                heard.pages.add(page)
+                page.heard += heard.last >= since  # it was not told of what came during its look
+
+    async def ended(self) -> None:
+        """Wait until those watches have ended that nobody needs any more."""
+        if self._ending:
+            await asyncio.wait(tuple(self._ending))
+
+    def _begin(self, listed: Listed, version: str) -> bool:
+        if listed in self._heard:
+            return True
+        if (informer := _that_has(self._cache.informers, listed)) is not None:
+            heard = self._heard[listed] = _Heard(listed)
+            heard.last = -1.0 if informer.changed_at is None else informer.changed_at
+            heard.leave = informer.subscribe(heard.tell_of, replay=False)
+            return True
+        if len(self._tasks) >= MOST:
+            return False
+        heard = self._heard[listed] = _Heard(listed)
+        task = asyncio.create_task(self._watch(heard, version), name=f"console-watch {listed.path}")
+        self._tasks[listed] = task
+        heard.leave = task.cancel
+        task.add_done_callback(self._ending.discard)
+        return True
+
+    def _end(self, listed: Listed) -> None:
+        self._heard.pop(listed).leave()
+        if (task := self._tasks.pop(listed, None)) is not None and not task.done():
+            self._ending.add(task)
+
+    async def _watch(self, heard: _Heard, version: str) -> None:
+        listed = heard.listed
+        query = {
             **dict(listed.query),
             "watch": "true",
             "resourceVersion": version,
@@ -98,39 +141,66 @@ class Following:
                 aclosing(watch_events(chunks)) as events,
             ):
                 async for event in events:
-                    self._hear(listed, event.object)
-            self.heard += 1  # its time is over: the next look opens another one
+                    await own_turn(len(event.object))
+                    heard.tell(event.object)
+            heard.tell_all()  # its time is over: the next look opens another one
         except Forbidden:
-            self._refused.add(listed)
+            for page in heard.pages:
+                page.refused.add(listed)
         except KubeError:
             pass  # the next look, by the tick, opens another one
+        finally:
+            if self._heard.get(listed) is heard:
+                del self._heard[listed], self._tasks[listed]
 
-    def _hear(self, listed: Listed, raw: bytes) -> None:
+
+class _Heard:
+    """Something of which pages hear."""
+
+    def __init__(self, listed: Listed) -> None:
+        self.listed = listed
+        self.pages: set[Following] = set()
+        self.leave: Callable[[], object]
+        self.last = -1.0
+        """When there was something, on the loop's clock."""
+
+    def tell(self, raw: bytes) -> None:
+        """Of an object that has changed, as a watch has it."""
         try:
             meta = _decode(raw).metadata
         except (msgspec.DecodeError, RecursionError):  # whatever somebody has put there
             return
-        uids = (meta.uid, *(owner.uid for owner in meta.owners or ()))
-        if listed.all_concern or not self._uids.isdisjoint(uids):
-            self.heard += 1
+        self._tell(meta.uid, [owner.uid for owner in meta.owners or ()])
+
+    def tell_of(self, event: CacheEvent) -> None:
+        """The same, as a cache has it."""
+        self._tell(event.record.uid, [owner.uid for owner in event.meta.owner_references])
+
+    def _tell(self, uid: str, owners: Sequence[str]) -> None:
+        self.last = asyncio.get_running_loop().time()
+        uids = {uid, *owners}
+        for page in self.pages:
+            page.heard += self.listed.all_concern or not page.uids.isdisjoint(uids)
+
+    def tell_all(self) -> None:
+        """Each page has reason to look."""
+        for page in self.pages:
+            page.heard += 1
 
 
-class Room:
-    """How many watches there may be."""
-
-    def __init__(self) -> None:
-        self._left = MOST
-
-    def take(self) -> bool:
-        """Whether there may be one more."""
-        if not self._left:
-            return False
-        self._left -= 1
-        return True
-
-    def free(self) -> None:
-        """One is gone."""
-        self._left += 1
+def _that_has(informers: Iterable[Informer], listed: Listed) -> Informer | None:
+    """A cache with all that was listed."""
+    for informer in informers:
+        spec = informer.spec
+        selective = spec.label_selector or spec.field_selector or informer.is_restricted
+        if (
+            spec.gvk == listed.gvk
+            and informer.synced
+            and spec.covers(listed.namespace)
+            and not (selective or listed.all_concern)
+        ):
+            return informer
+    return None
 
 
 def _uids(node: Node) -> list[str]:

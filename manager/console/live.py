@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterator
+from collections.abc import Callable, Coroutine, Generator, Hashable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from manager.access.answers import TooManyQuestions
+
+T = TypeVar("T")
 
 PAUSE = 0.2
 """Seconds between two glances, and at least between two looks at the same."""
@@ -27,7 +30,7 @@ class Subject(NamedTuple):
     tick: float
     """Seconds after which it is looked at though a glance shows nothing: ages grow."""
 
-    look: Callable[[], Awaitable[dict[str, Any]]]
+    look: Callable[[], Coroutine[Any, Any, dict[str, Any]]]
     """Answers what a template is to show."""
 
     glance: Callable[[], Hashable]
@@ -43,22 +46,54 @@ class Allowance:
     def __init__(self) -> None:
         self._paid_at = 0.0
         self._queue = asyncio.Lock()
+        self._counting = False
 
     @contextmanager
     def spending(self) -> Iterator[None]:
-        """What is done in the context counts; there is no `await` in it."""
-        began = time.thread_time()
+        """What is done in the context counts, and once; there is no `await` in it."""
+        if self._counting:
+            yield
+            return
+        self._counting, began = True, time.thread_time()
         try:
             yield
         finally:
+            self._counting = False
             now = asyncio.get_running_loop().time()
             self._paid_at = max(self._paid_at, now) + (time.thread_time() - began) / _SHARE
+
+    async def paid(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do this work, of which each step counts."""
+        return await _Paid(self, work)
 
     async def ready(self) -> None:
         """Wait until there is some left."""
         async with self._queue:
             now = asyncio.get_running_loop().time()
             await asyncio.sleep(max(0.0, self._paid_at - now - _AHEAD))
+
+
+class _Paid(Generic[T]):
+    """A coroutine whose steps count; between them others have their turn."""
+
+    def __init__(self, allowance: Allowance, work: Coroutine[Any, Any, T]) -> None:
+        self._allowance = allowance
+        self._work = work
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        step: Callable[[], Any] = partial(self._work.send, None)
+        while True:
+            with self._allowance.spending():
+                try:
+                    awaited = step()
+                except StopIteration as end:
+                    return end.value  # type: ignore[no-any-return]
+            try:
+                answer = yield awaited
+            except BaseException as error:  # noqa: BLE001 - whatever it is, the work is told of it
+                step = partial(self._work.throw, error)
+            else:
+                step = partial(self._work.send, answer)
 
 
 class Feed:
@@ -93,7 +128,7 @@ class Feed:
 
     async def _look(self) -> None:
         await self._allowance.ready()
-        shown = await self._subject.look()
+        shown = await self._allowance.paid(self._subject.look())
         with self._allowance.spending():
             text = self._render(shown)
         if text != self._text:

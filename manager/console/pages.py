@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from manager.cache import CacheEvent
 from manager.console.census import Census
 from manager.console.changes import Changes
 from manager.console.debug import debug_pages
-from manager.console.following import Following, Room
+from manager.console.following import Following, Watches
 from manager.console.live import Feed, Feeds, Subject
 from manager.console.overview import Rates, overview
 from manager.console.search import STATES, Search, Wanted, kinds
@@ -123,7 +123,7 @@ class _View(NamedTuple):
     part: str
     """The block of it that is sent again."""
 
-    look: Callable[[web.Request], Awaitable[dict[str, Any]]]
+    look: Callable[[web.Request], Coroutine[Any, Any, dict[str, Any]]]
     """Answers what the template is to show, to who opens the page."""
 
     subject: Callable[[web.Request], Awaitable[Subject]]
@@ -158,7 +158,7 @@ class Console:
         self.changes = Changes(manager.cache)
         self._rates, self._census = Rates(manager), Census(manager)
         self._paused: dict[tuple[str, ObjectKey], Callable[[], None]] = {}
-        self._feeds, self._room = Feeds(), Room()
+        self._feeds, self._watches = Feeds(), Watches(transport, manager.cache)
         self._told_of = OrderedDict[str, Lines]()
         """By who has acted."""
         self._environment: Environment | None = None
@@ -364,11 +364,12 @@ class Console:
         """Each user has one at a time, and all together a few: an object and its children may be large."""
         mine = asyncio.Lock() if user is None else self._looking.setdefault(user.name, asyncio.Lock())
         async with mine, self._looks:
-            return await looker.look(gvk, key)
+            await self._feeds.allowance.ready()
+            return await self._feeds.allowance.paid(looker.look(gvk, key))
 
     async def _object(self, request: web.Request) -> Subject:
         manager, key, resource = self._manager, _key(request), request.match_info["resource"]
-        following, controllers = Following(self._transport, self._room), await self._controllers(request)
+        following, controllers = Following(self._watches), await self._controllers(request)
         ended = 0
 
         def hear(run: Run) -> None:
@@ -433,8 +434,9 @@ class Console:
             if following is None:
                 found = await self._shared.get((_who_sees(), gvk, key), look)
             else:
+                began = asyncio.get_running_loop().time()
                 found = await look()
-                following.follow(found)
+                following.follow(found, began)
         except NotFound:
             return {**shown, "problem": "There is no such object.", "status": _NOT_FOUND}
         except KubeError as error:
@@ -465,8 +467,11 @@ class Console:
                 feed = self._feeds.of(subject, partial(_part_of, template, view.part))
                 return await self._stream(request, feed)
             query = f"&{request.query_string}" if request.query_string else ""
-            shown = {"live": f"{quote(request.path)}?{_LIVE}=1{query}", **await view.look(request)}
-            text = template.render(version=self._version, **shown)
+            await self._feeds.allowance.ready()
+            looked_up = await self._feeds.allowance.paid(view.look(request))
+            shown = {"live": f"{quote(request.path)}?{_LIVE}=1{query}", **looked_up}
+            with self._feeds.allowance.spending():
+                text = template.render(version=self._version, **shown)
             status = shown.get("status", _OK)
             return web.Response(status=status, text=text, content_type="text/html", headers=_POLICY)
 

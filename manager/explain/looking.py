@@ -54,6 +54,7 @@ _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,ap
 
 POD = GroupVersionKind("", "v1", "Pod")
 CLAIM = GroupVersionKind("", "v1", "PersistentVolumeClaim")
+_EVENT = GroupVersionKind("", "v1", "Event")
 _REPLICA_SET = GroupVersionKind("apps", "v1", "ReplicaSet")
 _JOB = GroupVersionKind("batch", "v1", "Job")
 
@@ -118,6 +119,8 @@ class Node:
 class Listed(NamedTuple):
     """Objects that were looked through."""
 
+    gvk: GroupVersionKind
+    namespace: str
     path: str
     query: tuple[tuple[str, str], ...]
     """Selectors."""
@@ -202,8 +205,9 @@ class Looker:
         found = 0
         try:
             mapping = await self._resolve(gvk, node.namespace)
-            path, query = mapping.path(node.namespace), {"labelSelector": selector} if selector else {}
-            async for raw in self._pages(gvk.kind, path, query, _JSON if whole else _METADATA):
+            query = (("labelSelector", selector),) if selector else ()
+            listed = Listed(gvk, node.namespace, mapping.path(node.namespace), query)
+            async for raw in self._pages(listed, _JSON if whole else _METADATA):
                 owners = _decode_owned(raw).metadata.owners or ()
                 if not any(owner.uid == node.uid for owner in owners):
                     continue
@@ -266,11 +270,12 @@ class Looker:
     async def _events(self, node: Node) -> list[Mapping[str, Any]]:
         """The last Events about an object, the oldest first."""
         namespace = node.namespace or "default"
-        path, about = f"/api/v1/namespaces/{namespace}/events", f"involvedObject.uid={node.uid}"
+        about = (("fieldSelector", f"involvedObject.uid={node.uid}"),)
+        listed = Listed(_EVENT, namespace, f"/api/v1/namespaces/{namespace}/events", about)
         items: list[Mapping[str, Any]] = []
         try:
             await self._check(Place("", "events", namespace))
-            async for raw in self._pages("Event", path, {"fieldSelector": about}):
+            async for raw in self._pages(listed):
                 items = sorted([*items, _said_by(orjson.loads(raw))], key=event_time)[-MOST_EVENTS:]
         except (ApiError, _Withheld) as error:
             self._missing[f"Events: {error}"] = None
@@ -292,19 +297,17 @@ class Looker:
         if self._may_get is not None and not await self._may_get(place):
             raise _Withheld("you may not get them")
 
-    async def _pages(
-        self, kind: str, path: str, query: Mapping[str, str], accept: str = _JSON
-    ) -> AsyncIterator[bytes]:
+    async def _pages(self, listed: Listed, accept: str = _JSON) -> AsyncIterator[bytes]:
         limit, seen, size, resume = _FIRST_PAGE, 0, 0, ""
         while True:
-            asked = {**query, "limit": f"{limit}", **({"continue": resume} if resume else {})}
+            asked = {**dict(listed.query), "limit": f"{limit}", **({"continue": resume} if resume else {})}
             answer = await self._transport.request(
-                "GET", path, query=asked, accept=accept, longest=LONGEST_LIST
+                "GET", listed.path, query=asked, accept=accept, longest=LONGEST_LIST
             )
             await own_turn(len(answer))
             page = _decode_list(answer)
             if not seen:
-                self._listed[Listed(path, tuple(query.items()))] = page.metadata.version
+                self._listed[listed] = page.metadata.version
             items, resume, portions = page.items or [], page.metadata.resume, Portions()
             for raw in map(bytes, items):
                 await portions.begin(len(raw))
@@ -314,7 +317,7 @@ class Looker:
             if not resume:
                 return
             if seen >= MOST_OBJECTS or size >= _MOST_BYTES:
-                self._missing[f"{kind}: only the first {seen} were looked at"] = None
+                self._missing[f"{listed.gvk.kind}: only the first {seen} were looked at"] = None
                 return
             limit = min(_PAGE, 10 * limit, max(1, _PAGE_BYTES * len(items) // len(answer)))
 

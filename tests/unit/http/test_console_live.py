@@ -7,7 +7,7 @@ import gc
 import random
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 import pytest
@@ -20,13 +20,17 @@ from controllers.cache.memcached import MemcachedOperator
 from controllers.tutorial.foo import FooOperator
 from manager.access.reviews import User
 from manager.api import GroupVersionKind, ObjectKey, ObjectMeta
-from manager.console.following import Following
+from manager.console.following import Following, Watches, _Heard
 from manager.console.live import Allowance, Feed
 from manager.console.pages import Console, _part_of
 from manager.console.search import Search, Wanted, kinds
-from manager.explain.looking import Found, Listed, Looker
+from manager.explain.judging import Verdict
+from manager.explain.looking import Found, Listed, Looker, Node
 from manager.http import guard
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
 from manager.testing import World, operated
+from tests.support.scripted_wire import ScriptedWire, Stream
 from tests.unit.http.test_console import console_of
 
 pytestmark = pytest.mark.virtual_time
@@ -177,7 +181,7 @@ async def test_who_sees_the_same_is_served_by_one_look_and_the_next_one_goes_on_
             await another_friend(world)
             await other.sees("no pod named jill")
         assert not world.manager.history.listeners
-        assert console._room._left == 64
+        assert not console._watches._heard
         assert not [each for each in asyncio.all_tasks() if each.get_name().startswith("console-watch")]
 
 
@@ -232,14 +236,116 @@ async def test_a_list_that_nobody_may_watch_is_looked_at_again_now_and_then(monk
         assert WITHIN < loop.time() - began <= 4.0
 
 
-async def test_what_is_nested_very_deeply_ends_no_watch():
+CORE = "/api/v1/namespaces/default"
+EVENTS = Listed(
+    GroupVersionKind("", "v1", "Event"),
+    "default",
+    f"{CORE}/events",
+    (("fieldSelector", "involvedObject.uid=u"),),
+)
+CLAIMS = Listed(
+    GroupVersionKind("", "v1", "PersistentVolumeClaim"), "default", f"{CORE}/persistentvolumeclaims", ()
+)
+OWNED = Listed(
+    GroupVersionKind("apps", "v1", "Deployment"),
+    "default",
+    "/apis/apps/v1/namespaces/default/deployments",
+    (),
+)
+PODS = Listed(GroupVersionKind("", "v1", "Pod"), "default", f"{CORE}/pods", (("labelSelector", "app=web"),))
+
+
+def found_for(uid: str, *listed: Listed) -> Found:
+    root = Node("Memcached", "default", "web", uid, Verdict(True))
+    return Found({}, root, [], [], dict.fromkeys(listed, "1"))
+
+
+@asynccontextmanager
+async def watches_by(wire: ScriptedWire) -> AsyncIterator[Watches]:
+    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
     async with shop() as world:
-        console = console_of(world)
-        following = Following(console._transport, console._room)
-        for depth in (100, 100_000):
-            nested = b'{"f:a":' * depth + b"{}" + b"}" * depth
-            following._hear(Listed("/", ()), b'{"metadata":{"managedFields":[{"fieldsV1":' + nested + b"}]}}")
-        assert not following.heard
+        yield Watches(transport, world.manager.cache)
+        assert not wire.in_progress
+
+
+async def test_what_several_pages_list_is_watched_once_until_the_last_of_them_is_left():
+    wire, stream = ScriptedWire(), Stream()
+    wire.on("GET", CLAIMS.path, stream)
+    async with watches_by(wire) as watches, AsyncExitStack() as left:
+        pages = {uid: Following(watches) for uid in ("a", "b", "c")}
+        for uid, page in pages.items():
+            await left.enter_async_context(page.kept())
+            page.follow(found_for(uid, CLAIMS), asyncio.get_running_loop().time())
+            await asyncio.sleep(1)
+        stream.event("ADDED", {"metadata": {"uid": "claim", "ownerReferences": [{"uid": "b"}]}})
+        await asyncio.sleep(1)
+        assert [page.heard for page in pages.values()] == [0, 1, 0]
+        assert len(wire.sent("GET", CLAIMS.path)) == 1
+        pages["a"].follow(found_for("a"), 0.0)
+        pages["b"].follow(found_for("b"), 0.0)
+        await asyncio.sleep(1)
+        assert not stream.closed
+    assert stream.closed
+
+
+async def test_who_joins_a_watch_looks_again_for_what_came_during_its_look():
+    wire, stream, loop = ScriptedWire(), Stream(), asyncio.get_running_loop()
+    wire.on("GET", CLAIMS.path, stream)
+    async with watches_by(wire) as watches:
+        first, early, late = (Following(watches) for _ in range(3))
+        async with first.kept(), early.kept(), late.kept():
+            first.follow(found_for("a", CLAIMS), loop.time())
+            await asyncio.sleep(1)
+            began = loop.time()
+            stream.event("ADDED", {"metadata": {"uid": "claim", "ownerReferences": [{"uid": "b"}]}})
+            await asyncio.sleep(1)
+            early.follow(found_for("b", CLAIMS), began)
+            late.follow(found_for("b", CLAIMS), loop.time())
+            early.follow(found_for("b", CLAIMS), loop.time())
+            assert (first.heard, early.heard, late.heard) == (0, 1, 0)
+
+
+async def test_what_a_cache_has_is_heard_of_without_a_watch():
+    wire = ScriptedWire()
+    async with shop() as world:
+        transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+        page = Following(Watches(transport, world.manager.cache))
+        web = await world.get(Memcached, "web")
+        [deployment] = world.cluster.client.list("deployments.apps", "default")
+        async with page.kept():
+            page.follow(
+                found_for(deployment["metadata"]["uid"], PODS, OWNED), asyncio.get_running_loop().time()
+            )
+            await world.update(web, lambda it: setattr(it.spec, "size", 2))
+            await asyncio.sleep(5)
+            assert page.heard
+        assert not wire.requests
+
+
+async def test_of_large_objects_that_change_at_once_one_is_read_in_a_turn_of_the_loop():
+    wire = ScriptedWire()
+    several = [Listed(CLAIMS.gvk, f"n{each}", f"/n{each}", EVENTS.query) for each in range(8)]
+    streams = [Stream() for _ in several]
+    for listed, stream in zip(several, streams, strict=True):
+        wire.on("GET", listed.path, stream)
+    async with watches_by(wire) as watches:
+        page = Following(watches)
+        async with page.kept():
+            page.follow(found_for("a", *several), 0.0)
+            await asyncio.sleep(1)
+            most = before = page.heard = 0
+            for stream in streams:
+                stream.event("MODIFIED", {"metadata": {"name": "x" * 100_000}})
+            while page.heard < len(several):
+                await asyncio.sleep(0)
+                most, before = max(most, page.heard - before), page.heard
+            assert most == 1
+
+
+async def test_what_is_nested_very_deeply_ends_no_watch():
+    for depth in (100, 100_000):
+        nested = b'{"f:a":' * depth + b"{}" + b"}" * depth
+        _Heard(EVENTS).tell(b'{"metadata":{"managedFields":[{"fieldsV1":' + nested + b"}]}}")
 
 
 async def test_pages_take_a_share_of_the_loops_time_and_no_more(monkeypatch: pytest.MonkeyPatch):
@@ -253,6 +359,50 @@ async def test_pages_take_a_share_of_the_loops_time_and_no_more(monkeypatch: pyt
         with allowance.spending():
             spent += 0.1
     assert 0.19 <= spent / (loop.time() - began) <= 0.21
+
+
+async def test_looks_are_paid_for_too_each_step_of_them_once(monkeypatch: pytest.MonkeyPatch):
+    spent = 0.0
+    monkeypatch.setattr("manager.console.live._SHARE", 0.2)
+    monkeypatch.setattr("time.thread_time", lambda: spent)
+    loop, allowance = asyncio.get_running_loop(), Allowance()
+
+    async def look() -> None:
+        nonlocal spent
+        for _ in range(3):
+            spent += 1
+            with allowance.spending():
+                spent += 1
+            await asyncio.sleep(0.1)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await asyncio.sleep(1)
+
+    await allowance.paid(look())
+    await allowance.ready()
+    assert loop.time() == pytest.approx(6 / 0.2, abs=1)
+
+
+async def test_a_page_of_an_object_costs_what_was_looked_up_for_it(monkeypatch: pytest.MonkeyPatch):
+    spent, loop = 0.0, asyncio.get_running_loop()
+    monkeypatch.setattr("manager.console.live._SHARE", 0.2)
+    monkeypatch.setattr("time.thread_time", lambda: spent)
+    look = Looker.look
+
+    async def dear(looker: Looker, gvk: GroupVersionKind, key: ObjectKey) -> Found:
+        nonlocal spent
+        spent += 1
+        return await look(looker, gvk, key)
+
+    monkeypatch.setattr(Looker, "look", dear)
+    async with shop() as world:
+        console = console_of(world)
+        began = loop.time()
+        for path in FOO, WEB, FOO, WEB:
+            await console._look_at_object(request_of(path))
+        async with browser_at(console, FOO) as browser:
+            await browser.sees("no pod named jack")
+        assert loop.time() - began == pytest.approx(4 / 0.2, abs=1)
 
 
 STATES = ["", "not-ready", "failing", "waiting", "running", "slow", "stuck"]
