@@ -131,7 +131,7 @@ class Search:
         portions = Portions()
         changed, self._changed = self._changed, set()
         if self._wanted.state in _MOVING:
-            changed |= self._moving()
+            changed |= await self._moving(portions)
         for place in changed:
             if place <= self._reached:
                 await self._judge(place, portions)
@@ -144,6 +144,8 @@ class Search:
 
     async def _go_on(self, portions: Portions) -> None:
         """Look on, until enough are found."""
+        if len(self._found) > MOST_FOUND:
+            return
         for number, (_, informer) in enumerate(self._sources):
             if number < self._reached[0]:
                 continue
@@ -158,14 +160,15 @@ class Search:
         if len(self._found) <= MOST_FOUND:
             self._reached = len(self._sources), _NOTHING
 
-    def _moving(self) -> set[_Place]:
+    async def _moving(self, portions: Portions) -> set[_Place]:
         """Those that may have begun, or ended, to be in the state that is wanted."""
         moving = {*self._found, *self._failing}
         for number, (controller, informer) in enumerate(self._sources):
-            for record in informer.list(namespace=self._wanted.namespace):
-                key = record.key
-                if controller.running(key) is not None or controller.waiting(key) is not None:
-                    moving.add((number, key))
+            if informer.spec.resource not in self._resources:
+                continue
+            for key in controller.moving():
+                await portions.begin(_LOOKED_AT)
+                moving.add((number, key))
         return moving
 
     async def _judge(self, place: _Place, portions: Portions) -> None:

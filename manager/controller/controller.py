@@ -164,6 +164,10 @@ class Controller:
         """The next run of an object, if one has been asked for."""
         return None if self._queue is None else self._queue.waiting(key)
 
+    def moving(self) -> set[Request]:
+        """The objects that have a run under way, or a next one."""
+        return set() if self._queue is None else self._queue.keys()
+
     def ask(self, key: Request, by: str) -> None:
         """Have an object reconciled now, because a person asks for it."""
         trigger = Trigger("person", asyncio.get_running_loop().time(), name=by)

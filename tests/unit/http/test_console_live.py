@@ -23,13 +23,14 @@ from manager.api import GroupVersionKind, ObjectKey, ObjectMeta
 from manager.console.following import Following, Watches, _Heard
 from manager.console.live import Allowance, Feed
 from manager.console.pages import Console, _part_of
-from manager.console.search import Search, Wanted, kinds
+from manager.console.search import Search, Wanted, kinds, sources
 from manager.explain.judging import Verdict
 from manager.explain.looking import Found, Listed, Looker, Node
 from manager.http import guard
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from manager.testing import World, operated
+from tests.support.effort import turns_of_others
 from tests.support.scripted_wire import ScriptedWire, Stream
 from tests.unit.http.test_console import console_of
 
@@ -435,3 +436,38 @@ async def test_what_a_search_keeps_current_is_what_a_new_one_finds(
                 rows, more = await search.look(everything)
                 assert (rows, more) == await Search(world.manager, wanted).look(everything)
         assert not world.manager.history.listeners
+
+
+async def test_a_search_for_what_waits_asks_for_no_object_that_rests(monkeypatch: pytest.MonkeyPatch):
+    foos = [Foo(metadata=ObjectMeta(name=f"f{each}"), spec=FooSpec(name="jack")) for each in range(30)]
+    async with operated(FooOperator, objects=foos) as world:
+        for foo in foos:
+            await world.until(foo, lambda it: it.status.conditions)
+        await asyncio.sleep(30)
+        [(controller, informer)] = sources(world.manager)
+        everything, asked = kinds(world.manager), list[object]()
+        waiting = controller.waiting
+        for found in "", "nobody":
+            search = Search(world.manager, Wanted(name=found, state="waiting"))
+            with search.kept():
+                await search.look(everything)
+                monkeypatch.setattr(informer, "list", lambda **_: asked.append("all") or [])
+                monkeypatch.setattr(controller, "waiting", lambda key: asked.append(key) or waiting(key))
+                before = len(asked)
+                await search.look(everything)
+                assert len(asked) == before
+                monkeypatch.undo()
+
+
+async def test_a_search_for_what_waits_keeps_nobody_waiting():
+    async with operated(FooOperator) as world:
+        await another_foo(world)
+        await asyncio.sleep(1)
+        [(controller, _)] = sources(world.manager)
+        assert controller.queue is not None
+        search = Search(world.manager, Wanted(state="waiting"))
+        with search.kept():
+            await search.look(kinds(world.manager))
+            for each in range(20_000):
+                controller.queue.add(ObjectKey("default", f"f{each}"), after=3600)
+            assert await turns_of_others(search.look(kinds(world.manager))) >= 15
