@@ -10,8 +10,8 @@ import msgspec
 
 from manager.cache import Cache, CacheEvent, Informer
 from manager.explain.looking import Found, Listed, Node
-from manager.kube.decoding import watch_events
-from manager.kube.errors import Forbidden, KubeError
+from manager.kube.decoding import Decoder, decode_event, lines
+from manager.kube.errors import Forbidden, KubeError, TooDeep, status_error
 from manager.kube.transport import Transport
 from manager.loop import own_turn
 
@@ -37,7 +37,7 @@ class _Changed(msgspec.Struct):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
 
 
-_decode = msgspec.json.Decoder(_Changed).decode
+_decode = Decoder(_Changed, "an object")
 
 
 class Following:
@@ -138,11 +138,11 @@ class Watches:
                 self._transport.stream(
                     listed.path, query=query, accept=_METADATA, idle_timeout=_SILENCE
                 ) as chunks,
-                aclosing(watch_events(chunks)) as events,
+                aclosing(lines(chunks)) as events,
             ):
-                async for event in events:
-                    await own_turn(len(event.object))
-                    heard.tell(event.object)
+                async for line in events:
+                    await own_turn(len(line))
+                    heard.tell(line)
             heard.tell_all()  # its time is over: the next look opens another one
         except Forbidden:
             for page in heard.pages:
@@ -164,13 +164,17 @@ class _Heard:
         self.last = -1.0
         """When there was something, on the loop's clock."""
 
-    def tell(self, raw: bytes) -> None:
-        """Of an object that has changed, as a watch has it."""
+    def tell(self, line: bytes) -> None:
+        """Of an object that has changed, as a watch has it; raises what an ERROR event says."""
         try:
-            meta = _decode(raw).metadata
-        except (msgspec.DecodeError, RecursionError):  # whatever somebody has put there
-            return
-        self._tell(meta.uid, [owner.uid for owner in meta.owners or ()])
+            event = decode_event(line)
+            if event.type == "ERROR":
+                raise status_error(event.object)
+            meta = _decode(event.object).metadata
+        except TooDeep:  # to make it shallow would be more work than a look
+            self.tell_all()
+        else:
+            self._tell(meta.uid, [owner.uid for owner in meta.owners or ()])
 
     def tell_of(self, event: CacheEvent) -> None:
         """The same, as a cache has it."""
@@ -184,6 +188,7 @@ class _Heard:
 
     def tell_all(self) -> None:
         """Each page has reason to look."""
+        self.last = asyncio.get_running_loop().time()
         for page in self.pages:
             page.heard += 1
 

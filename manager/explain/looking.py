@@ -13,7 +13,7 @@ import orjson
 from manager.access.reviews import Place
 from manager.api import GroupVersionKind, ObjectKey
 from manager.explain.judging import Object, Verdict, conditions_of, judge
-from manager.kube.decoding import json_object
+from manager.kube.decoding import Decoder, despite_depth, json_object
 from manager.kube.errors import ApiError, Forbidden, KubeError, NoMatch
 from manager.kube.rest_mapping import RestMapper, RestMapping
 from manager.kube.transport import LONGEST_LIST, Transport
@@ -95,8 +95,8 @@ class _Owned(msgspec.Struct):
     metadata: _OwnedMeta
 
 
-_decode_list = msgspec.json.Decoder(_List).decode
-_decode_owned = msgspec.json.Decoder(_Owned).decode
+_decode_list = Decoder(_List, "a list")
+_decode_owned = Decoder(_Owned, "an object with metadata")
 
 
 @dataclass
@@ -305,7 +305,7 @@ class Looker:
                 "GET", listed.path, query=asked, accept=accept, longest=LONGEST_LIST
             )
             await own_turn(len(answer))
-            page = _decode_list(answer)
+            page = await despite_depth(_decode_list, answer)
             if not seen:
                 self._listed[listed] = page.metadata.version
             items, resume, portions = page.items or [], page.metadata.resume, Portions()

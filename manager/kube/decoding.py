@@ -190,7 +190,7 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
     object: msgspec.Raw
 
 
-async def lines(chunks: AsyncIterator[bytes], *, limit: int = LINE_LIMIT) -> AsyncIterator[bytes]:
+async def lines(chunks: AsyncIterator[bytes], *, limit: int = LINE_LIMIT) -> AsyncGenerator[bytes, None]:
     """Cut pieces of any size into lines, without the line ends; empty lines are left out.
 
     What comes after the last line end is never given out: the connection ended in the middle of

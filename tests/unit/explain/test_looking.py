@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 
 from manager.api import GroupVersionKind, ObjectKey
@@ -131,6 +132,15 @@ async def test_a_server_that_stalls_is_not_waited_for():
     found = await cluster.look(POD)
     assert asyncio.get_running_loop().time() == pytest.approx(PATIENCE, abs=1)
     assert found.missing == [f"what is not found within {PATIENCE:g} s"]
+
+
+async def test_what_somebody_has_nested_without_end_hides_nothing_else():
+    cluster = Cluster()
+    nested = b'{"metadata":{"name":"x","managedFields":[%b]}}' % (b'{"f:a":' * 1100 + b"{}" + b"}" * 1100)
+    bad = orjson.dumps(pod(1, ready=False))
+    cluster.wire.on("GET", f"{CORE}/pods*", Reply(200, b'{"items":[%b,%b]}' % (nested, bad)))
+    found = await cluster.look(POD)
+    assert [each.name for each in found.root.children] == ["web-1"]
 
 
 async def test_what_may_not_be_listed_is_told():

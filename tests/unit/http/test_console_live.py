@@ -20,7 +20,7 @@ from controllers.cache.memcached import MemcachedOperator
 from controllers.tutorial.foo import FooOperator
 from manager.access.reviews import User
 from manager.api import GroupVersionKind, ObjectKey, ObjectMeta
-from manager.console.following import Following, Watches, _Heard
+from manager.console.following import Following, Watches
 from manager.console.live import Allowance, Feed
 from manager.console.pages import Console, _part_of
 from manager.console.search import Search, Wanted, kinds, sources
@@ -343,10 +343,27 @@ async def test_of_large_objects_that_change_at_once_one_is_read_in_a_turn_of_the
             assert most == 1
 
 
-async def test_what_is_nested_very_deeply_ends_no_watch():
-    for depth in (100, 100_000):
-        nested = b'{"f:a":' * depth + b"{}" + b"}" * depth
-        _Heard(EVENTS).tell(b'{"metadata":{"managedFields":[{"fieldsV1":' + nested + b"}]}}")
+async def test_what_is_nested_very_deeply_ends_no_watch_and_is_no_work(monkeypatch: pytest.MonkeyPatch):
+    made_shallow = list[int]()
+    monkeypatch.setattr("manager.kube.decoding._shallow", lambda raw, _: made_shallow.append(1) or bytes(raw))
+    wire, stream = ScriptedWire(), Stream()
+    wire.on("GET", CLAIMS.path, stream)
+    async with watches_by(wire) as watches:
+        page = Following(watches)
+        async with page.kept():
+            page.follow(found_for("a", CLAIMS), 0.0)
+            await asyncio.sleep(1)
+            page.heard = 0
+            for depth in (100, 1_100, 100_000):
+                nested = b'{"f:a":' * depth + b"{}" + b"}" * depth
+                metadata = b'{"managedFields":[{"fieldsV1":%b}]}' % nested
+                stream.feed(b'{"type":"MODIFIED","object":{"metadata":%b}}\n' % metadata)
+            await asyncio.sleep(1)
+            assert page.heard == 2
+            stream.event("ADDED", {"metadata": {"uid": "a"}})
+            await asyncio.sleep(1)
+            assert page.heard == 3
+    assert not made_shallow
 
 
 async def test_pages_take_a_share_of_the_loops_time_and_no_more(monkeypatch: pytest.MonkeyPatch):
