@@ -16,8 +16,8 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 _ABSENT = object()
 _SECRET = "Secret"  # noqa: S105 - a kind
-_WRITTEN = "stringData"
-"""What becomes `data` of a Secret: only who writes one sees it."""
+_VALUES = ("data", "stringData")
+"""Of a Secret, whatever its model says, and also if there is none."""
 
 
 def masked(obj: Mapping[str, Any], other: Mapping[str, Any] | None = None, when: str = "") -> dict[str, Any]:
@@ -30,8 +30,8 @@ def masked(obj: Mapping[str, Any], other: Mapping[str, Any] | None = None, when:
     shown, beside = dict(obj), dict(other or {})
     for model in _models_of(group, str(obj.get("kind"))):
         shown = _seen(shown, beside, model, when)
-    if not group and obj.get("kind") == _SECRET and _WRITTEN in obj:
-        shown[_WRITTEN] = _stars(obj[_WRITTEN], beside.get(_WRITTEN, _ABSENT), when)
+    if not group and obj.get("kind") == _SECRET:
+        shown |= {name: _stars(obj[name], beside.get(name, _ABSENT), when) for name in _VALUES if name in obj}
     metadata = shown.get("metadata")
     if isinstance(metadata, Mapping) and LAST_APPLIED in (metadata.get("annotations") or ()):
         kept = {name: value for name, value in metadata["annotations"].items() if name != LAST_APPLIED}

@@ -177,7 +177,7 @@ class Indexes:
     """Finds keys by namespace, owner, label, or an operator's own function.
 
     An index is built when it is first asked for, at the cost of one pass over the store, and kept current
-    from then on: what nobody asks for costs nothing. Who can wait has it built with `prepare` before.
+    from then on: what nobody asks for costs nothing. `prepare` builds it with turns for others.
     """
 
     def __init__(self, records: Mapping[ObjectKey, Record], failed: IndexFailed) -> None:

@@ -130,6 +130,11 @@ class Informer:
             each.want(ranges)
         self._publish(self._store.hand_over(lambda record: record.uid not in ranges))
 
+    def has_all_of(self, namespace: str) -> bool:
+        """Whether what it does not hold of a namespace is not there: nothing is left out of it."""
+        selective = self.spec.label_selector or self.spec.field_selector or self.is_restricted
+        return self.synced and self.spec.covers(namespace) and not selective
+
     def knows(self, number: int) -> bool:
         """Whether all objects of a range have been listed."""
         return all(number in intake.known for intake in self._intakes)

@@ -193,7 +193,8 @@ async def _plan(
             namespaces=settings.namespaces,
         )
         manager.leadership.ended(OUTSIDE)
-        controllers = {each: add_controller(each) for each in [each(manager) for each in operators]}
+        made = [operator(manager) for operator in operators]
+        controllers = {each: add_controller(each) for each in made}
         reading = asyncio.create_task(manager.cache.run(), name="cache")
         try:
             async with asyncio.timeout(seconds):

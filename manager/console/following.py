@@ -196,14 +196,8 @@ class _Heard:
 def _that_has(informers: Iterable[Informer], listed: Listed) -> Informer | None:
     """A cache with all that was listed."""
     for informer in informers:
-        spec = informer.spec
-        selective = spec.label_selector or spec.field_selector or informer.is_restricted
-        if (
-            spec.gvk == listed.gvk
-            and informer.synced
-            and spec.covers(listed.namespace)
-            and not (selective or listed.all_concern)
-        ):
+        same = informer.spec.gvk == listed.gvk and not listed.all_concern
+        if same and informer.has_all_of(listed.namespace):
             return informer
     return None
 

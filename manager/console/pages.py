@@ -568,18 +568,15 @@ def _cached(manager: Manager, gvk: GroupVersionKind, key: ObjectKey) -> bytes | 
 
     Raises NotFound where it would be there.
     """
+    gone = False
     for informer in manager.cache.informers:
-        spec = informer.spec
-        if spec.gvk != gvk or spec.metadata_only:
+        if informer.spec.gvk != gvk or informer.spec.metadata_only:
             continue
         if (record := informer.get(key)) is not None:
             return record.raw
-        if (
-            informer.synced
-            and spec.covers(key.namespace)
-            and not (spec.label_selector or spec.field_selector)
-        ):
-            raise NotFound(_NOT_FOUND, "NotFound", "it is not in the cache")
+        gone = gone or informer.has_all_of(key.namespace)
+    if gone:
+        raise NotFound(_NOT_FOUND, "NotFound", "it is not in the cache")
     return None
 
 

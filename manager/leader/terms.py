@@ -83,8 +83,8 @@ class Terms:
         """The manager's: tell of ranges that are prepared, now that all else is known; `tell` is
         `Sharing.prepared`. Until cancelled.
 
-        One range is prepared after a while, known or not: some kind may not be served, and is no reason why
-        nobody works on the others. Nothing is done with what is not known (see `Share`).
+        A range counts as prepared after a while, known or not: some kind may not be served, and is no reason
+        why nobody works on the others. Nothing is done with what is not known (see `Share`).
         """
         assert self._cache is not None
         now = asyncio.get_running_loop().time

@@ -233,6 +233,8 @@ class Replica:
         for keeping in self._keeping:
             keeping.cancel()
             await asyncio.wait([keeping])
+            if not keeping.cancelled() and (failed := keeping.exception()) is not None:
+                self.world.violated(f"{self.name}: {keeping.get_name()} ended with {failed!r}")
         for transport in self.transports:
             await transport.aclose()
         if self._ends_by is not None:

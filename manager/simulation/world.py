@@ -12,7 +12,7 @@ import math
 import random
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -620,6 +620,8 @@ class World:
                 self.violated(f"{task.get_name()} does not end within {_STOPS_WITHIN:g} s")
         if self._checking is not None:
             self._checking.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._checking  # raises what has ended it before
         self._ending = True
         for each in (*self.buried, *self.running):
             await each.bury()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Annotated, Any
 
 import pytest
@@ -74,6 +76,15 @@ def test_of_a_secret_there_are_the_keys(field: str, data: Any):
     assert HIDDEN not in repr(shown)
     assert shown["type"] == "Opaque"
     assert field in shown
+
+
+def test_of_a_secret_that_no_model_is_known_of_there_are_the_keys():
+    program = (
+        "from manager.api.confidential import masked\n"
+        f"print(masked({{'apiVersion': 'v1', 'kind': 'Secret', 'data': {{'a': '{HIDDEN}'}}}})['data'])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "{'a': '***'}\n"
 
 
 def test_every_version_of_a_kind_says_what_is_hidden_and_a_kind_of_another_group_nothing():

@@ -332,6 +332,7 @@ class TestRanges:
             assert self.held(restricted) == ["in-0", "in-1"]
             assert [sent.query["shardSelector"] for sent in server.sent("stream")] == [some(0, 1).selector]
             assert (restricted.knows(1), restricted.knows(2), restricted.synced) == (True, False, True)
+            assert not restricted.has_all_of("ns"), "what it has not may be another replica's"
             self.stream.event("ADDED", in_range(0, 11, "new"))
             self.stream.event("MODIFIED", in_range(2, 12))
             restricted.observe_write(encoded(in_range(3, 13)))

@@ -120,8 +120,10 @@ def test_who_interrupts_does_not_wait_until_a_failure_is_small(
     assert Plan.from_json(kept.read_bytes(), kinds=1) == plan
     once, EndingOperator.reconciles = EndingOperator.reconciles, 0
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    run(plan, (EndingOperator,))
-    signal.signal(signal.SIGTERM, before)
+    try:
+        run(plan, (EndingOperator,))
+    finally:
+        signal.signal(signal.SIGTERM, before)
     assert EndingOperator.reconciles == once
 
 
