@@ -11,6 +11,7 @@ import base64
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import cryptography.x509  # noqa: F401 - the first keeper of a process would wait for it, and others not
 import orjson
 
 from manager.certificates.kept import Certificates, injection_rights, kept_in_secret, secret_rights

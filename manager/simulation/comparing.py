@@ -122,22 +122,45 @@ def different_from_fresh(have: Object, fresh: Object) -> Iterator[str]:
     """Where a state differs from that of a fresh install, in words, but for what a status tells of the past.
 
     A Deployment that was once complete does not give up, even when it was so for a moment with no pod. An
-    object whose name for a child is taken says what it had come to before.
+    object whose name for a child is taken says what it had come to before, and has the children from then.
     """
     have, fresh = dict(have), dict(fresh)
+    stuck = {_named(each) for each in fresh.values() if _name_taken(each)}
+    for place in have.keys() - fresh.keys():
+        if _owner(have[place]) in stuck:
+            del have[place]
     for place in have.keys() & fresh.keys():
         one, other = have[place], fresh[place]
         if not (isinstance(one, dict) and isinstance(other, dict) and "status" in one and "status" in other):
             continue
-        conditions = other["status"].get("conditions") or ()
         if one.get(_GIVEN_UP) != other.get(_GIVEN_UP):
             compared = frozenset[str]()
-        elif any(each["reason"] == NAME_TAKEN for each in conditions):
+        elif _name_taken(other):
             compared = frozenset({"conditions"})
         else:
             continue
         have[place], fresh[place] = (_with_status(each, compared) for each in (one, other))
     return differences(have, fresh)
+
+
+def _name_taken(obj: Any) -> bool:
+    status = obj.get("status") if isinstance(obj, dict) else None
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    return any(each.get("reason") == NAME_TAKEN for each in conditions or ())
+
+
+def _named(obj: Object) -> tuple[str, ...]:
+    metadata = obj["metadata"]
+    return obj["kind"], metadata.get("namespace", ""), metadata["name"]
+
+
+def _owner(obj: Any) -> tuple[str, ...] | None:
+    """Who has it, in the same namespace."""
+    metadata = obj.get("metadata", {}) if isinstance(obj, dict) else {}
+    controller = next(
+        (each for each in metadata.get("ownerReferences") or () if each.get("controller")), None
+    )
+    return controller and (controller["kind"], metadata.get("namespace", ""), controller["name"])
 
 
 def _with_status(obj: Object, compared: frozenset[str]) -> Object:

@@ -164,23 +164,25 @@ class CuriousOperator(GreetingOperator):
         return Result(requeue_after=0.01)
 
 
-def test_a_number_is_the_same_run_in_every_process():
+def test_a_number_is_the_same_run_in_every_process_and_after_any_other():
     program = (
+        "import sys\n"
         "from controllers.main import OPERATORS; from manager.simulation.seeds import plan_of, run\n"
-        "print(*(run(plan_of(seed, OPERATORS), OPERATORS, compare=False).digest for seed in (4, 39)))"
+        "for seed in map(int, sys.argv[1:]):\n"
+        "    print(seed, run(plan_of(seed, OPERATORS), OPERATORS, compare=False).digest)"
     )
-    digests = {
+    runs = [
         subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": seed},
+            [sys.executable, "-c", program, *seeds],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
             check=True,
             capture_output=True,
             text=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(digests) == 1
-    assert len(digests.pop().split()) == 2
+        ).stdout.splitlines()
+        for hash_seed, seeds in (("1", ("39", "4")), ("2", ("4", "39", "39")))
+    ]
+    assert [len(each) for each in runs] == [2, 3]
+    assert len({line for each in runs for line in each}) == 2
 
 
 def test_nothing_of_a_world_is_left_in_memory_after_its_run():

@@ -15,7 +15,7 @@ from devcluster import DevCluster
 from devcluster.controllers.template_hash import template_hash
 from devcluster.storage import Key
 from manager.codegen import custom_resource_definitions
-from manager.simulation.comparing import made_state
+from manager.simulation.comparing import different_from_fresh, made_state
 from manager.simulation.seeds import Plan, plan_of, run, told
 from manager.simulation.workload import Step, changed, edges
 
@@ -100,3 +100,29 @@ async def test_the_names_of_pods_are_up_to_chance_however_short_their_hash():
         made = [Key("", "configmaps", "default", f"of-{length}") for length in hashes]
         state = made_state(cluster, (), made, frozenset(), frozenset())
     assert [each["data"]["pod"] for each in state.values()] == ["web-3-*"] * len(hashes)
+
+
+def owner_with(reason: str) -> dict[str, Any]:
+    return {
+        "kind": "Wordpress",
+        "metadata": {"namespace": "team", "name": "blog"},
+        "status": {"conditions": [{"type": "Ready", "reason": reason}]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("reason", "name", "told"),
+    [("NameTaken", "blog", 0), ("Progressing", "blog", 1), ("NameTaken", "another", 1)],
+)
+def test_only_who_waits_for_a_taken_name_may_have_children_that_a_fresh_install_has_not(
+    reason: str, name: str, told: int
+):
+    owner, fresh = owner_with(reason), {"wordpresses.example.com team/blog": owner_with(reason)}
+    reference = {"kind": "Wordpress", "name": name, "controller": True}
+    child = {
+        "kind": "Service",
+        "metadata": {"namespace": "team", "name": "x", "ownerReferences": [reference]},
+    }
+    have = {"wordpresses.example.com team/blog": owner, "services team/x": child}
+    assert len(list(different_from_fresh(have, fresh))) == told
+    assert len(list(different_from_fresh(fresh, have))) == 1, "what only a fresh install has is always told"
