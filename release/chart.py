@@ -75,13 +75,14 @@ def chart_files(
     monitoring: Sequence[Manifest],
     certificates: Sequence[Manifest],
     owner_references: Sequence[Manifest],
+    shards: Sequence[Manifest],
     budget: Manifest,
 ) -> dict[str, str]:
     """Return the chart's files by their paths.
 
     `manifests` is config/default, with the images that are taken where no value names others; `monitoring`,
-    `certificates`, `owner_references` and `budget` are what goes with it on demand, with names and namespace
-    like those.
+    `certificates`, `owner_references`, `shards` (the right to more leases) and `budget` are what goes with it
+    on demand, with names and namespace like those.
     """
     values = _values(manifests, budget)
     files = {
@@ -99,6 +100,7 @@ def chart_files(
         ("prometheus", ".Values.prometheus.enable", monitoring),
         ("certmanager", CERTIFICATES, certificates),
         ("rbac", ".Values.rbac.ownerReferences.enable", owner_references),
+        ("rbac", ".Values.manager.shards", shards),
         ("manager", _SEVERAL, [budget]),
     ):
         for manifest in group:
@@ -184,7 +186,7 @@ def _marked(manifest: Manifest) -> Manifest:
         container = _container(marked)
         marked["spec"]["replicas"] = "@replicas@"
         _mark_webhooks(marked)
-        container["args"].append("@extraArgs@")
+        container["args"] += ["@shards@", "@extraArgs@"]
         (address,) = [each for each in container["env"] if each["name"] == "PETSTORE_ADDRESS"]
         address["value"] = "@address@"
         container["env"].append("@extraEnv@")

@@ -25,6 +25,10 @@ class Marker:
 RELEASE = Marker("@release@", "{{ .Release.Name }}")
 PLACE = Marker("@namespace@", "{{ .Release.Namespace }}")
 _REPLICAS = Marker("'@replicas@'", "{{ .Values.manager.replicas }}")
+_SHARDS = Marker(
+    "        - '@shards@'\n",
+    "        {{- with .Values.manager.shards }}\n        - --shards={{ . }}\n        {{- end }}\n",
+)
 _EXTRA_ARGS = Marker(
     "        - '@extraArgs@'\n",
     "        {{- with .Values.manager.extraArgs }}\n"
@@ -161,7 +165,7 @@ def _pod_field(field: str, value: str) -> Marker:
 
 
 MARKERS = (
-    *(RELEASE, PLACE, _REPLICAS, _EXTRA_ARGS, _EXTRA_ENV, _ADDRESS, _STORAGE, _KEEP),
+    *(RELEASE, PLACE, _REPLICAS, _SHARDS, _EXTRA_ARGS, _EXTRA_ENV, _ADDRESS, _STORAGE, _KEEP),
     *(_KEEP_CONVERTED, _TRUST, _WEBHOOK_ADDRESS, _WEBHOOK_PORT, _WEBHOOK_PORTS, _READINESS, _API_SERVERS),
     *(_CERTIFICATE_ARGS, _CERTIFICATE_MOUNTS, _CERTIFICATE_VOLUMES),
     *(*_of_program("manager"), *_of_program("petstore")),

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from manager.shards.ranges import LABEL_PARTS
 from release.image import DIGEST, NAME, TAG
 
 __all__ = ["schema_text", "values_text"]
@@ -19,8 +20,12 @@ _VALUES = """\
 imagePullSecrets: []
 
 manager:
-  # More than one is safe: only the one that holds the lease reconciles.
+  # More than one is safe: only the one that holds the lease reconciles, or each has its part (shards).
   replicas: 1
+  # Into how many parts the objects are divided, which the replicas share: a power of two, some times the
+  # number of replicas (16 is good for up to five), and 0 for none. Each part and each replica has a lease,
+  # so the manager gets the right to all leases of its namespace.
+  shards: 0
   image:
     repository: %(manager.repository)s
     # By default the version of the chart.
@@ -125,6 +130,7 @@ def _parts(*names: str) -> dict[str, Any]:
 
 _NARROWER: dict[str, dict[str, Any]] = {
     "replicas": {"type": "integer", "minimum": 0},
+    "shards": {"enum": [0, *(1 << power for power in range(1, LABEL_PARTS.bit_length()))]},
     "pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
     # They are put together between quotes.
     "repository": {"type": "string", "pattern": f"^{NAME}$"},

@@ -210,7 +210,8 @@ def _chart_files(options: argparse.Namespace) -> dict[str, str]:
         for each in yaml_documents(build(config / "cert-manager"))
         if each["apiVersion"] == "cert-manager.io/v1"
     ]
-    extras = (_extra("prometheus"), certificates, _extra("owner-references"))
+    shards = yaml_documents((config / "shards" / "role.yaml").read_text())
+    extras = (_extra("prometheus"), certificates, _extra("owner-references"), shards)
     return chart_files(manifests, *extras, budget)
 
 

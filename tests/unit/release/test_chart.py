@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controllers.main import PROGRAM
 from manager.api.core_v1 import Pod
+from manager.cli.flags import parse_flags
 from manager.codegen import yaml_documents
 from manager.codegen.manifest import UNPLACED
 from manager.program import Program
@@ -27,7 +29,8 @@ from release.artifacts import context
 from release.chart import _template
 from release.cli import main
 from tests.support.dockerfile import Dockerfile
-from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, Manifest, container_of, manifests
+from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, Manifest, container_of, flags_of, manifests
+from tests.support.settings import load_settings
 from tests.support.tools import tool
 
 if TYPE_CHECKING:
@@ -84,7 +87,13 @@ def test_it_is_for_clusters_that_know_the_policy_which_holds_the_managers_accoun
 
 
 @pytest.mark.parametrize(
-    ("values", "overlay"), [((), "default"), (("certManager.enable=true",), "cert-manager")]
+    ("values", "overlay"),
+    [
+        ((), "default"),
+        (("certManager.enable=true",), "cert-manager"),
+        (("manager.replicas=2",), "high-availability"),
+        (("manager.replicas=3", "manager.shards=16"), "shards"),
+    ],
 )
 def test_it_makes_what_the_overlay_makes(chart: Path, values: tuple[str, ...], overlay: str):
     wanted = keyed(each for each in manifests(overlay) if each["kind"] != "Namespace")
@@ -252,6 +261,7 @@ def test_pods_run_where_and_from_what_registry_the_values_say(chart: Path):
     [
         ("manager.replicas=two", "/manager/replicas"),
         ("manager.image.tga=v1", "tga"),
+        *((f"manager.shards={value}", "/manager/shards") for value in (1, 3, 512, -2, "many")),
         ("manager.image.pullPolicy=Sometimes", "/manager/image/pullPolicy"),
         ("manager.image.digest=sha256:1", "/manager/image/digest"),
         ("manager.extraArgs=--log-level=debug", "/manager/extraArgs"),
@@ -360,6 +370,24 @@ def test_a_second_manager_brings_a_disruption_budget(chart: Path):
     assert rendered(chart, *asked)["PodDisruptionBudget", MANAGER]["spec"]["maxUnavailable"] == "50%"
     without = ("manager.replicas=2", "manager.podDisruptionBudget.enable=false")
     assert ("PodDisruptionBudget", MANAGER) not in rendered(chart, *without)
+
+
+def test_replicas_that_share_the_objects_may_have_all_leases_of_the_release_and_others_may_not(chart: Path):
+    values = ("manager.shards=8", "manager.extraArgs={--log-level=debug}")
+    made = rendered(chart, *values, release="second", namespace="elsewhere")
+    deployment = made["Deployment", "second-controller-manager"]
+    assert container_of(deployment)["args"][-2:] == ["--shards=8", "--log-level=debug"]
+    assert load_settings(parse_flags(flags_of(deployment), (), PROGRAM)).shards == 8
+    assert deployment["spec"]["replicas"] == 1
+    role, binding = (made[kind, f"second-shards-{kind.lower()}"] for kind in ("Role", "RoleBinding"))
+    assert {rule["resources"][0] for rule in role["rules"]} == {"leases"}
+    assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "elsewhere"
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert [each["name"] for each in binding["subjects"]] == ["second-controller-manager"]
+    for without in (), ("manager.shards=0",), ("manager.replicas=3",):
+        made = rendered(chart, *without)
+        assert not [name for _, name in made if "shards" in name]
+        assert "--shards" not in str(container_of(made["Deployment", MANAGER])["args"])
 
 
 def test_alerts_keep_their_own_templates(chart: Path):
