@@ -107,6 +107,7 @@ class DevclusterControlPlane(ControlPlane):
             Feature.PRIORITIES: False,
             Feature.QUOTAS: False,
             Feature.SERVER_FLAGS: True,
+            Feature.AUDIT_LOG: False,
         }[feature]
 
     def user_kubeconfig(self, user: str, *groups: str) -> Path:

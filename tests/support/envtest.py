@@ -138,6 +138,7 @@ class EnvtestControlPlane(ControlPlane):
             Feature.PRIORITIES: set(),
             Feature.QUOTAS: {"controllers"},
             Feature.SERVER_FLAGS: set(),
+            Feature.AUDIT_LOG: set(),
         }
         return needed[feature] <= set(self._parts)
 

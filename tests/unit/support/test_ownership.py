@@ -1,0 +1,154 @@
+"""The judge of who wrote when: it finds what it is there for, and nothing else."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from manager.shards.ranges import Ranges
+from tests.support.ownership import Ownership
+
+COUNT = 2
+LEASE_SECONDS = 10
+# One object in each range.
+FIRST, SECOND = (
+    next(uid for uid in map("{}-uid".format, range(100)) if uid in Ranges.of(COUNT, {number}))
+    for number in range(COUNT)
+)
+
+
+class Log:
+    """An audit log that is made up, a second and a version for each event."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.now = 0.0
+        self.version = 100
+
+    def wait(self, seconds: float) -> None:
+        """Nothing is written meanwhile."""
+        self.now += seconds
+
+    def renews(self, who: str, number: int = 0) -> None:
+        """Claim the Lease of a range, or renew it."""
+        self._lease(who, number, {"holderIdentity": f"host_{who}", "leaseDurationSeconds": LEASE_SECONDS})
+
+    def gives_back(self, who: str, number: int = 0) -> None:
+        """Release it."""
+        self._lease(who, number, {"holderIdentity": "", "leaseDurationSeconds": 1})
+
+    def writes(self, who: str, uid: str = FIRST, *, code: int = 200, changes: bool = True) -> None:
+        """Write the status of an object."""
+        metadata = {"uid": uid, "name": uid}
+        target = {"resource": "memcacheds", "name": uid, "subresource": "status"}
+        self._event(who, target, {"metadata": metadata}, code=code, changes=changes)
+
+    def applies(self, who: str, owner: str) -> None:
+        """Write what belongs to an object."""
+        owners = [{"uid": "somebody", "controller": False}, {"uid": owner, "controller": True}]
+        metadata = {"uid": f"child-of-{owner}", "ownerReferences": owners}
+        self._event(who, {"resource": "deployments", "name": owner}, {"metadata": metadata})
+
+    def ownership(self) -> Ownership:
+        """As a log has them: in the order in which they were answered."""
+        return Ownership.of(reversed(self.events), lease="program", count=COUNT)
+
+    def _lease(self, who: str, number: int, spec: dict[str, Any]) -> None:
+        name = f"program-{number}" if number else "program"
+        self._event(who, {"resource": "leases", "name": name}, {"metadata": {"uid": name}, "spec": spec})
+
+    def _event(
+        self,
+        who: str,
+        target: dict[str, str],
+        answer: dict[str, Any],
+        *,
+        code: int = 200,
+        changes: bool = True,
+    ) -> None:
+        self.now += 1
+        self.version += changes
+        answer["metadata"]["resourceVersion"] = str(self.version)
+        self.events.append(
+            {
+                "verb": "patch",
+                "user": {"username": who},
+                "objectRef": target,
+                "responseStatus": {"code": code},
+                "responseObject": answer,
+                "requestReceivedTimestamp": datetime.fromtimestamp(self.now, UTC).isoformat(),
+            }
+        )
+
+
+def test_who_writes_one_after_the_other_each_in_a_term_of_its_own_is_at_no_fault() -> None:
+    log = Log()
+    log.renews("a")
+    log.renews("b", 1)
+    log.writes("a")
+    log.applies("b", SECOND)
+    log.gives_back("a")
+    log.renews("b")
+    log.writes("b")
+    log.applies("b", FIRST)
+    log.wait(LEASE_SECONDS)
+    log.renews("c")
+    log.writes("c")
+    found = log.ownership()
+    assert found.faults() == []
+    assert found.writers() == {FIRST: ["a", "b", "c"], SECOND: ["b"]}
+
+
+def test_a_write_after_the_range_was_given_back_is_found() -> None:
+    log = Log()
+    log.renews("a")
+    log.gives_back("a")
+    log.renews("b")
+    log.writes("b")
+    log.writes("a")
+    assert log.ownership().faults() == [f"a: patch memcacheds/{FIRST}/status in range 0, which was of ['b']"]
+
+
+def test_a_write_for_what_belongs_to_an_object_of_another_range_is_found() -> None:
+    log = Log()
+    log.renews("a")
+    log.renews("b", 1)
+    log.applies("a", SECOND)
+    assert log.ownership().faults() == [f"a: patch deployments/{SECOND} in range 1, which was of ['b']"]
+
+
+def test_a_write_before_the_claim_and_one_when_the_term_has_run_out_are_found() -> None:
+    log = Log()
+    log.writes("a")
+    log.renews("a")
+    log.wait(LEASE_SECONDS)
+    log.writes("a")
+    fault = f"a: patch memcacheds/{FIRST}/status in range 0, which was of nobody"
+    assert log.ownership().faults() == [fault, fault]
+
+
+def test_who_takes_a_range_before_the_term_of_another_has_run_out_is_found() -> None:
+    log = Log()
+    log.renews("a")
+    log.wait(LEASE_SECONDS - 2)
+    log.renews("b")
+    assert log.ownership().faults() == ["range 0: b took it 1.000 s before a's ran out"]
+
+
+def test_a_renewal_makes_a_term_longer() -> None:
+    log = Log()
+    log.renews("a")
+    log.wait(LEASE_SECONDS - 2)
+    log.renews("a")
+    log.wait(LEASE_SECONDS - 2)
+    log.writes("a")
+    assert log.ownership().faults() == []
+
+
+def test_what_was_refused_and_what_has_changed_nothing_is_no_write() -> None:
+    log = Log()
+    log.renews("a")
+    log.writes("a")
+    log.writes("b", changes=False)
+    log.writes("b", code=409)
+    assert log.ownership().faults() == []
