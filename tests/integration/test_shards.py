@@ -60,6 +60,25 @@ class Replicas(Memcacheds):
         assert sum(held) == len(self.names), held
         assert all(held), held
 
+    def holders(self) -> set[str]:
+        """The identities that the Leases of ranges name."""
+        leases = self.plane.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases")
+        label = "operator-manager/lease"
+        ranges = [each for each in leases["items"] if each["metadata"]["labels"][label] == "range"]
+        return {each["spec"]["holderIdentity"] for each in ranges}
+
+    def end(self, ended: list[Replica]) -> None:
+        """In order, at once."""
+        for each in ended:
+            each.manager.terminate()
+            self.here.remove(each)
+        assert [each.manager.wait() for each in ended] == [0] * len(ended)
+
+    def resize(self, size: int) -> None:
+        """Give every object something to be done."""
+        for name in self.names:
+            self.plane.api.patch(memcached_path(self.namespace, name), {"spec": {"size": size}})
+
     def writers(self, name: str) -> list[int]:
         """Who has written for an object, one after the other."""
         writes = [
@@ -138,3 +157,29 @@ def test_a_server_that_leaves_out_what_is_not_asked_for_leaves_nobody_without(re
     replicas.create(10)
     eventually(replicas.converged)
     eventually(replicas.hold_their_shares)
+
+
+def test_replicas_whose_number_and_names_change_at_once_leave_no_object_out(replicas: Replicas) -> None:
+    before = replicas.start(3)
+    eventually(replicas.are_shared_out)
+    replicas.create(30)
+    eventually(replicas.converged)
+    names = replicas.holders()
+    assert len(names) == 3
+
+    def goes_on(size: int) -> None:
+        """Every object is reconciled, by those who have come."""
+        eventually(replicas.are_shared_out)
+        assert not replicas.holders() & names, "by other names than before"
+        assert len(replicas.holders()) == len(replicas.here)
+        replicas.resize(size)
+        eventually(lambda: replicas.converged(size=size))
+        eventually(replicas.hold_their_shares)
+
+    others = replicas.start(5)
+    replicas.end(before)
+    goes_on(4)
+    names |= replicas.holders()
+    replicas.end(others)
+    replicas.start(2)
+    goes_on(5)
