@@ -217,7 +217,11 @@ def _chart_files(options: argparse.Namespace) -> dict[str, str]:
 
 def _extra(name: str) -> list[Manifest]:
     """What a folder makes that config/default has on demand, named and placed like the rest."""
-    return yaml_documents(build(ROOT / "config" / name, prefix=PREFIX, namespace=NAMESPACE))
+    manifests = yaml_documents(build(ROOT / "config" / name, prefix=PREFIX, namespace=NAMESPACE))
+    for subject in (each for manifest in manifests for each in manifest.get("subjects", ())):
+        # kustomize does this only where the account is among what it builds.
+        subject |= {"name": f"{PREFIX}{subject['name']}", "namespace": NAMESPACE}
+    return manifests
 
 
 def _everything(options: argparse.Namespace) -> int:

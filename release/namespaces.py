@@ -13,7 +13,7 @@ Manifest = dict[str, Any]
 
 _RBAC = "rbac.authorization.k8s.io"
 # The one of all operators, or those of each.
-_ROLE = re.compile(r"(manager|owner-references)-role(-[a-z]+)?$")
+_ROLE = re.compile(r"(manager|owner-references|console-reading)-role(-[a-z]+)?$")
 _MANAGER = re.compile(r"controller-manager(-[a-z]+)?$")
 _WEBHOOKS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 

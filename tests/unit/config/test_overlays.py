@@ -426,6 +426,27 @@ def test_the_overlay_for_some_namespaces_makes_what_make_deploy_makes_for_them()
     assert {each["metadata"]["namespace"] for each in made if each["kind"] == "Role"} > {"team-a", "team-b"}
 
 
+# What has no namespace, of all that any role is about.
+CLUSTER_SCOPED = {
+    "customresourcedefinitions",
+    "mutatingwebhookconfigurations",
+    "subjectaccessreviews",
+    "tokenreviews",
+    "validatingwebhookconfigurations",
+}
+
+
+@pytest.mark.parametrize("overlay", [each for each in OVERLAYS if each not in {"namespaced", "samples"}])
+def test_a_manager_of_some_namespaces_has_no_right_to_what_is_in_others(overlay: str):
+    limited = list(limited_to(("a", "b"), manifests(overlay)))
+    roles = {each["metadata"]["name"]: each for each in limited if each["kind"] == "ClusterRole"}
+    for binding in (each for each in limited if each["kind"] == "ClusterRoleBinding"):
+        if any("controller-manager" in each["name"] for each in binding["subjects"]):
+            rules = roles[binding["roleRef"]["name"]]["rules"]
+            resources = {name for rule in rules for name in rule.get("resources", ())}
+            assert resources <= CLUSTER_SCOPED, binding["metadata"]["name"]
+
+
 @pytest.fixture
 def edited(tmp_path: Path) -> Path:
     """A copy of config/, to do what its comments say."""

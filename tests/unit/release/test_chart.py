@@ -79,6 +79,14 @@ def test_helm_finds_nothing_to_complain_about(chart: Path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_who_may_delete_for_owner_references_is_the_managers_account_and_it_is_made(chart: Path):
+    objects = rendered(chart, "rbac.ownerReferences.enable=true", namespace="elsewhere")
+    binding = objects["ClusterRoleBinding", "operator-manager-owner-references-rolebinding"]
+    [subject] = binding["subjects"]
+    assert subject == {"kind": "ServiceAccount", "name": MANAGER, "namespace": "elsewhere"}
+    assert ("ServiceAccount", subject["name"]) in objects
+
+
 def test_it_is_for_clusters_that_know_the_policy_which_holds_the_managers_account(chart: Path):
     assert helm_template(chart, kubernetes=OLDEST_KUBERNETES).returncode == 0
     done = helm_template(chart, kubernetes="1.29.9")
