@@ -29,6 +29,8 @@ pytestmark = pytest.mark.contract
 DEPRECATED = f"{GROUP}/v1alpha1 Pet is deprecated"
 FUTURE = 'spec.birthday: Invalid value: "2999-01-01": must not be in the future'
 KEPT = "example.test/kept"
+NAMELESS = ({}, {"name": ""}, {"name": "A" * 254}, {"name": "\u2003"}, {"name": "A\0nn"})
+UNREACHABLE = ("", "ann", "Ann <ann@example.com>", "a..n@example.com", f"{'a' * 250}@b.cd")
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +79,12 @@ def test_a_pet_is_stored_tidily(person: Person) -> None:
     assert person.reads(BETA, "tron")["spec"] == beta("tron", name="Tron", species="cat")["spec"]
 
 
+def test_an_owner_is_somebody_whom_mail_may_reach(person: Person) -> None:
+    for owner in ({"name": "Ann"}, {"name": "\N{DOG FACE}" * 253, "email": "ann.o'hara+pets@exämple.com"}):
+        person.can("apply", given=beta("owned", owner=owner))
+        assert person.reads(BETA, "owned")["spec"]["owner"] == owner
+
+
 def test_what_is_applied_untidily_again_and_again_stays_the_same(person: Person) -> None:
     for _ in range(2):
         person.can("apply", given=beta("thor", name=" Thor ", species="DOG"))
@@ -90,12 +98,23 @@ def test_what_is_applied_untidily_again_and_again_stays_the_same(person: Person)
     ("pet", "said"),
     [
         (beta("x", name=5), "spec.name: Invalid value"),
+        (beta("x", name=""), "spec.name: Invalid value"),
         (beta("x", name=" \t"), "spec.name: Invalid value"),
         (beta("x", name=" \u2003"), "must not be blank"),
+        (beta("x", name="\u00a0\x1c\x1f\x85"), "must not be blank"),
+        (beta("x", name="Tho\0r"), "must not contain NUL"),
+        (beta("x", name="T" * 254), "spec.name"),
         (beta("x", species=["dog"]), "spec.species: Invalid value"),
         (beta("x", species="Dragon"), 'spec.species: Unsupported value: "dragon"'),
         (beta("x", birthday="2021-02-30"), "spec.birthday"),
         ({**beta("x"), "spec": ["Thor"]}, "spec"),
+        *(
+            ({**beta("x"), "spec": {}}, f"spec.{field}: Required")
+            for field in ("name", "species", "birthday")
+        ),
+        *((beta("x", owner=owner), "spec.owner: Invalid value") for owner in ("Ann", [], 7)),
+        *((beta("x", owner=owner), "spec.owner.name:") for owner in NAMELESS),
+        *((beta("x", owner={"name": "Ann", "email": email}), "spec.owner.email:") for email in UNREACHABLE),
         (alpha("x", name=5), "spec.name"),
         (alpha("x", species="Dragon"), 'spec.type: Unsupported value: "dragon"'),
         (alpha("x", birthday="soon"), "spec.birthday"),

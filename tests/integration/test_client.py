@@ -258,30 +258,6 @@ async def test_a_replaced_object_is_neither_deleted_nor_given_the_old_ones_statu
     assert (await client.uncached.get(Memcached, new.key)).status.nodes == []
 
 
-async def test_a_status_that_does_not_differ_is_not_sent(bench: Bench) -> None:
-    client = bench.client
-    memcached = await client.create(bench.memcached("m"))
-    memcached.status.nodes = ["a"]
-    memcached = await client.status.patch(memcached)
-    before = bench.writes()
-    again = await client.get(Memcached, memcached.key)
-    again.status.nodes = ["a"]
-    await client.status.patch(again)
-    assert bench.writes() == before
-
-
-async def test_a_status_that_was_reported_is_what_the_next_read_shows(bench: Bench) -> None:
-    client = bench.client
-    memcached = await client.create(bench.memcached("m"))
-    memcached.status.nodes = ["a"]
-    await client.status.report(memcached, cached=lambda: None)
-    again = await client.get(Memcached, memcached.key)
-    assert again.status.nodes == ["a"]
-    before = bench.writes()
-    await client.status.report(again, cached=lambda: None)
-    assert bench.writes() == before
-
-
 def condition(kind: str, message: str = "") -> Condition:
     """A condition as some controller sets it; the server spells some characters in its own way."""
     now = datetime(2026, 1, 1, tzinfo=UTC)

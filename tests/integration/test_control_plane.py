@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.api_access import ApiAccess, ApiFailure
+from tests.support.api_access import ApiFailure
 from tests.support.control_plane import Feature
 from tests.support.control_plane_kinds import OLDEST
 from tests.support.daemon import DaemonDied
 from tests.support.envtest import BARE
-from tests.support.eventually import eventually
-from tests.support.kubeconfig import Credentials
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
     from tests.support.control_plane_kinds import ControlPlaneKind
@@ -45,24 +40,6 @@ def test_the_oldest_alone_offers_no_streaming_lists(
             control_plane.api.request("GET", path, query=query)
     else:
         assert "k8s.io/initial-events-end" in control_plane.api.request("GET", path, query=query)
-
-
-def test_a_user_may_do_nothing_until_rbac_says_so(
-    control_plane: ControlPlane, namespace: str, tmp_path: Path
-) -> None:
-    credentials = Credentials.read(control_plane.user_kubeconfig("somebody", "a-group"))
-    pods = f"/api/v1/namespaces/{namespace}/pods"
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
-    group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "a-group"}
-    with contextlib.closing(ApiAccess(credentials, scratch=tmp_path)) as user:
-        with pytest.raises(ApiFailure) as refused:
-            user.get(pods)
-        assert refused.value.status == 403
-        control_plane.api.create(
-            f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
-            {"metadata": {"name": "view"}, "roleRef": role, "subjects": [group]},
-        )
-        eventually(lambda: user.get(pods)["items"] == [])
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tests.support.manager_process import ManagerProcess
     from tests.support.openmetrics import Samples
 
-OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-
 # Only what goes wrong, or is not there, has no samples.
 NOTHING_OF = {
     *("controller_runtime_webhook_requests", "controller_runtime_webhook_latency_seconds"),

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.api_objects import condition, event_counts, pod_path
+from tests.support.api_objects import condition, event_counts
 from tests.support.eventually import consistently, eventually
-from tests.support.fault_proxy import Match
-from tests.support.foos import API, foo, foo_path, pod
+from tests.support.foos import API
 from tests.support.walk import Walk
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
 
 SAMPLE = "config/samples/tutorial_v1_foo.yaml"
-PODS = Match(path="/pods$")
-FOO_WRITES = Match(method="PATCH", path="/foos/")
 
 
 class FooWalk(Walk):
@@ -28,9 +25,6 @@ class FooWalk(Walk):
 
     def foo(self, name: str = "foo-01") -> dict[str, Any]:
         return self.get(API, "foos", name)
-
-    def create(self, name: str, friend: Any) -> None:
-        self.plane.api.create(foo_path(self.namespace), foo(name, friend))
 
     def are_happy(self, **expected: bool) -> None:
         """These Foos have a status made for their latest spec, which says so."""
@@ -104,28 +98,3 @@ def test_the_worked_example_at_one_reconcile_for_each_event(walk: FooWalk) -> No
     # The six reconciles, but for what found nothing new, were a write each.
     written = walk.manager.metrics().value("rest_client_requests_total", method="PATCH", code="200")
     assert written == 6
-
-
-def test_any_other_name_works_also_one_that_no_pod_can_have(walk: FooWalk) -> None:
-    impossible = {
-        "snowmen": "\N{SNOWMAN}" * 253,
-        "faces": "\N{GRINNING FACE}" * 253,
-        "blank": " ",
-        "upper": "Jack",
-        "lines": "jack\njoe\0\x1b[31m",
-        "quotes": "'\"`$(jack)`\\%s{}",
-        "surrogate": "\ud800",
-        "right-to-left": "\N{RIGHT-TO-LEFT OVERRIDE}jack",
-    }
-    longest, long_foo = "j" * 253, "f" * 253
-    for name, friend in impossible.items():
-        walk.create(name, friend)
-    walk.create(long_foo, longest)
-    walk.plane.api.create(pod_path(walk.namespace), pod(longest))
-    eventually(lambda: walk.are_happy(**dict.fromkeys(impossible, False), **{long_foo: True}))
-    for name in impossible:
-        assert condition(walk.foo(name), "Happy")["reason"] == "NameImpossible"
-    # kubectl takes what is in there, and so does the server what is told of it.
-    walk.kubectl("get", "foos")
-    eventually(lambda: event_counts(walk.plane, walk.foo(long_foo))["BecameHappy"] == 1)
-    eventually(lambda: event_counts(walk.plane, walk.foo("faces"))["Waiting"] == 1)

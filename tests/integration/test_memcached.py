@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.api_objects import condition, deployment_path, pod_path
 from tests.support.control_plane import Feature
-from tests.support.eventually import consistently, eventually
+from tests.support.eventually import eventually
 from tests.support.walk import Walk
 
 if TYPE_CHECKING:
@@ -82,16 +82,3 @@ def test_the_worked_example(walk: MemcachedWalk) -> None:
 
     walk.kubectl("delete", "-f", SAMPLE, "--wait=true")
     eventually(lambda: walk.plane.api.find(deployment_path(walk.namespace, "memcached-sample")) is None)
-
-
-@pytest.mark.contract
-def test_a_change_that_matters_to_nobody_causes_no_write(walk: MemcachedWalk) -> None:
-    walk.plane.require(Feature.READY_PODS)
-    walk.kubectl("apply", "-f", SAMPLE)
-    eventually(lambda: walk.has_ready_nodes(3))
-    eventually(lambda: condition(walk.memcached(), "Progressing")["status"] == "False")
-    settled = walk.memcached()["metadata"]["resourceVersion"]
-    consistently(lambda: walk.memcached()["metadata"]["resourceVersion"] == settled, during=0.7)
-    walk.kubectl("label", "pods", "--all", "seen=yes")
-    walk.kubectl("label", "deployment/memcached-sample", "note=hello")
-    consistently(lambda: walk.memcached()["metadata"]["resourceVersion"] == settled, during=0.7)

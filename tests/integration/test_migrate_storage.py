@@ -32,7 +32,7 @@ from tests.unit.migration.server import POSITION
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from tests.conftest import StartControlPlane
@@ -45,13 +45,12 @@ OLD, NEW = "v1alpha1", "v1beta1"
 def definition(
     storage: str,
     *,
-    rules: Iterable[Mapping[str, Any]] = (),
     conversion: Mapping[str, Any] | None = None,
     status: bool = True,
 ) -> dict[str, Any]:
     """The definition with that storage version; the name of the one field is `size` in each version.
 
-    `rules` are validations of the spec. With a `conversion`, the field is `dimension` in the new version.
+    With a `conversion`, the field is `dimension` in the new version.
     """
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -62,7 +61,7 @@ def definition(
             "names": {"kind": "Gadget", "listKind": "GadgetList", "plural": PLURAL, "singular": "gadget"},
             "scope": "Namespaced",
             "versions": [
-                _version(name, storage, field, rules, status=status)
+                _version(name, storage, field, status=status)
                 for name, field in ((OLD, "size"), (NEW, "dimension" if conversion else "size"))
             ],
             "conversion": conversion or {"strategy": "None"},
@@ -102,12 +101,8 @@ def stored_versions_of(plane: ControlPlane) -> list[str]:
     return found
 
 
-def _version(
-    name: str, storage: str, field: str, rules: Iterable[Mapping[str, Any]], *, status: bool
-) -> dict[str, Any]:
+def _version(name: str, storage: str, field: str, *, status: bool) -> dict[str, Any]:
     spec = {"type": "object", "properties": {field: {"type": "integer"}}}
-    if rules:
-        spec["x-kubernetes-validations"] = list(rules)
     properties = {"spec": spec, "status": {"type": "object", "properties": {"seen": {"type": "integer"}}}}
     return {
         "name": name,
@@ -168,7 +163,6 @@ def _in_journal(plane: DevclusterControlPlane, group: str, plural: str) -> dict[
     return {"/".join(filter(None, row[:2])): json.loads(row[2]) for row in rows}
 
 
-NEVER = {"rule": "self == oldSelf && self.size != 7", "message": "seven is not written any more"}
 QUICK = ("--rate=1000", "--settle=300ms")
 Migrate = "Callable[..., subprocess.CompletedProcess[str]]"
 

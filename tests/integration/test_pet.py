@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from cryptography import x509
 
-from tests.support.api_objects import condition, deployment_path, event_counts
+from tests.support.api_objects import condition
 from tests.support.certificates import Authority
-from tests.support.eventually import consistently, eventually
-from tests.support.memcacheds import memcached, memcached_path
+from tests.support.eventually import eventually
 from tests.support.pets import API, assert_in_step, pet, pet_path, records
 from tests.support.petstore_process import PetStoreProcess, petstore
 from tests.support.walk import Walk
@@ -110,123 +109,6 @@ def test_the_worked_example(walk: PetWalk) -> None:
     eventually(lambda: walk.plane.api.find(pet_path(walk.namespace, "pet-sample1")) is None)
     walk.kubectl("delete", "-f", SAMPLE, "--ignore-not-found", "--wait=true")
     assert records(walk.store.address) == []
-
-
-def test_values_that_no_store_takes(walk: PetWalk) -> None:
-    def said(**spec: str) -> str:
-        return walk.plane.api.refusal(pet_path(walk.namespace), pet("refused", **spec))
-
-    for blank in (" ", "\t\n", "\u00a0", "\u2003\u3000", "\x1c\x1f", "\x85"):
-        assert "must not be blank" in said(name=blank), ascii(blank)
-    assert "must not contain NUL" in said(name="Tho\0r")
-    assert "spec.name" in said(name="")
-    assert "spec.name" in said(name="T" * 254)
-    assert "spec.species" in said(species="fish")
-    for no_day in ("2021-04-01T00:00:00Z", "2021-02-29", "20210401", "tomorrow", ""):
-        assert "spec.birthday in body must be of type date" in said(birthday=no_day), no_day
-    for missing in ("name", "species", "birthday"):
-        body = pet("refused")
-        del body["spec"][missing]
-        assert f"spec.{missing}" in walk.plane.api.refusal(pet_path(walk.namespace), body)
-
-    # What the server lets pass, and people may mean.
-    accepted = {
-        "longest": {"name": "\N{DOG FACE}" * 253},
-        "quotes": {"name": "Robert'); DROP TABLE pets;-- \n\"\\"},
-        "spaces": {"name": " \u2003x "},
-        "first": {"birthday": "0001-01-01"},
-        "last": {"birthday": "9999-12-31"},
-        "leap-day": {"birthday": "2020-02-29"},
-    }
-    for name, spec in accepted.items():
-        walk.plane.api.create(pet_path(walk.namespace), pet(name, **spec))
-    eventually(lambda: len(records(walk.store.address)) == len(accepted))
-    assert {each["birthday"] for each in records(walk.store.address)} >= {
-        "0001-01-01",
-        "9999-12-31",
-        "2020-02-29",
-    }
-    assert {each["name"] for each in records(walk.store.address)} >= {
-        spec["name"] for spec in accepted.values() if "name" in spec
-    }
-
-    walk.kubectl("delete", "pets", "--all")
-    assert records(walk.store.address) == []
-
-
-def test_an_owner_is_somebody_whom_mail_may_reach(walk: PetWalk) -> None:
-    def owned(owner: Any) -> dict[str, Any]:
-        made = pet("owned")
-        return {**made, "spec": {**made["spec"], "owner": owner}}
-
-    refused = {
-        "spec.owner.name": [{}, {"name": ""}, {"name": "A" * 254}, {"name": "\u2003"}, {"name": "A\0nn"}],
-        "spec.owner.email": [
-            {"name": "Ann", "email": address}
-            for address in ("", "ann", "Ann <ann@example.com>", "a..n@example.com", f"{'a' * 250}@b.cd")
-        ],
-        "spec.owner": ["Ann", [], 7],
-    }
-    for field, owners in refused.items():
-        for owner in owners:
-            assert f"{field}:" in walk.plane.api.refusal(pet_path(walk.namespace), owned(owner)), owner
-    for owner in ({"name": "Ann"}, {"name": "\N{DOG FACE}" * 253, "email": "ann.o'hara+pets@exämple.com"}):
-        walk.plane.api.create(pet_path(walk.namespace), owned(owner))
-        assert walk.pet("owned")["spec"]["owner"] == owner
-        eventually(walk.in_step)
-        walk.kubectl("delete", "pet", "owned")
-
-
-def test_a_store_that_is_down_is_said_once_and_holds_nobody_else_up(
-    crds: ControlPlane, namespace: str, run_manager: RunManager, store: PetStoreProcess
-) -> None:
-    manager = run_manager(
-        crds.kubeconfig,
-        f"--namespaces={namespace}",
-        "--controllers=pet,memcached",
-        f"--petstore-address={store.address}",
-        "--petstore-check-interval=1s",
-    ).wait_ready()
-    for name in ("first", "second"):
-        crds.api.create(pet_path(namespace), pet(name))
-    eventually(lambda: assert_in_step(crds, namespace, store.address))
-    store.process.kill()
-
-    def says_so(name: str) -> None:
-        found = crds.api.get(pet_path(namespace, name))
-        assert condition(found, "StoreReachable")["status"] == "False"
-        assert condition(found, "Ready")["status"] == ("False" if name == "third" else "Unknown")
-
-    # The check finds out for those of whom nothing is wanted.
-    crds.api.create(pet_path(namespace), pet("third"))
-    for name in ("first", "second", "third"):
-        eventually(lambda name=name: says_so(name))  # type: ignore[misc]
-
-    crds.api.create(memcached_path(namespace), memcached("other", 0))
-    eventually(lambda: crds.api.get(deployment_path(namespace, "other")))
-    eventually(lambda: crds.api.get(memcached_path(namespace, "other"))["status"]["observedGeneration"] == 1)
-    settled = [each["metadata"]["resourceVersion"] for each in crds.api.get(pet_path(namespace))["items"]]
-
-    def nothing_is_written() -> bool:
-        items = crds.api.get(pet_path(namespace))["items"]
-        return [each["metadata"]["resourceVersion"] for each in items] == settled
-
-    consistently(nothing_is_written, during=2)
-    for each in crds.api.get(pet_path(namespace))["items"]:
-        eventually(lambda each=each: event_counts(crds, each)["StoreUnreachable"] == 1)
-    assert manager.metrics().value("controller_runtime_reconcile_errors_total", controller="pet") == 0
-    assert not [line for line in manager.logs() if "traceback" in str(line).lower()]
-
-    calls = {"grpc_service": "petstore.PetStore", "grpc_method": "AddPets"}
-    assert manager.metrics().value("grpc_client_handled_total", grpc_code="OK", **calls) == 2
-    assert manager.metrics().value("grpc_client_handled_total", grpc_code="Unavailable") >= 1
-
-    store.start()
-    # gRPC tries to connect again every five seconds at the latest, and a probe follows within one; the rest
-    # is for a busy machine.
-    eventually(lambda: assert_in_step(crds, namespace, store.address), within=60)
-    crds.kubectl(f"--namespace={namespace}", "delete", "pets", "--all")
-    assert manager.stop() == 0
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import socket
 import time
-import urllib.parse
 from typing import TYPE_CHECKING
 
 import pytest
-import trustme
 
-from tests.support.eventually import eventually
 from tests.support.fault_proxy import Match
-from tests.support.metrics_clients import Prometheus, ServiceAccount, scrape
+from tests.support.metrics_clients import ServiceAccount, scrape
 from tests.support.roles import MANAGER, Roles
 
 if TYPE_CHECKING:
@@ -97,63 +92,3 @@ def test_who_may_read_metrics_sees_them_and_nobody_else(
     log = manager.process.output()
     for secret in (token, other, "not.a.token", "forged"):
         assert secret not in log
-
-
-def test_silent_clients_keep_neither_the_scraper_nor_the_kubelet_out(
-    manager_kubeconfig: Path, prometheus: ServiceAccount, namespace: str, run_manager: RunManager
-) -> None:
-    manager = run_manager(manager_kubeconfig, f"--namespaces={namespace}", *FLAGS).wait_ready()
-    silent = []
-    try:
-        for address in (manager.metrics_address, manager.health_address):
-            host, _, port = address.rpartition(":")
-            for number in range(300):
-                silent.append(socket.create_connection((host, int(port)), timeout=20))
-                if number % 2:
-                    silent[-1].send(b"\x16\x03\x01\x02" if address == manager.metrics_address else b"GET /")
-        assert manager.probe("/healthz") == (200, "ok")
-        assert manager.is_ready()
-        assert scrape(manager.metrics_address, prometheus.token())[0] == 200
-    finally:
-        for each in silent:
-            each.close()
-    assert manager.stop(timeout=25) == 0  # and the grace would be 30
-
-
-def test_prometheus_reads_them_with_the_token_of_its_service_account(
-    manager_kubeconfig: Path,
-    prometheus: ServiceAccount,
-    namespace: str,
-    run_manager: RunManager,
-    tmp_path: Path,
-) -> None:
-    if shutil.which("prometheus") is None:
-        pytest.skip("there is no prometheus on this machine")
-    authority = trustme.CA()
-    certificates = tmp_path / "certificates"
-    certificates.mkdir()
-    issued = authority.issue_cert("localhost", "127.0.0.1")
-    (certificates / "tls.crt").write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
-    (certificates / "tls.key").write_bytes(issued.private_key_pem.bytes())
-    authority.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
-    (tmp_path / "token").write_text(prometheus.token())
-    flags = (f"--namespaces={namespace}", f"--metrics-cert-path={certificates}", *FLAGS)
-    manager = run_manager(manager_kubeconfig, *flags).wait_ready()
-    target = {
-        "job_name": "operator-manager",
-        "scheme": "https",
-        "scrape_interval": "1s",
-        "authorization": {"credentials_file": str(tmp_path / "token")},
-        "tls_config": {"ca_file": str(tmp_path / "ca.crt"), "server_name": "localhost"},
-        "static_configs": [{"targets": [manager.metrics_address]}],
-    }
-    with Prometheus(tmp_path / "prometheus", {"scrape_configs": [target]}) as reader:
-
-        def is_read() -> None:
-            [found] = reader.get("/api/v1/targets")["data"]["activeTargets"]
-            assert (found["health"], found["lastError"]) == ("up", "")
-            query = urllib.parse.quote('controller_runtime_max_concurrent_reconciles{controller="memcached"}')
-            [sample] = reader.get(f"/api/v1/query?query={query}")["data"]["result"]
-            assert float(sample["value"][1]) >= 1
-
-        eventually(is_read)

@@ -9,7 +9,6 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path
-from tests.support.manager_process import run_once
 from tests.support.namespaces import create_namespace
 from tests.support.otlp import Receiver
 from tests.support.pets import pet, pet_path
@@ -122,11 +121,3 @@ def test_a_collector_that_never_answers_does_not_hold_up_the_end(
     assert receiver.asked.wait(60)
     manager.terminate()
     assert manager.wait() == 0
-
-
-def test_what_cannot_be_traced_is_told_in_one_line(tmp_path: Path, receiver: Receiver) -> None:
-    environ = {"OTEL_TRACES_EXPORTER": "zipkin"}
-    done = run_once("run", f"--kubeconfig={tmp_path / 'none'}", folder=tmp_path, environ=environ)
-    assert done.returncode == 2
-    told = "operator-manager: run: OTEL_TRACES_EXPORTER: otlp, console or none is expected, not 'zipkin'\n"
-    assert done.stderr == told

@@ -53,7 +53,3 @@ class Samples:
     def names(self) -> set[str]:
         """The names of all samples."""
         return {sample.name for sample in self.all}
-
-    def increase_since(self, earlier: Samples, name: str, /, **labels: str) -> float:
-        """How much a counter's sum grew."""
-        return self.value(name, **labels) - earlier.value(name, **labels)

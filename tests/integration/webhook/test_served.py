@@ -8,10 +8,8 @@ import ipaddress
 import json
 import ssl
 import sys
-import time
 import urllib.error
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -25,7 +23,7 @@ from manager.webhook.registration import Webhooks
 from tests.integration.webhook.judged_operator import Judged, JudgedOperator, OldJudged
 from tests.support.api_access import ApiFailure
 from tests.support.certificates import Authority
-from tests.support.crds import DEFINITIONS, wait_served
+from tests.support.crds import wait_served
 from tests.support.dockerfile import ROOT
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
@@ -48,7 +46,6 @@ VALIDATING = (
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/"
     "test-validating-webhook-configuration"
 )
-DEFINITION = f"{DEFINITIONS}/judgeds.test.example.com"
 
 
 class Served(NamedTuple):
@@ -71,16 +68,13 @@ class Certificates:
         self.folder = folder
         self.authority = Authority("webhooks")
         folder.mkdir()
-        self.renew()
+        pair = self.authority.server(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+        for name, content in zip(("tls.crt", "tls.key"), pair, strict=True):
+            (folder / name).write_bytes(content)
 
     @property
     def bundle(self) -> str:
         return base64.b64encode(self.authority.pem).decode()
-
-    def renew(self) -> None:
-        pair = self.authority.server(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
-        for name, content in zip(("tls.crt", "tls.key"), pair, strict=True):
-            (self.folder / name).write_bytes(content)
 
 
 def judged(name: str, ask: str = "") -> dict[str, Any]:
@@ -218,34 +212,6 @@ def _set_policy(served: Served, policy: str) -> None:
 def _refuses(served: Served, ask: str) -> None:
     with pytest.raises(ApiFailure):
         served.judged(f"{ask}-refused", ask, dryRun="All")
-
-
-def test_a_certificate_is_renewed_while_requests_go_on(served: Served):
-    def source() -> int:
-        return len(served.manager.logs(msg="serving this certificate from now on"))
-
-    before, failed = source(), []
-    stop = False
-
-    def ask(number: int) -> None:
-        while not stop:
-            try:
-                served.judged(f"renewal-{number}", dryRun="All")
-            except ApiFailure as failure:
-                failed.append(failure)
-
-    with ThreadPoolExecutor(4) as pool:
-        asking = [pool.submit(ask, number) for number in range(4)]
-        try:
-            for renewal in (1, 2):
-                served.certificates.renew()
-                eventually(lambda renewal=renewal: source() == before + renewal, within=30)
-                time.sleep(0)
-        finally:
-            stop = True
-        for each in asking:
-            each.result()
-    assert failed == []
 
 
 def test_metrics_tell_of_reviews_by_path_and_answer(served: Served):

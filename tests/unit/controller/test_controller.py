@@ -13,7 +13,7 @@ import pytest
 from manager.controller.controller import Controller, ControllerState
 from manager.controller.options import ControllerOptions
 from manager.controller.queue import WorkQueue
-from manager.controller.reconciler import Priority, Request, Result
+from manager.controller.reconciler import Request, Result
 from manager.metrics import Metrics
 from manager.rate_limit import TokenBucket
 from tests.unit.conftest import LogLines
@@ -103,15 +103,6 @@ async def test_one_object_is_never_reconciled_twice_at_once():
         assert running.reconciler.times == [0, 1, 2, 3]
 
 
-async def test_live_changes_go_before_the_initial_list():
-    async with Running(taking(1), max_concurrent_reconciles=1) as running:
-        running.add("l1", "l2", "l3", priority=Priority.LOW)
-        await asyncio.sleep(0.5)
-        running.add("live")
-        await asyncio.sleep(10)
-        assert running.reconciler.names == ["l1", "live", "l2", "l3"]
-
-
 async def test_a_backlog_of_reconciles_that_never_wait_does_not_hold_up_the_loop():
     between: list[int] = []
 
@@ -133,13 +124,6 @@ async def test_reconciles_keep_to_the_rate_limit():
         await asyncio.sleep(60)
         assert running.reconciler.names == list("abcdef")
         assert running.reconciler.times == [0, 0, 0.5, 1, 1.5, 2]
-
-
-async def test_a_rate_below_one_a_second_is_a_rate_too():
-    async with Running(Reconciler(), rate_limit=0.1) as running:
-        running.add(*"abc")
-        await asyncio.sleep(60)
-        assert running.reconciler.times == [0, 10, 20]
 
 
 class Quota:
@@ -435,25 +419,6 @@ async def test_nothing_of_it_is_left_when_it_has_stopped():
         await running.task
         assert asyncio.all_tasks() == {asyncio.current_task()}
         assert not loop.timers
-
-
-async def test_a_resolved_object_leaves_no_entries():
-    async def act(request: Request) -> Result | None:
-        if len(running.reconciler.calls) <= 100:
-            raise OSError("not yet")
-        return None
-
-    async with Running(Reconciler(act)) as running:
-        running.add(*(f"{number}" for number in range(50)))
-        await asyncio.sleep(60)
-        queue = Numbers(running.controller._queue)
-        assert (queue.backing_off, queue.delayed, queue.processing, queue.dirty) == (0, 0, 0, 0)
-
-
-async def test_its_tasks_are_named_after_it():
-    async with Running(Reconciler(), max_concurrent_reconciles=2):
-        names = {task.get_name() for task in asyncio.all_tasks()}
-        assert {"test-source-0", "test-worker-0", "test-worker-1"} <= names
 
 
 async def test_all_its_series_are_there_from_the_start(metrics: Metrics):

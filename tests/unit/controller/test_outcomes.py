@@ -140,15 +140,6 @@ def test_a_time_that_never_comes_is_refused(seconds: float):
         Result(requeue_after=seconds)
 
 
-async def test_a_change_calls_again_before_the_time_asked_for():
-    async with Running(answering(Result(requeue_after=30))) as running:
-        running.add("a")
-        await asyncio.sleep(10)
-        running.add("a")
-        await asyncio.sleep(1000)
-        assert running.reconciler.times == [0, 10]
-
-
 @pytest.mark.parametrize(
     ("answer", "order"),
     [
@@ -170,16 +161,6 @@ async def test_the_next_call_keeps_the_priority_unless_told_otherwise(answer: Re
         running.add("b")
         await asyncio.sleep(5)
         assert running.reconciler.names == order
-
-
-async def test_a_change_retries_at_once():
-    async with Running(answering(*[OSError()] * 12)) as running:
-        running.add("a")
-        await asyncio.sleep(3)
-        before = len(running.reconciler.calls)
-        running.add("a")
-        await turns()
-        assert len(running.reconciler.calls) == before + 1
 
 
 async def test_changes_during_an_outage_do_not_put_off_what_comes_after_it():

@@ -213,44 +213,6 @@ async def test_a_reconcile_that_fails_after_its_write_is_called_again(world: Wor
     assert world.skipped() == 0
 
 
-async def test_the_time_that_a_reconcile_asked_for_is_kept(world: World):
-    async def create() -> Result:
-        world.answered(world.stored())
-        return Result(requeue_after=30)
-
-    reconciler = world.controller(once(create))
-    async with world.running():
-        await asyncio.sleep(100)
-    assert reconciler.times == [0, 30]
-
-
-async def test_a_request_from_elsewhere_is_not_swallowed_with_our_write(world: World):
-    channel = ChannelSource()
-
-    async def create() -> None:
-        world.answered(world.stored("p1"))
-        channel.send(Request("ns", "f1"))
-        world.answered(world.stored("p2"))
-
-    assert await world.calls(once(create), channel=channel) == ["f1", "f1"]
-
-
-async def test_a_change_of_something_else_calls_again(world: World):
-    async def create() -> None:
-        world.answered(world.stored("p1"))
-        world.watch(world.stored("p2"))
-
-    assert await world.calls(once(create)) == ["f1", "f1"]
-
-
-async def test_a_change_of_the_primary_meanwhile_calls_again(world: World):
-    async def create() -> None:
-        world.answered(world.stored())
-        world.foos.put("f1", generation=2)
-
-    assert await world.calls(once(create)) == ["f1", "f1"]
-
-
 async def test_several_creates_of_one_reconcile_do_not_call_again(world: World):
     async def create() -> None:
         async with asyncio.TaskGroup() as group:

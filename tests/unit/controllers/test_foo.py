@@ -126,14 +126,6 @@ async def test_a_write_that_fails_is_tried_again_and_told_once(foos: Seen):
     assert await foos.told("foo-01") == [("Waiting", 1), ("BecameHappy", 1)]
 
 
-async def test_one_that_is_being_deleted_is_left_alone(foos: Seen):
-    await foos.create("foo-01", {"name": "jack"}, finalizers=HELD)
-    await asyncio.sleep(1)
-    await foos.api.delete(foos.resource, "default", "foo-01")
-    assert (await foos.cost(pod(foos, "jack")))[1] == 0
-    assert happy(foos) == [False]
-
-
 async def test_a_name_that_no_pod_can_have_is_a_name_that_is_waited_for_in_vain(foos: Seen):
     names = {
         "FriendMissing": ("jack", "web-0.example.com", "a" * 253),

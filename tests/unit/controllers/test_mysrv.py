@@ -34,11 +34,3 @@ async def test_each_spec_is_taken_up_with_one_write_and_nothing_else_matters(mys
     assert after["message"] == "The spec is taken up: CloudCMP, port 443"
     assert (after["observedGeneration"], after["lastTransitionTime"]) == (2, ready["lastTransitionTime"])
     assert sum(count for _, count in await mysrvs.told("sample")) == 2
-
-
-async def test_one_that_is_gone_or_going_is_left_alone(mysrvs: Seen):
-    going = mysrvs.create("going", SPEC, finalizers=["example.com/hold"])
-    assert await mysrvs.cost(going) == (1, 1)
-    assert (await mysrvs.cost(mysrvs.api.delete(mysrvs.resource, "default", "going")))[1] == 0
-    gone = mysrvs.api.delete(mysrvs.resource, "default", "short-lived")
-    assert (await mysrvs.cost(mysrvs.create("short-lived", SPEC), gone))[1] == 0

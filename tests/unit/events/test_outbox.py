@@ -223,16 +223,6 @@ async def test_events_do_not_keep_the_process_awake_when_there_are_none(bench: B
     assert not loop.timers
 
 
-async def test_a_recorder_is_of_use_while_the_server_is_away(bench: Bench):
-    bench.wire.on("POST", EVENTS, *[Unreached()] * 3, bench.server.create)
-    bench.recorder.event(widget("w1"), "Warning", "Failed", "x")
-    await asyncio.sleep(1)
-    for _ in range(10):
-        bench.recorder.event(widget("w1"), "Warning", "Failed", "x")
-    (event,) = await bench.settled()
-    assert event["count"] == 11
-
-
 async def test_a_failing_write_of_others_does_not_block_events(bench: Bench):
     bench.wire.on("POST", WRITES, LostBefore())
     with pytest.raises(KubeError):

@@ -93,13 +93,6 @@ class LeaseServer:
         gone["metadata"]["resourceVersion"] = str(self._version)
         self._tell("DELETED", gone)
 
-    def rewind(self, versions: int) -> None:
-        """Go on from older versions, as after a restored backup; watches break."""
-        self._version -= versions
-        for lease in self.leases.values():
-            lease["metadata"]["resourceVersion"] = str(self._version)
-        self.watchers.clear()
-
     def spec(self, namespace: str, name: str) -> dict[str, Any]:
         """The spec of a Lease as it is now."""
         spec: dict[str, Any] = self.leases[self.path(namespace, name)]["spec"]

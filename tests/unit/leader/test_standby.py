@@ -61,17 +61,6 @@ async def test_a_standby_takes_over_when_the_leader_was_silent_for_the_lease_dur
     assert election.spec["leaseTransitions"] == 1
 
 
-async def test_one_of_many_standbys_takes_over_and_the_others_wait_for_it(election: Election):
-    first = await election.leader("first")
-    others = [await election.standby(f"other-{number}") for number in range(5)]
-    await first.kill()
-    await asyncio.sleep(60)
-    leading = [other for other in others if other.elector.leading]
-    assert len(leading) == 1
-    assert election.spec["holderIdentity"] == leading[0].elector.identity
-    assert all(other.elector.problem is None for other in others)
-
-
 @pytest.mark.parametrize("watch", [NOT_ALLOWED, Stall(), Unreached(), Reply(body=b"<html>no</html>\n")])
 async def test_without_a_watch_a_release_is_seen_within_a_retry_period(election: Election, watch: Step):
     first = await election.leader("first")
@@ -212,16 +201,6 @@ async def test_a_deletion_of_the_lease_is_no_release(election: Election):
     assert now() >= last_renewal + 15.0
 
 
-async def test_after_a_restored_backup_the_standby_goes_on_with_the_older_versions(election: Election):
-    first = await election.leader("first")
-    second = await election.standby("second")
-    election.server.rewind(50)
-    await asyncio.sleep(60)
-    assert first.elector.leading
-    await first.kill()
-    await asyncio.wait_for(second.elector.elected.wait(), 17.1)
-
-
 @pytest.mark.parametrize("exists", [False, True])
 async def test_a_lease_that_cannot_be_taken_is_a_problem_all_the_time_and_logged_once(
     election: Election, exists: bool
@@ -272,16 +251,6 @@ async def test_after_a_release_other_writes_are_still_allowed(election: Election
     await first.elector.release()
     await asyncio.sleep(60)
     await first.transport.request("POST", "/events")
-
-
-async def test_the_leader_renews_until_it_releases(election: Election):
-    first = await election.leader()
-    second = await election.standby()
-    await asyncio.sleep(30)  # reconciles that are still running
-    assert first.elector.leading
-    await first.elector.release()
-    await second.elector.elected.wait()
-    assert election.spec["leaseTransitions"] == 1
 
 
 async def test_a_release_carries_the_version_so_that_it_never_hits_another_holder(election: Election):

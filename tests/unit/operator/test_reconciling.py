@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, ClassVar
 
-import msgspec
-import orjson
 import pytest
 from pydantic import Field
 
@@ -22,7 +20,6 @@ from manager.api import (
     crd,
     list_map,
 )
-from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Namespace, Secret
 from manager.cache.intake import Intake
 from manager.controller import Predicate, generation_changed
@@ -307,19 +304,6 @@ async def test_what_an_earlier_owner_left_is_waited_for_without_alarm():
         await world.update(await world.get(Secret, "child"), lambda it: it.metadata.finalizers.clear())
         obj = await world.until(obj, lambda it: said(it)["Available"] == ("True", "Greeted"))
         assert await world.events(obj) == ["Created"]
-
-
-async def test_a_child_that_has_lost_its_owner_gets_it_back_and_a_change_is_put_back():
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
-        await ctx.apply(secret("child"))
-        obj.status.text = "done"
-
-    async with operated(doing(act), objects=[greeting()]) as world:
-        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
-        child = await world.get(Secret, "child")
-        await world.update(child, lambda it: it.metadata.owner_references.clear())
-        await world.until(child, lambda it: it.metadata.owner_references)
-        assert await world.events(obj) == ["Created", "Restored"]
 
 
 async def test_the_log_has_a_line_for_each_deed_with_the_fields_and_whose_they_were(log_lines: LogLines):
@@ -678,65 +662,6 @@ async def test_what_is_collected_each_time_is_seldom_created_again(
         assert before + 2 <= len(LAST[-1].seen) <= TOO_MANY
 
 
-async def test_a_status_that_the_cache_did_not_know_of_is_put_right_where_it_was_not_written(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    rounds = [1]
-
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
-        obj.status.text = "Hello"
-        ctx.condition("Greeted", True, "Greeted", f"in round {rounds[-1]}")
-
-    original, deaf = Intake.event, False
-
-    def event(self: Intake, kind: str, raw: Any) -> None:
-        if not deaf:
-            original(self, kind, raw)
-
-    monkeypatch.setattr(Intake, "event", event)
-    async with operated(doing(act)) as world:
-        obj = await world.create(greeting())
-        await settled(world)
-        deaf = True
-        change = {"status": {"text": "an earlier process wrote this last"}}
-        path = "greetings.test.example.com", "default", "hello"
-        await world.cluster.client.patch(*path, change, subresource="status")
-        rounds.append(2)
-        LAST[-1].enqueue(obj.key)
-        await settled(world)
-        status = (await world.cluster.client.get(*path))["status"]
-        assert (status["text"], status["conditions"][0]["message"]) == ("Hello", "in round 2")
-
-
-async def test_a_cache_that_is_ahead_of_a_restored_server_makes_no_hot_loop(monkeypatch: pytest.MonkeyPatch):
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
-        if len(operator.seen) > TOO_MANY:
-            await asyncio.sleep(60)
-        obj.status.text = "Hello"
-        ctx.condition("Available", True, "Greeted")
-
-    original = Intake.event
-    intakes: list[Intake] = []
-
-    def event(self: Intake, kind: str, raw: Any) -> None:
-        if b'"kind":"Greeting"' in bytes(raw):
-            intakes.append(self)
-        original(self, kind, raw)
-
-    monkeypatch.setattr(Intake, "event", event)
-    async with operated(doing(act)) as world:
-        obj = await world.create(greeting())
-        await settled(world)
-        ahead = await world.cluster.client.get("greetings.test.example.com", "default", "hello")
-        ahead["metadata"]["resourceVersion"] = str(writes(world) + 1_000_000)
-        ahead["status"]["text"] = "lost"
-        ahead["status"]["conditions"][0]["lastTransitionTime"] = "2026-01-01T00:00:00Z"
-        original(intakes[-1], "MODIFIED", msgspec.Raw(orjson.dumps(ahead)))
-        LAST[-1].enqueue(obj.key)
-        await asyncio.sleep(12)
-        assert len(LAST[-1].seen) <= TOO_MANY
-
-
 async def test_what_somebody_deletes_again_and_again_comes_back_at_once_when_its_owner_changes():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret("child"))
@@ -799,22 +724,3 @@ async def test_a_namespace_that_is_being_deleted_is_no_failure():
             "controller_runtime_reconcile_errors_total", {"controller": "greeting"}
         ) in (None, 0.0)
         await world.update(held, lambda it: it.metadata.finalizers.clear())
-
-
-async def test_deployments_come_up_in_a_test():
-    class DeployingOperator(Operator[Greeting]):
-        owns = (Deployment,)
-
-        async def reconcile(self, obj: Greeting, ctx: Context) -> None:
-            labels = {"app": obj.metadata.name}
-            container = {"name": "x", "image": "x"}
-            pod = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-            child = Deployment(
-                metadata=ObjectMeta(name=obj.metadata.name, namespace="default"),
-                spec={"replicas": 2, "selector": {"matchLabels": labels}, "template": pod},
-            )
-            ready = (await ctx.apply(child)).status.ready_replicas
-            obj.status.text = f"{ready} ready, {len(await ctx.children(Deployment))} owned"
-
-    async with operated(DeployingOperator, objects=[greeting()]) as world:
-        await world.until(greeting(namespace="default"), lambda it: it.status.text == "2 ready, 1 owned")

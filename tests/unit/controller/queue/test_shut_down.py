@@ -4,18 +4,9 @@ import asyncio
 
 import pytest
 
-from manager.controller.queue import WorkQueue
-from tests.unit.controller.doubles import Numbers
 from tests.unit.controller.queue.conftest import MakeQueue
 
 pytestmark = pytest.mark.virtual_time
-
-
-async def work(queue: WorkQueue[str], worked_on: list[str], *, seconds: float = 1.0) -> None:
-    while (item := await queue.get()) is not None:
-        worked_on.append(item.key)
-        await asyncio.sleep(seconds)
-        queue.done(item.key)
 
 
 async def test_whoever_waits_is_told_that_there_is_nothing_more(make_queue: MakeQueue):
@@ -50,15 +41,6 @@ async def test_nothing_can_be_added_after(make_queue: MakeQueue):
     assert await queue.get() is None
 
 
-async def test_work_in_progress_may_still_be_reported_done(make_queue: MakeQueue):
-    queue = make_queue()
-    queue.add("a")
-    await queue.get()
-    queue.shut_down()
-    queue.done("a")
-    assert Numbers(queue).processing == 0
-
-
 async def test_nothing_is_left_behind(make_queue: MakeQueue):
     loop = asyncio.get_running_loop()
     queue = make_queue()
@@ -74,22 +56,3 @@ async def test_nothing_is_left_behind(make_queue: MakeQueue):
     assert not queue._items
     assert not queue._getters
     assert not queue._in_progress
-
-
-async def test_a_busy_life_leaves_no_entries(make_queue: MakeQueue):
-    queue = make_queue()
-    async with asyncio.TaskGroup() as group:
-        worked_on: list[str] = []
-        for _ in range(3):
-            group.create_task(work(queue, worked_on, seconds=0.01))
-        for number in range(300):
-            queue.add(f"{number % 50}")
-            queue.add_rate_limited(f"{number % 50}")
-            await asyncio.sleep(0.005)
-            queue.forget(f"{number % 50}")
-        await asyncio.sleep(60)
-        statistics = Numbers(queue)
-        assert (statistics.delayed, statistics.processing, statistics.dirty) == (0, 0, 0)
-        assert statistics.backing_off == 0
-        assert not queue._items
-        queue.shut_down()

@@ -21,18 +21,6 @@ def now() -> float:
     return round(asyncio.get_running_loop().time(), 3)
 
 
-async def take(queue: WorkQueue[str]) -> str:
-    """The next key, which is done at once."""
-    item = await queue.get()
-    assert item is not None
-    queue.done(item.key)
-    return item.key
-
-
-async def take_all(queue: WorkQueue[str]) -> list[str]:
-    return [await take(queue) for _ in range(len(queue))]
-
-
 async def test_done_without_get_is_a_mistake(make_queue: MakeQueue):
     queue = make_queue()
     queue.add("a")

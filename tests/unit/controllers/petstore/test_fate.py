@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -19,7 +18,6 @@ from tests.support.petstores import Faults, local_store
 from tests.unit.controllers.fate import Died, Fate
 from tests.unit.controllers.petstore.world import ApiServer, Process
 
-BLOWS = ("lost before", "lost after", "died before", "died after")
 THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
 TRON = {"name": "Tron", "species": "cat", "birthday": "2020-06-25"}
 
@@ -119,14 +117,6 @@ async def test_one_blow_at_each_step_in_turn(store: EmbeddedStore, story: str):
         # To die before a step leaves behind what it leaves to die after the one before.
         for blow in ("lost before", "lost after", "died after"):
             await one_life(store, story, {step: blow}, patient=False)
-
-
-@pytest.mark.parametrize("story", STORIES)
-async def test_several_blows_in_one_life(store: EmbeddedStore, story: str):
-    chance = random.Random(story)
-    for _ in range(12):
-        blows = {step: chance.choice(BLOWS) for step in range(25) if chance.random() < 0.25}
-        await one_life(store, story, blows, patient=chance.random() < 0.5)
 
 
 async def lease_lost_before(store: EmbeddedStore, step: int, story: list[Step]) -> bool:

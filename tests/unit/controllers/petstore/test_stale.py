@@ -25,51 +25,6 @@ async def work(process: Process, *, rounds: int = 3) -> None:
             continue
 
 
-async def a_life(server: ApiServer, store: EmbeddedStore) -> None:
-    """A Pet is made, changed and deleted, and the manager of that time does all that it has to."""
-    process = Process(server, store.client, Fate())
-    server.create(KEY.name, THOR)
-    await process.settle(KEY)
-    server.change(KEY, name="Thorbert")
-    await process.settle(KEY)
-    server.delete(KEY)
-    await process.settle(KEY)
-    assert (server.pets, await store.pets()) == ({}, [])
-
-
-async def test_a_leader_whose_cache_is_behind_adds_nothing_for_pets_that_are_gone(store: EmbeddedStore):
-    """Whatever the cache stopped at: before the first write, between any two, before the last."""
-    server = ApiServer()
-    await a_life(server, store)
-    assert len(server.history) > 6
-    for moment in server.history:
-        process = Process(server, store.client, Fate())
-        process.cache.hold_back(at=moment)
-        await work(process)
-        assert await store.pets() == [], moment
-        process.cache.catch_up()
-        await process.settle(KEY)
-        assert await store.pets() == [], moment
-        assert [reason for _, reason in process.told.events if reason != "Removed"] == []
-
-
-async def test_a_pet_that_is_behind_in_the_cache_is_not_mistaken_for_its_successor(store: EmbeddedStore):
-    server = ApiServer()
-    await a_life(server, store)
-    moments = list(server.history)
-    server.create(KEY.name, TRON)
-    await Process(server, store.client, Fate()).settle(KEY)
-    successor = server.record(KEY)
-    for moment in moments:
-        process = Process(server, store.client, Fate())
-        process.cache.hold_back(at=moment)
-        await work(process)
-        process.cache.catch_up()
-        await process.settle(KEY)
-        assert [pet.name for pet in await store.pets()] == ["Tron"], moment
-        assert server.record(KEY).raw == successor.raw, moment
-
-
 @pytest.mark.parametrize("lost", [False, True])
 async def test_a_leader_whose_cache_is_behind_puts_no_record_back_to_what_its_pet_said_before(
     store: EmbeddedStore, lost: bool
@@ -93,36 +48,6 @@ async def test_a_leader_whose_cache_is_behind_puts_no_record_back_to_what_its_pe
         process.cache.catch_up()
         await process.settle(KEY)
         assert [pet.name for pet in await store.pets()] == ["Thorsten"], moment
-
-
-async def test_a_list_that_is_served_stale_once_brings_no_record_back(store: EmbeddedStore):
-    server = ApiServer()
-    process = Process(server, store.client, Fate())
-    server.create(KEY.name, THOR)
-    await process.settle(KEY)
-    before = server.history[-1]
-    server.delete(KEY)
-    await process.settle(KEY)
-    process.cache.hold_back(at=before)
-    assert await process.reconcile(KEY) is None
-    process.cache.catch_up()
-    assert await process.reconcile(KEY) is None
-    assert await store.pets() == []
-
-
-async def test_a_pet_that_is_going_gets_no_record_from_a_cache_that_does_not_know(store: EmbeddedStore):
-    server = ApiServer()
-    process = Process(server, store.client, Fate())
-    server.create(KEY.name, THOR, finalizers=["example.com/theirs"])
-    await process.settle(KEY)
-    process.cache.hold_back()
-    server.delete(KEY)
-    await store.client.delete([pet.id for pet in await store.pets()])
-    await work(process)
-    assert await store.pets() == []
-    process.cache.catch_up()
-    await process.settle(KEY)
-    assert server.pets[KEY]["metadata"]["finalizers"] == ["example.com/theirs"]
 
 
 async def one_that_vanishes(
