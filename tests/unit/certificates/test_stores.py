@@ -17,11 +17,9 @@ from structlog.testing import capture_logs
 from controllers.main import PROGRAM
 from devcluster import DevCluster
 from manager.certificates.folder import FolderCertificate, FolderStore
-from manager.certificates.keeper import Keeper
 from manager.certificates.secret import SecretCertificate, SecretStore
 from manager.certificates.store import Changed, Material, Snapshot, Stored, StoreUnusable
-from manager.certificates.targets import Absent, Found, InstalledConfiguration, WrittenConfiguration
-from manager.kube.errors import Invalid
+from manager.certificates.targets import InstalledConfiguration, WrittenConfiguration
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from manager.testing import LocalWire
@@ -204,74 +202,6 @@ async def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path
     store = FolderStore(tmp_path / "file" / "folder")
     with pytest.raises(StoreUnusable, match=r"certificates.json cannot be .*: Not a directory"):
         await store.write(material(), await store.read())
-
-
-class Store:
-    def __init__(self) -> None:
-        self.material = Material()
-
-    async def read(self) -> Snapshot:
-        await asyncio.sleep(0.001)
-        return Snapshot(self.material, None)
-
-    async def write(self, material: Material, instead_of: Snapshot) -> None:
-        await asyncio.sleep(0.001)
-        self.material = material
-
-
-class Target:
-    """One that somebody resets as soon as it is written, or does worse."""
-
-    def __init__(self, *then: Exception) -> None:
-        self.injected = 0
-        self.looks = 0
-        self._then = list(then)
-        self._absent = False
-
-    async def look(self) -> Found:
-        await asyncio.sleep(0.001)
-        self.looks += 1
-        if self._absent:
-            self._absent = False
-            raise Absent("taken away")
-        return Found((b"theirs",), ("a.b.svc",), intact=True, body={})
-
-    async def inject(self, found: Found, bundle: bytes) -> None:
-        await asyncio.sleep(0.001)
-        self.injected += 1
-        if self._then:
-            error = self._then.pop()
-            self._absent = isinstance(error, Invalid)
-            raise error
-
-
-async def a_minute_of(target: Target) -> None:
-    keeping = asyncio.create_task(Keeper(Store(), [target], names=["a.b.svc"], authority="test").run())
-    await asyncio.wait([keeping], timeout=60)
-    assert not keeping.done(), keeping.exception()
-    keeping.cancel()
-    await asyncio.wait([keeping])
-
-
-@pytest.mark.virtual_time
-async def test_somebody_who_resets_a_bundle_at_once_is_not_outrun() -> None:
-    target = Target()
-    await a_minute_of(target)
-    assert 20 < target.injected < 60
-
-
-@pytest.mark.virtual_time
-async def test_a_target_that_goes_while_it_is_written_is_no_failure() -> None:
-    target = Target(Invalid(422, "Invalid", "the test of the patch failed"))
-    await a_minute_of(target)
-    assert target.looks > target.injected > 1
-
-
-@pytest.mark.virtual_time
-async def test_a_fault_of_ours_is_told_and_ends_nothing() -> None:
-    target = Target(KeyError("webhooks"))
-    await a_minute_of(target)
-    assert target.injected > 1
 
 
 async def test_webhooks_of_others_in_the_same_configuration_are_left_alone() -> None:
