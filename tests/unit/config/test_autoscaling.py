@@ -1,0 +1,170 @@
+"""As many managers as their queues need: the autoscaler's parts fit each other and the program."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from controllers.main import PROGRAM
+from devcluster.types import table
+from manager.cli.flags import parse_flags
+from manager.metrics import Metrics
+from release.kustomize import ROOT
+from tests.support.manifests import MANAGER, SYSTEM, flags_of, manifests, the
+from tests.support.settings import load_settings
+from tests.support.tools import tool
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OVERLAY = "autoscaling"
+RULES = yaml.safe_load((ROOT / "config" / OVERLAY / "prometheus_adapter_values.yaml").read_text())["rules"]
+
+
+def autoscaler() -> dict[str, Any]:
+    return the("HorizontalPodAutoscaler", MANAGER, OVERLAY)
+
+
+def test_it_is_the_overlay_of_shards_but_for_who_says_how_many_there_are():
+    scaled = manifests(OVERLAY)
+    scaled.remove(autoscaler())
+    fixed = manifests("shards")
+    (deployment,) = [
+        each for each in fixed if each["kind"] == "Deployment" and each["metadata"]["name"] == MANAGER
+    ]
+    del deployment["spec"]["replicas"]
+    assert scaled == fixed
+
+
+def test_it_scales_managers_that_share_the_objects_to_no_more_than_have_a_part():
+    target = autoscaler()["spec"]["scaleTargetRef"]
+    deployment = the(target["kind"], target["name"], OVERLAY)
+    assert deployment["apiVersion"] == target["apiVersion"]
+    assert autoscaler()["metadata"]["namespace"] == deployment["metadata"]["namespace"] == SYSTEM
+    settings = load_settings(parse_flags(flags_of(deployment), (), PROGRAM))
+    assert autoscaler()["spec"]["minReplicas"] > 1
+    assert autoscaler()["spec"]["maxReplicas"] * 3 <= settings.shards
+
+
+def test_the_metric_is_made_of_one_that_the_program_has_for_the_namespace_of_the_autoscaler():
+    (rule,) = RULES["external"]
+    (metric,) = autoscaler()["spec"]["metrics"]
+    assert metric["external"]["metric"] == {"name": rule["name"]["as"]}
+    series, _, selector = rule["seriesQuery"].partition("{")
+    assert series in Metrics().registry._names_to_collectors
+    # The job's name is that of the monitors, and the label that of the pod's namespace.
+    assert selector == 'job="operator-manager",namespace!=""}'
+    assert rule["resources"] == {"overrides": {"namespace": {"resource": "namespace"}}}
+
+
+def test_prometheus_understands_the_query_that_the_adapter_makes_of_the_rule(tmp_path: Path):
+    (rule,) = RULES["external"]
+    query = rule["metricsQuery"]
+    for name, value in {
+        "Series": "operator_manager_queue_oldest_key_seconds",
+        "LabelMatchers": f'namespace="{SYSTEM}"',
+        "GroupBy": "namespace",
+    }.items():
+        query = query.replace(f"<<.{name}>>", value)
+    assert "<<" not in query
+    labels = f'namespace="{SYSTEM}",job="operator-manager"'
+    series = f'operator_manager_queue_oldest_key_seconds{{{labels},pod="%s",controller="%s"}}'
+    busy = [
+        (series % ("a", "foo"), "0+0x10"),
+        (series % ("b", "pet"), "40+0x10"),
+        (series % ("b", "foo"), "60+0x10"),
+    ]
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("groups: []\n")
+    cases = {
+        "rule_files": [str(rules)],
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": values} for name, values in busy],
+                "promql_expr_test": [
+                    {
+                        "expr": query,
+                        "eval_time": "10m",
+                        "exp_samples": [{"labels": f'{{namespace="{SYSTEM}"}}', "value": 60}],
+                    }
+                ],
+            }
+        ],
+    }
+    file = tmp_path / "cases.yaml"
+    file.write_text(json.dumps(cases))
+    done = subprocess.run(
+        [tool("promtool"), "test", "rules", file], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+REFERENCE = re.compile(r"#/components/schemas/")
+
+
+def schemas(folder: Path, found: list[dict[str, Any]]) -> None:
+    """What Kubernetes publishes of these objects' kinds, for kubeconform: nothing else may be in them."""
+    definitions = {
+        name: closed(entry["schema"]) for name, entry in table.entries().items() if "schema" in entry
+    }
+    for each in found:
+        group, _, version = each["apiVersion"].rpartition("/")
+        name = table.name_of(group, version, each["kind"])
+        assert name is not None, each
+        schema = {"$ref": f"#/definitions/{name}", "definitions": definitions}
+        text = REFERENCE.sub("#/definitions/", json.dumps(schema))
+        (folder / f"{each['kind'].lower()}-{version}.json").write_text(text)
+
+
+def closed(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: closed(each) for name, each in schema.items()}
+    if isinstance(made.get("properties"), dict) and made.get("type") == "object":
+        made.setdefault("additionalProperties", False)
+    return made
+
+
+def conforms(folder: Path, found: list[dict[str, Any]]) -> subprocess.CompletedProcess[str]:
+    schemas(folder, found)
+    location = f"{folder}/{{{{.ResourceKind}}}}-{{{{.ResourceAPIVersion}}}}.json"
+    command = [tool("kubeconform"), "-strict", "-summary", f"-schema-location={location}", "-"]
+    text = yaml.safe_dump_all(found)
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+
+OWN = {"CustomResourceDefinition"}
+"""Kinds whose schema describes schemas, which have no end."""
+
+
+def test_what_is_applied_is_as_kubernetes_has_it_field_by_field(tmp_path: Path):
+    found = [each for each in manifests(OVERLAY) if each["kind"] not in OWN]
+    done = conforms(tmp_path, found)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"Valid: {len(found)}, Invalid: 0, Errors: 0, Skipped: 0" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (lambda spec: spec.update(maxReplica=5), "maxReplica"),
+        (lambda spec: spec.pop("maxReplicas"), "maxReplicas"),
+        (lambda spec: spec["metrics"][0]["external"]["target"].update(value=["30"]), "value"),
+        (lambda spec: spec["behavior"]["scaleUp"]["policies"][0].pop("periodSeconds"), "periodSeconds"),
+    ],
+    ids=["misspelt", "missing", "type", "deep"],
+)
+def test_what_is_wrong_in_the_autoscaler_would_be_found(wrong: Any, named: str, tmp_path: Path):
+    broken = autoscaler()
+    wrong(broken["spec"])
+    done = conforms(tmp_path, [broken])
+    assert done.returncode == 1
+    assert named in done.stdout
