@@ -14,7 +14,7 @@ from typing import Any
 from manager.access.access import Access
 from manager.address import BindAddress, in_pod, is_loopback
 from manager.cli.failure import server_version
-from manager.cli.operators import owned_by
+from manager.cli.operators import owned_by, shared_out_by
 from manager.cli.settings import Settings
 from manager.cli.webhooks import add_webhooks
 from manager.controller import ControllerOptions
@@ -137,7 +137,7 @@ async def assembled(
         for operator in operators:
             add_controller(made[operator], _options(settings, operator))
         await add_webhooks(manager, settings, [made[operator] for operator in known], transport, config)
-        _keep_console(manager, settings, operators, transport)
+        _keep_console(manager, settings, operators, transport, lease=(namespace, name))
         metrics.loop_tasks.set_function(count_tasks)
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
         manager.add(Runnable("open-files", tell_when_none_is_left))
@@ -169,22 +169,35 @@ def _keep_metrics(manager: Manager, settings: Settings, access: Access) -> None:
 
 
 def _keep_console(
-    manager: Manager, settings: Settings, operators: Sequence[AnyOperator], transport: Transport
+    manager: Manager,
+    settings: Settings,
+    operators: Sequence[AnyOperator],
+    transport: Transport,
+    *,
+    lease: tuple[str, str],
 ) -> None:
     address = settings.console_bind_address
     if address is None:
         return
-    from manager.console.pages import Console  # noqa: PLC0415 - only where it is on
+    from manager.console.owners import Leases, Owners  # noqa: PLC0415 - only where it is on
+    from manager.console.pages import Console  # noqa: PLC0415
     from manager.console.reaching import audience_of  # noqa: PLC0415
 
     access = Access(transport, rng=manager.rng, audience=audience_of(manager.program))
     local = is_loopback(address.host) and not in_pod(os.environ)
+    owners = None
+    if manager.terms is not None:
+        namespace, name = lease
+        owners = Owners(
+            Leases(transport, namespace=namespace, name=name), manager.terms, shared_out_by(operators)
+        )
     console = Console(
         manager,
         transport,
         None if local else access,
         owned=owned_by(operators),
         debugs=settings.debug_pages,
+        owners=owners,
         with_conditions=(each.kind.gvk for each in operators if each.has_conditions),
     )
     manager.add(Runnable("console", console.changes.run))

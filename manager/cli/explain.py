@@ -19,12 +19,13 @@ from manager.address import is_loopback
 from manager.api import ObjectKey, Resource, crd_options, is_crd
 from manager.cli.arguments import ArgumentParser, CannotRun, UsageError, argument
 from manager.cli.failure import connected, in_one_line, is_expected
-from manager.cli.operators import owned_by
+from manager.cli.operators import owned_by, shared_out_by
+from manager.console.owners import Leases, owners_told
 from manager.explain.looking import Looker
-from manager.explain.telling import COLOURED, PLAIN, controllers_told, explanation, text_of
+from manager.explain.telling import COLOURED, PLAIN, explanation, text_of, told_by_manager
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import FixedCredentials, TokenFile
-from manager.kube.errors import ApiError, ConfigError, NotFound, ProtocolError, TransportError
+from manager.kube.errors import ApiError, ConfigError, KubeError, NotFound, ProtocolError, TransportError
 from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.tls import Pem, Tls, TlsFiles
@@ -48,7 +49,7 @@ _LONGEST = 16 * 1024 * 1024
 _DESCRIPTION = """\
 Tell why an object of one of this program's kinds is not ready: what blocks it, its conditions, what it owns
 down to the pods, Events, and, if a manager answers, its last runs, what asked for each, and when and why
-it is tried again.
+it is tried again. Where replicas share the work, also which of them works on it.
 
 A KIND is as for kubectl: Pet, pets, pets.petstore.example.com, or a short name. The exit code is 0 if the
 object is ready, and 3 if it is not."""
@@ -67,6 +68,7 @@ class ExplainArguments:
     manager: str = _LOCAL
     manager_ca_file: str | None = None
     manager_token_file: str | None = None
+    manager_namespace: str | None = None
 
 
 def explain(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
@@ -113,6 +115,9 @@ def parse_explain_arguments(argv: Sequence[str], program: Program) -> ExplainArg
     add("--manager", metavar="URL", parse=manager_url, text=f"{where} (default {_LOCAL})")
     add("--manager-ca-file", metavar="FILE", text="authority of the manager's certificate, in PEM")
     add("--manager-token-file", metavar="FILE", text="bearer token for the manager, which may get the object")
+    leases = "where the leases are that say which replica works on the object, if no manager answers"
+    default = manager_namespace(program)
+    add("--manager-namespace", metavar="NAME", text=f"{leases} (default {default})")
     given, operands = parser.read_with_operands(argv)
     what = "/".join(operands) if len(operands) == 2 else "".join(operands[:1])  # noqa: PLR2004 - "pet rex"
     kind, slash, name = what.partition("/")
@@ -174,20 +179,42 @@ async def _explain(
         key = ObjectKey(namespace, arguments.name)
         looker = Looker(transport, RestMapper(transport), owned_by(operators))
         found = await looker.look(kind.gvk, key)
-    controllers, nothing = await _ask(program, arguments, kind, key, found.root.uid)
-    says = any(operator.has_conditions for operator in operators if operator.kind is kind)
-    return explanation(found, controllers, says=says, manager=nothing)
+        uid = found.root.uid
+        controllers, owners, nothing = await _ask(program, arguments, kind, key, uid)
+        own = [operator for operator in operators if operator.kind is kind]
+        if not controllers:
+            namespace = arguments.manager_namespace or manager_namespace(program)
+            owners = await _owners(Leases(transport, namespace=namespace, name=program.name), own, uid)
+    says = any(operator.has_conditions for operator in own)
+    return explanation(found, controllers, says=says, manager=nothing, owners=owners)
+
+
+def manager_namespace(program: Program) -> str:
+    """Where a manager is, unless somebody has put it elsewhere."""
+    return f"{program.name}-system"
+
+
+async def _owners(leases: Leases, operators: Sequence[AnyOperator], uid: str) -> list[dict[str, Any]]:
+    """Whose the object is; nothing where the work is not shared, and for who may not read the leases."""
+    try:
+        shares = await leases.read()
+    except KubeError:
+        return []
+    return [] if shares is None else list(owners_told(shares, shared_out_by(operators), uid))
+
+
+_Told = list[dict[str, Any]]
 
 
 async def _ask(
     program: Program, arguments: ExplainArguments, kind: type[Resource], key: ObjectKey, uid: str
-) -> tuple[list[dict[str, Any]], str]:
-    """What a manager tells of the object, and why it is nothing, if it is.
+) -> tuple[_Told, _Told, str]:
+    """What a manager tells of the object, whose it is as far as it says so, and why it is nothing, if it is.
 
     Raises `ConfigError` for a file of the arguments that cannot be used.
     """
     if arguments.manager == "none":
-        return [], ""
+        return [], [], ""
     ca, token = arguments.manager_ca_file, arguments.manager_token_file
     server = URL(arguments.manager)
     authorities = None if ca is None else Pem("--manager-ca-file", path=Path(ca))
@@ -204,26 +231,26 @@ async def _ask(
     where = "/".join(quote(each, safe="") for each in (f"{kind.plural}.{kind.gvk.group}", *key) if each)
     try:
         async with asyncio.timeout(_PATIENCE):
-            body = await _read(transport, f"/api/objects/{where}")
-        controllers = controllers_told(body)
+            body = await _read(transport, f"/api/objects/{where}", {"uid": uid})
+        controllers, owners = told_by_manager(body)
     except ApiError as error:
-        return [], f"The manager at {arguments.manager} answers {error.status}: its runs are not known."
+        return [], [], f"The manager at {arguments.manager} answers {error.status}: its runs are not known."
     except (TransportError, ProtocolError, TimeoutError, ValueError) as error:
         reason = in_one_line(error) or f"not within {_PATIENCE:g} s"
-        return [], f"No manager answers at {arguments.manager} ({reason}): its runs are not known."
+        return [], [], f"No manager answers at {arguments.manager} ({reason}): its runs are not known."
     finally:
         await transport.aclose()
     own = [each for each in controllers if each["uid"] in (None, uid)]
     other = (
         "" if own else f"The manager at {arguments.manager} is one of another cluster, or has just started."
     )
-    return own, other
+    return own, owners if own else [], other
 
 
-async def _read(transport: Transport, path: str) -> bytes:
+async def _read(transport: Transport, path: str, query: dict[str, str]) -> bytes:
     """As a stream, of which nothing is tried again: most often there is no manager."""
     body = bytearray()
-    async with transport.stream(path, idle_timeout=_PATIENCE) as pieces:
+    async with transport.stream(path, query=query, idle_timeout=_PATIENCE) as pieces:
         async for piece in pieces:
             body += piece
             if len(body) > _LONGEST:

@@ -47,6 +47,11 @@ def all_operators(
     return (*own, *others)
 
 
+def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
+    """By name, whether replicas share an operator's objects, where they share the work at all."""
+    return {each.name: each.shared_out for each in operators if each.options.needs_leader_election}
+
+
 def installed_operators(operators: Sequence[AnyOperator], program: Program) -> dict[AnyOperator, str]:
     """Those that are installed for `program` beside its own `operators`, each with where it comes from.
 

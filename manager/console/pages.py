@@ -28,6 +28,7 @@ from manager.console.debug import debug_pages
 from manager.console.following import Following, Watches
 from manager.console.live import Feed, Feeds, Subject
 from manager.console.overview import Rates, overview
+from manager.console.owners import Owners
 from manager.console.search import STATES, Search, Wanted, kinds
 from manager.console.told import moment, told_of, uid_of
 from manager.controller import Controller
@@ -35,7 +36,7 @@ from manager.controller.queue import WorkQueue
 from manager.duration import format_duration, parse_wait
 from manager.events import ObjectReference
 from manager.explain.looking import Found, Looker, bad_leaves
-from manager.explain.telling import ago, explanation, next_run, said
+from manager.explain.telling import ago, explanation, next_run, said, whose
 from manager.http.guard import guarded, path_itself, who_asks
 from manager.http.server import Page
 from manager.kube.errors import KubeError, NotFound
@@ -142,14 +143,16 @@ class Console:
         owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]] | None = None,
         with_conditions: Iterable[GroupVersionKind] = (),
         debugs: bool = False,
+        owners: Owners | None = None,
     ) -> None:
         """Without `access` it is for everybody on this machine.
 
         `transport` reads what is in no cache. `owned` says for kinds of operators which kinds their objects
         own, and `with_conditions` which of them say in conditions how they are. `debugs` is whether there are
-        pages about the process's tasks and its profile.
+        pages about the process's tasks and its profile. `owners` is there where replicas share the work.
         """
         self._debugs = debugs
+        self._owners = owners
         self._manager = manager
         self._transport = transport
         self._access = access
@@ -221,8 +224,25 @@ class Console:
         key, controllers = _key(request), await self._controllers(request)
         if key is None or not controllers:
             return web.Response(status=_NOT_FOUND, text="no controller of this kind\n", headers=_HEADERS)
-        body = orjson.dumps({"controllers": [told_of(self._manager, each, key) for each in controllers]})
+        told = {"controllers": [told_of(self._manager, each, key) for each in controllers]}
+        # Of an object that another replica works on, this one may know nothing, not even the UID.
+        uid = uid_of(self._manager, controllers[0].primary, key) or request.query.get("uid", "")
+        body = orjson.dumps({**told, "owners": await self._owned_by(controllers, uid)})
         return web.Response(body=body, content_type="application/json", headers=_HEADERS)
+
+    async def _owned_by(self, controllers: Iterable[Controller], uid: str) -> list[dict[str, Any]]:
+        """Whose the object is, for who may know it."""
+        owners, found = self._owners, []
+        for each in controllers if owners is not None and uid else ():
+            assert owners is not None
+            if (number := owners.number_of(each.name, uid)) is not None:
+                may = await self._may_get(owners.place(number))
+                found.append(await owners.told(each.name, number, may=may))
+        return found
+
+    def _is_ours(self, controller: Controller, key: ObjectKey) -> bool:
+        uid = uid_of(self._manager, controller.primary, key)
+        return self._owners is None or self._owners.is_ours(controller.name, uid)
 
     async def _controllers(self, request: web.Request) -> list[Controller]:
         wanted = request.match_info["resource"]
@@ -237,6 +257,11 @@ class Console:
         controllers = await self._controllers(request)
         if not controllers or action not in _ACTIONS or (key is None and action == "reconcile"):
             return web.Response(status=_NOT_FOUND, text="there is no such action\n", headers=_HEADERS)
+        if key is not None and not all(self._is_ours(each, key) for each in controllers):
+            text = (
+                "this replica does not work on such an object: if there is one, ask the replica that does\n"
+            )
+            return web.Response(status=_CONFLICT, text=text, headers=_HEADERS)
         if key is not None and not any(_is_there(self._manager, each, key) for each in controllers):
             return web.Response(status=_NOT_FOUND, text="there is no such object\n", headers=_HEADERS)
         user = who_asks()
@@ -302,18 +327,26 @@ class Console:
         self._manager.events.event(about, "Normal", reason, text)
 
     async def _look_around(self, _: web.Request) -> dict[str, Any]:
-        shown: dict[str, Any] = await self._shared.get(OVERVIEW, self._numbers)
+        told_whose = await self._may_know_whose()
+        look = partial(self._numbers, told_whose)
+        shown: dict[str, Any] = await self._shared.get((OVERVIEW, told_whose), look)
         return shown
 
-    async def _numbers(self) -> dict[str, Any]:
+    async def _may_know_whose(self) -> bool:
+        """Whether to tell who asks which replica holds which ranges."""
+        return self._owners is not None and await self._may_get(self._owners.place())
+
+    async def _numbers(self, told_whose: bool) -> dict[str, Any]:
+        replicas = await self._owners.replicas() if self._owners is not None and told_whose else None
         presented = self._manager.certificates
         valid = {name: await asyncio.to_thread(each.valid) for name, each in presented.items()}
         known = {name: each for name, each in valid.items() if each is not None}
         with self._feeds.allowance.spending():
-            return overview(self._manager, self._rates, self._census, known)
+            shown = overview(self._manager, self._rates, self._census, known)
+        return {**shown, "replicas": replicas}
 
     async def _overview(self, _: web.Request) -> Subject:
-        manager = self._manager
+        manager, told_whose = self._manager, await self._may_know_whose()
 
         def glance() -> Hashable:
             queues = [each.queue for each in manager.controllers if each.queue is not None]
@@ -330,7 +363,8 @@ class Console:
             with self._rates.kept(), self._census.kept():
                 yield
 
-        return Subject(OVERVIEW, _OVERVIEW_TICK, self._numbers, glance, kept)
+        look = partial(self._numbers, told_whose)
+        return Subject((OVERVIEW, told_whose), _OVERVIEW_TICK, look, glance, kept)
 
     async def _find(self, request: web.Request) -> dict[str, Any]:
         wanted, problem = _wanted(request)
@@ -346,7 +380,14 @@ class Console:
         permitted = [each for each in known if await self._may_get(_place(each, wanted.namespace))]
         rows, more = await search.look(permitted)
         withheld = [each for each in known if each not in permitted]
-        return {"wanted": wanted, "kinds": permitted, "rows": rows, "more": more, "withheld": withheld}
+        return {
+            "wanted": wanted,
+            "kinds": permitted,
+            "rows": rows,
+            "more": more,
+            "withheld": withheld,
+            "ranges": self._manager.ranges,
+        }
 
     async def _search(self, request: web.Request) -> Subject:
         wanted, _ = _wanted(request)
@@ -404,6 +445,7 @@ class Console:
             "problem": "",
             "changes": [],
             "below": [],
+            "elsewhere": False,
         }
         if key is None or not controllers or (gvk := controllers[0].primary) is None:
             return {
@@ -441,7 +483,10 @@ class Console:
             return {**shown, "problem": "There is no such object.", "status": _NOT_FOUND}
         except KubeError as error:
             return {**shown, "problem": f"It cannot be read: {error}", "status": _BAD_GATEWAY}
-        shown["told"] = explanation(found, told, says=gvk in self._with_conditions, manager="")
+        owners = await self._owned_by(controllers, found.root.uid)
+        shown["elsewhere"] = any(each["here"] is False for each in owners)
+        says = gvk in self._with_conditions
+        shown["told"] = explanation(found, told, says=says, manager="", owners=owners)
         shown["below"] = [
             (each, {"reason": each.verdict[1], "message": each.verdict[2]}) for each in bad_leaves(found.root)
         ]
@@ -674,6 +719,7 @@ def _read() -> tuple[dict[str, bytes], Environment]:
         "ago": ago,
         "said": said,
         "next_run": next_run,
+        "whose": whose,
         "taking": _taking,
         "bytes": _bytes,
         "address": _address,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import msgspec
 import orjson
@@ -64,23 +64,39 @@ class _Controller(TypedDict):
     runs: list[_Run]
 
 
+class _Owner(TypedDict):
+    controller: str
+    range: int
+    of: int
+    holder: str | None
+    renewed: str
+    silent: bool
+    here: bool | None
+    problem: str
+
+
 class _Answer(TypedDict):
     controllers: list[_Controller]
+    owners: NotRequired[list[_Owner]]
 
 
-def controllers_told(answer: bytes) -> list[Told]:
-    """What a manager tells of an object. Raises `ValueError` for anything else: anybody may answer."""
+def told_by_manager(answer: bytes) -> tuple[list[Told], list[Told]]:
+    """What a manager tells of an object: its controllers' part, and whose the object is where replicas share
+    the work. Raises `ValueError` for anything else: anybody may answer.
+    """
     told = orjson.loads(answer)
     msgspec.convert(told, _Answer)
-    controllers: list[Told] = told["controllers"]
-    return controllers
+    return told["controllers"], told.get("owners", [])
 
 
-def explanation(found: Found, controllers: Sequence[Told], *, says: bool, manager: str) -> Told:
+def explanation(
+    found: Found, controllers: Sequence[Told], *, says: bool, manager: str, owners: Sequence[Told] = ()
+) -> Told:
     """All that is known, as JSON has it.
 
     `controllers` is what a running manager tells, `says` whether objects of the kind say in conditions how
-    they are, and `manager` why there is nothing from a manager, or empty.
+    they are, `manager` why there is nothing from a manager, or empty, and `owners` whose it is by controller,
+    where replicas share the work.
     """
     blocking = list(_blocking(found, controllers, says=says))
     root = found.root
@@ -107,6 +123,7 @@ def explanation(found: Found, controllers: Sequence[Told], *, says: bool, manage
             for each in found.events
         ],
         "controllers": list(controllers),
+        "owners": list(owners),
         "manager": manager,
         "missing": found.missing,
     }
@@ -191,6 +208,8 @@ def _lines(told: Told, style: Style) -> Iterator[str]:
             times = f" ({each['count']} times)" if each["count"] != 1 else ""
             warning = paint("Warning ", "bad") if each["type"] == "Warning" else ""
             yield f"  {paint(ago(each['at']), 'dim')} {warning}{said(each)}{times}"
+    if told["owners"]:
+        yield from ("", paint("Whose it is", "head"), *_owner_lines(told["owners"]))
     for each in told["controllers"]:
         yield from (
             "",
@@ -202,6 +221,13 @@ def _lines(told: Told, style: Style) -> Iterator[str]:
     for each in (told["manager"], *(f"not known: {each}" for each in told["missing"])):
         if each:
             yield from ("", visible(each))
+
+
+def _owner_lines(owners: Sequence[Told]) -> Iterator[str]:
+    for each in owners:
+        yield f"  For controller {visible(each['controller'])} it is in {whose(each)}"
+    if any(each["here"] is False for each in owners):
+        yield "  The manager that was asked is another replica: what it tells may be older."
 
 
 def _run_lines(run: Told, paint: Any) -> Iterator[str]:
@@ -241,6 +267,18 @@ def next_run(controller: Told) -> str:
     why = ", ".join(dict.fromkeys(visible(each["text"]) for each in waiting["why"]))
     when = "as soon as a worker is free" if waiting["at"] is None else until(waiting["at"])
     return f"{when}: {why}" if why else when
+
+
+def whose(owner: Told) -> str:
+    """The range of an object, and which replica holds it."""
+    place, holder = f"range {owner['range']} of {owner['of']}", visible(owner["holder"])
+    if owner["holder"] is None:
+        return f"{place}; who holds it is not known: {visible(owner['problem'])}"
+    if not holder:
+        return f"{place}, which nobody holds"
+    if owner["silent"]:
+        return f"{place}, which {holder} has renewed last {ago(owner['renewed'])}: another replica takes it"
+    return f"{place}, which {holder} holds"
 
 
 def _tree_lines(node: Told, indent: str, paint: Any) -> Iterator[str]:

@@ -138,6 +138,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
         "tests/integration/test_overlays.py"
         "::test_every_object_of_every_overlay_is_accepted_strictly_and_without_a_warning"
     ): (
+        "make deploy OVERLAY=autoscaling",
         "make deploy OVERLAY=cert-manager IMG=...",
         "make deploy OVERLAY=console",
         "make deploy OVERLAY=high-availability",
@@ -185,6 +186,12 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
     "no engine, no opm, no registry; tests/unit/release/test_bundle.py reads what `make bundle` writes": (
         "make bundle bundle-build bundle-push catalog-build IMG=... BUNDLE_IMG=... CATALOG_IMG=...",
         ".venv/bin/python -m release manifests --only=policies >policies.yaml",
+    ),
+    "prometheus-adapter cannot be had; tests/unit/config/test_autoscaling.py asks Prometheus its query": (
+        (
+            "kubectl get --raw /apis/external.metrics.k8s.io/v1beta1/namespaces/operator-manager-system/"
+            "operator_manager_queue_age_seconds"
+        ),
     ),
     "tilt cannot be had; tests/unit/config/test_tiltfile.py records what the Tiltfile asks of it": (
         "tilt up",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,11 +14,22 @@ import orjson
 import pytest
 
 from apis.petstore.v1beta1.pet import Pet
+from controllers.cache.memcached import MemcachedOperator
 from controllers.main import PROGRAM
+from controllers.petstore.pet import PetOperator
 from manager.api import ObjectKey
 from manager.cli import explain
 from manager.cli.explain import ExplainArguments
+from manager.console.owners import Leases
 from manager.kube.errors import ConfigError
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from manager.shards.ranges import Ranges
+from tests.support.scripted_wire import Reply, ScriptedWire
+from tests.unit.leader.conftest import LEASES, NAME, NAMESPACE
+from tests.unit.leader.program import COUNT, Program, program
+
+__all__ = ["program"]
 
 REX = ObjectKey("zoo", "rex")
 RUN = {
@@ -36,9 +48,26 @@ CONTROLLER = {
 }
 
 
-async def asked(manager: str, **flags: str) -> tuple[list[dict[str, object]], str]:
+OWNER = {
+    "controller": "pet",
+    "range": 0,
+    "of": 4,
+    "holder": "pod_1",
+    "renewed": "",
+    "silent": False,
+    "here": False,
+    "problem": "",
+}
+
+
+async def told(manager: str, **flags: str) -> tuple[list[dict[str, object]], list[dict[str, object]], str]:
     arguments = replace(ExplainArguments("pet", "rex", "zoo"), manager=manager, **flags)
     return await explain._ask(PROGRAM, arguments, Pet, REX, "a-uid")
+
+
+async def asked(manager: str, **flags: str) -> tuple[list[dict[str, object]], str]:
+    controllers, _, why = await told(manager, **flags)
+    return controllers, why
 
 
 @asynccontextmanager
@@ -73,6 +102,17 @@ async def test_a_manager_tells_its_runs():
         assert await asked(manager) == ([CONTROLLER], "")
 
 
+async def test_a_manager_tells_which_replica_works_on_it():
+    for manager_answer, owners in (
+        ({"controllers": [CONTROLLER], "owners": [OWNER]}, [OWNER]),
+        ({"controllers": [CONTROLLER], "owners": []}, []),
+        # The object that it knows is another one of that name.
+        ({"controllers": [{**CONTROLLER, "uid": "another"}], "owners": [OWNER]}, []),
+    ):
+        async with answering(page(orjson.dumps(manager_answer))) as manager:
+            assert (await told(manager))[1] == owners
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -83,6 +123,8 @@ async def test_a_manager_tells_its_runs():
         ),
         *(orjson.dumps({"controllers": [{**CONTROLLER, "runs": [{**RUN, name: None}]}]}) for name in RUN),
         orjson.dumps({"controllers": [{name: CONTROLLER[name] for name in CONTROLLER if name != "runs"}]}),
+        *(orjson.dumps({"controllers": [], "owners": [{**OWNER, name: []}]}) for name in OWNER),
+        *(orjson.dumps({"controllers": [CONTROLLER], "owners": each}) for each in (None, [5], {})),
     ],
 )
 async def test_an_answer_that_is_no_manager_s_is_none(body: bytes):
@@ -129,3 +171,20 @@ async def test_a_file_that_cannot_be_used_is_told_with_its_flag(flag: str, kind:
         os.mkfifo(file)
     with pytest.raises(ConfigError, match=f"--{flag.replace('_', '-')}: {file} cannot be read"):
         await asked("https://127.0.0.1:1", **{flag: str(file)})
+
+
+@pytest.mark.virtual_time
+async def test_without_a_manager_the_leases_say_which_replica_works_on_it(program: Program):
+    wire = ScriptedWire()
+    program.server.serve(wire)
+    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    leases = Leases(transport, namespace=NAMESPACE, name=NAME)
+    assert await explain._owners(leases, [PetOperator], "a-uid") == []
+    await program.start("a")
+    [owner] = await explain._owners(leases, [PetOperator], "a-uid")
+    assert (owner["controller"], owner["range"], owner["holder"], owner["here"]) == ("pet", 0, "a", None)
+    [owner] = await explain._owners(leases, [MemcachedOperator], "a-uid")
+    assert owner["range"] == Ranges.of(COUNT, ()).number_of("a-uid")
+    # Who may not read them is told all the rest.
+    wire.on("GET", LEASES, Reply.status(403, "Forbidden", "no right to leases"))
+    assert await explain._owners(leases, [PetOperator], "a-uid") == []

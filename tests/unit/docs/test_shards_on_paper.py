@@ -1,0 +1,56 @@
+"""The page about 1,000,000 objects computes with what the code does."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from manager.cache import reflector
+from manager.leader import membership, tenure
+from manager.leader.lease import LeaseTiming
+from manager.shards.balance import balance
+from release.kustomize import ROOT
+
+PAGE = (ROOT / "docs" / "decisions" / "11-shards.md").read_text()
+WHOLE, METADATA, IDLE = (405 - 58.7) / 50_000, (126 - 58.7) / 50_000, 58.7
+"""MB."""
+EVENT = 865
+ROWS = re.findall(r"^\| (\d+), (\d+) \| (.+) \|$", PAGE, re.MULTILINE)
+
+
+def every() -> float:
+    """Seconds between two renewals, on average."""
+    assert membership._RENEW == tenure._RENEW
+    return LeaseTiming().retry_period * sum(tenure._RENEW) / 2
+
+
+def test_there_are_rows():
+    assert len(ROWS) == 4
+
+
+@pytest.mark.parametrize(("replicas", "ranges", "rest"), ROWS)
+def test_a_row_follows_from_how_ranges_are_divided_and_leases_renewed(replicas: str, ranges: str, rest: str):
+    members = {f"replica-{number}" for number in range(int(replicas))}
+    owners = list(balance(int(ranges), members, {}).values())
+    part = 1_000_000 * max(map(owners.count, members)) // int(ranges)
+    leases = int(ranges) + len(members)
+    renewals = leases / every()
+    events = renewals * len(members)
+    size = events * EVENT
+    told = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} KB"
+    memory = (part * WHOLE + 1_000_000 * METADATA + IDLE) / 1000
+    assert [each.strip() for each in rest.split("|")] == [
+        *(f"{part:,}", f"{memory:.1f} GB", f"{leases}", f"{renewals:.0f}", f"{events:,.0f}, {told}")
+    ]
+
+
+def test_the_periods_and_sizes_are_the_codes():
+    low, high = reflector.WATCH_SECONDS
+    assert f"after {low} to {high} s" in PAGE
+    assert f"one request every {(low + high) / 2 / (3 * 3):.0f} s" in PAGE
+    assert f"pages of {reflector.PAGE}" in PAGE
+    assert f"{62_500 // reflector.PAGE} requests, 625 MB" in PAGE
+    assert f"within {reflector.LIST_MORE_WITHIN:.0f} s" in PAGE
+    assert f"every {every():.1f} s on average" in PAGE
+    assert f"retry periods of {LeaseTiming().retry_period:.0f} s" in PAGE

@@ -1,0 +1,171 @@
+"""What the Leases of replicas that share the work say of whose an object is."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from manager.console.owners import Leases, Owners, Shares, owners_told
+from manager.explain.telling import whose
+from manager.kube.transport import Transport
+from manager.leader.leadership import Leadership
+from manager.leader.terms import Terms
+from manager.metrics import Metrics
+from manager.shards.ranges import Ranges
+from tests.support.scripted_wire import Reply, ScriptedWire
+from tests.unit.leader.conftest import LEASES, NAME, NAMESPACE
+from tests.unit.leader.program import COUNT, Program, program
+
+__all__ = ["program"]
+
+pytestmark = pytest.mark.virtual_time
+
+UID = "1c9dd0a4-6b4f-4d3c-8f9a-0e7c2b1d4e5f"
+
+
+def leases_by(wire: ScriptedWire) -> Leases:
+    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    return Leases(transport, namespace=NAMESPACE, name=NAME)
+
+
+@pytest.fixture
+def leases(program: Program) -> Leases:
+    wire = ScriptedWire()
+    program.server.serve(wire)
+    return leases_by(wire)
+
+
+async def read(leases: Leases) -> Shares:
+    shares = await leases.read()
+    assert shares is not None
+    return shares
+
+
+async def test_each_range_is_told_with_the_replica_that_works_on_it(program: Program, leases: Leases):
+    replicas = await program.start("a", "b", "c")
+    shares = await read(leases)
+    assert len(shares.ranges) == COUNT
+    for replica in replicas:
+        mine = {number for number, held in enumerate(shares.ranges) if held.holder == replica.identity}
+        assert mine == replica.permitted
+    assert {each.holder for each in shares.members} == {"a", "b", "c"}
+    assert not any(each.silent for each in (*shares.ranges, *shares.members))
+
+
+async def test_who_has_crashed_is_silent_until_another_has_its_ranges(program: Program, leases: Leases):
+    (a,) = await program.start("a")
+    await a.kill()
+    assert {(held.holder, held.silent) for held in (await read(leases)).ranges} == {("a", False)}
+    await asyncio.sleep(16)
+    shares = await read(leases)
+    assert {(held.holder, held.silent) for held in (*shares.ranges, *shares.members)} == {("a", True)}
+    [told] = owners_told(shares, {"foo": False}, UID)
+    assert whose(told).startswith("range 0 of 16, which a has renewed last 1")
+    await program.start("b")
+    await asyncio.sleep(16)
+    assert {(held.holder, held.silent) for held in (await read(leases)).ranges} == {("b", False)}
+
+
+async def test_ranges_that_were_given_back_are_nobodys(program: Program, leases: Leases):
+    (a,) = await program.start("a")
+    await a.stop()
+    shares = await read(leases)
+    assert {(held.holder, held.silent) for held in shares.ranges} == {("", False)}
+    assert not shares.members
+
+
+async def test_without_shards_nothing_is_told(program: Program, leases: Leases):
+    assert await leases.read() is None
+    await program.lead("a")
+    assert await leases.read() is None
+
+
+async def test_an_object_is_in_the_range_by_which_replicas_are_chosen(program: Program, leases: Leases):
+    await program.start("a", "b")
+    shares = await read(leases)
+    shared, first = owners_told(shares, {"foo": True, "pet": False}, UID)
+    number = Ranges.of(COUNT, ()).number_of(UID)
+    assert (shared["controller"], shared["range"], shared["of"]) == ("foo", number, COUNT)
+    assert shared["holder"] == shares.ranges[number].holder
+    assert whose(shared) == f"range {number} of 16, which {shared['holder']} holds"
+    # What is not shared out is the first range's, wherever the UID is.
+    assert (first["range"], first["holder"]) == (0, shares.ranges[0].holder)
+    assert whose({**shared, "holder": ""}) == f"range {number} of 16, which nobody holds"
+
+
+async def test_a_replica_knows_what_is_its_own_and_reads_the_leases_once_for_all_who_look(program: Program):
+    wire = ScriptedWire()
+    program.server.serve(wire)
+    (a,) = await program.start("a")
+    terms = Terms(COUNT)
+    owners = Owners(leases_by(wire), terms, {"foo": True, "pet": False})
+    number = owners.number_of("foo", UID)
+    assert number == Ranges.of(COUNT, ()).number_of(UID)
+    assert (owners.number_of("pet", UID), owners.number_of("everywhere", UID)) == (0, None)
+    told = await asyncio.gather(*(owners.told("foo", number, may=True) for _ in range(50)), owners.replicas())
+    assert [(each["holder"], each["here"]) for each in told[:-1]] == [(a.identity, False)] * 50
+    assert told[-1]["rows"][0]["numbers"] == "0-15"
+    assert len(wire.sent("GET", LEASES)) == 1
+    terms.begin(number, Leadership())
+    assert (await owners.told("foo", number, may=True))["here"] is True
+    assert [owners.is_ours("foo", uid) for uid in (UID, None)] == [True, False]
+    assert [owners.is_ours(name, UID) for name in ("pet", "everywhere")] == [False, True]
+    await asyncio.sleep(2.5)
+    await owners.replicas()
+    assert len(wire.sent("GET", LEASES)) == 2
+
+
+async def test_who_may_not_know_is_told_the_range_alone_and_nobody_is_asked():
+    wire = ScriptedWire()
+    told = await Owners(leases_by(wire), Terms(4), {"foo": True}).told("foo", 3, may=False)
+    assert (told["range"], told["holder"]) == (3, None)
+    assert whose(told) == "range 3 of 4; who holds it is not known: you may not get its lease"
+    assert not wire.requests
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Reply.status(403, "Forbidden", "no right to leases"), "the leases cannot be read: "),
+        (Reply.json({"items": []}), "the leases do not say that there are 4 ranges"),
+        (Reply.json({"items": [5]}), "the leases cannot be read: "),
+    ],
+)
+async def test_what_cannot_be_read_is_said_in_the_place_of_the_holder(answer: Reply, said: str):
+    wire = ScriptedWire()
+    wire.on("GET", LEASES, answer)
+    owners = Owners(leases_by(wire), Terms(4), {"foo": True})
+    told = await owners.told("foo", 3, may=True)
+    assert told["holder"] is None
+    assert told["problem"].startswith(said)
+    assert (await owners.replicas())["problem"] == told["problem"]
+
+
+def lease(number: int, **spec: object) -> dict[str, object]:
+    metadata = {
+        "name": f"{NAME}-{number}" if number else NAME,
+        "labels": {f"{NAME}/lease": "range"},
+        "annotations": {} if number else {f"{NAME}/shards": "128"},
+    }
+    return {"metadata": metadata, "spec": spec}
+
+
+async def test_however_many_replicas_are_named_few_are_shown():
+    wire = ScriptedWire()
+    items = [lease(number, holderIdentity=f"replica-{number}", renewTime="whenever") for number in range(128)]
+    wire.on("GET", LEASES, Reply.json({"items": items}))
+    told = await Owners(leases_by(wire), Terms(128), {}).replicas()
+    assert (len(told["rows"]), told["more"]) == (64, 64)
+    assert {row["renewed"] for row in told["rows"]} == {""}
+    # Whoever wrote that, it has expired at no time that anybody could name.
+    assert not any(row["silent"] for row in told["rows"])
+
+
+async def test_a_lease_that_somebody_else_made_under_a_ranges_name_is_nobodys():
+    wire = ScriptedWire()
+    foreign = {**lease(1, holderIdentity="x"), "metadata": {"name": f"{NAME}-1", "labels": {}}}
+    wire.on("GET", LEASES, Reply.json({"items": [lease(0, holderIdentity="a"), foreign]}))
+    shares = await read(leases_by(wire))
+    assert [held.holder for held in shares.ranges[:3]] == ["a", "", ""]

@@ -1,0 +1,234 @@
+"""The pages of a replica that has a part of the work: whose an object is, and who is told."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+
+from apis.tutorial.v1.foo import Foo
+from controllers.main import OPERATORS
+from manager.access.access import Access
+from manager.cli.operators import owned_by
+from manager.clock import now
+from manager.console.owners import Leases, Owners
+from manager.console.pages import Console
+from manager.kube.transport import Transport
+from manager.leader.leadership import Leadership
+from manager.leader.terms import Terms
+from manager.metrics import Metrics
+from manager.testing import LocalWire, World
+from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+from tests.unit.http.conftest import ServePages
+from tests.unit.http.test_console import (
+    PAGE,
+    PATH,
+    RIGHTS,
+    access_by,
+    api_server,
+    asked,
+    get,
+    lonely,
+    one_event,
+    post,
+    serving,
+)
+
+COUNT = 4
+OTHER = "pod-b_0123456789"
+
+
+class Part:
+    """The console of a replica with some of the ranges; another one has all the others."""
+
+    def __init__(self, world: World, access: Access | None = None, *, shared_out: bool = True) -> None:
+        wire = LocalWire(world.cluster)
+        self.transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="console")
+        self.world = world
+        self.terms = Terms(COUNT)
+        leases = Leases(self.transport, namespace="default", name="test")
+        self.console = Console(
+            world.manager,
+            self.transport,
+            access,
+            owned=owned_by(OPERATORS),
+            with_conditions=[Foo.gvk],
+            owners=Owners(leases, self.terms, {"foo": shared_out}),
+        )
+
+    async def hold(self, *numbers: int) -> None:
+        for number in range(COUNT):
+            if number in numbers:
+                self.terms.begin(number, Leadership())
+            await self.lease(number, "test" if number in numbers else OTHER)
+
+    async def lease(self, number: int, holder: str) -> None:
+        metadata: dict[str, Any] = {
+            "name": f"test-{number}" if number else "test",
+            "labels": {"test/lease": "range"},
+            "annotations": {} if number else {"test/shards": f"{COUNT}"},
+        }
+        spec = {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": 15,
+            "renewTime": now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        }
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": metadata,
+            "spec": spec,
+        }
+        await self.world.cluster.client.create("leases.coordination.k8s.io", "default", body)
+
+    async def number(self) -> int:
+        foo = await self.world.get(Foo, "lonely")
+        return self.terms.number_of(foo.metadata.uid or "")
+
+
+async def test_a_page_of_the_replica_that_works_on_an_object_says_so(serve_pages: ServePages):
+    async with lonely() as world:
+        part = Part(world)
+        number = await part.number()
+        await part.hold(number)
+        site = await serving(serve_pages, part.console)
+        status, text = await get(site, PATH)
+        assert status == 200
+        assert f"range {number} of 4, which test holds" in text
+        assert "this replica</span>" in text
+        assert "looks at it again when a pod named jack comes" in text
+        assert "Reconcile now" in text
+        assert await post(site, f"{PATH}/reconcile") == (303, PATH)
+        owner = orjson.loads((await get(site))[1])["owners"]
+        assert [(each["controller"], each["holder"], each["here"]) for each in owner] == [
+            ("foo", "test", True)
+        ]
+
+
+async def test_a_page_of_another_replica_names_the_one_to_ask_and_acts_on_nothing(serve_pages: ServePages):
+    async with lonely() as world:
+        part = Part(world)
+        number = await part.number()
+        await part.hold(*({*range(COUNT)} - {number}))
+        site = await serving(serve_pages, part.console)
+        _, text = await get(site, PATH)
+        assert f"range {number} of 4, which {OTHER} holds" in text
+        assert "another replica</span>" in text
+        assert "may be older than what the other one knows" in text
+        assert "Reconcile now" not in text
+        assert "looks at it again" not in text
+        [controller] = world.manager.controllers
+        assert controller.queue is not None
+        foo = await world.get(Foo, "lonely")
+        for action in "reconcile", "pause":
+            status, text = await post(site, f"{PATH}/{action}")
+            assert status == 409
+            assert "ask the replica that does" in text
+        assert not controller.queue.is_held(foo.key)
+        assert len(controller.runs.of(foo.key)) == 1
+
+
+async def test_of_an_object_that_is_in_no_cache_its_uid_tells_whose_it_is(serve_pages: ServePages):
+    async with lonely() as world:
+        part = Part(world)
+        await part.hold()
+        site = await serving(serve_pages, part.console)
+        unknown = PAGE.replace("lonely", "elsewhere")
+        assert orjson.loads((await get(site, unknown))[1])["owners"] == []
+        [owner] = orjson.loads((await get(site, f"{unknown}?uid=a-uid"))[1])["owners"]
+        assert owner["range"] == part.terms.number_of("a-uid")
+        assert (owner["holder"], owner["here"]) == (OTHER, False)
+        assert (await post(site, f"{PATH.replace('lonely', 'elsewhere')}/reconcile"))[0] == 409
+
+
+async def test_what_is_not_shared_out_is_the_holders_of_the_first_range(serve_pages: ServePages):
+    async with lonely() as world:
+        part = Part(world, shared_out=False)
+        await part.hold(0)
+        site = await serving(serve_pages, part.console)
+        assert "range 0 of 4, which test holds" in (await get(site, PATH))[1]
+        assert (await post(site, f"{PATH}/reconcile"))[0] == 303
+        # And it knows that there is no such object, as no other replica has one either.
+        assert (await post(site, f"{PATH.replace('lonely', 'elsewhere')}/reconcile"))[0] == 404
+
+
+async def test_the_overview_lists_all_replicas_with_their_ranges(serve_pages: ServePages):
+    async with lonely() as world:
+        part = Part(world)
+        await part.hold(0, 1, 3)
+        site = await serving(serve_pages, part.console)
+        _, text = await get(site, "/")
+        assert "Replicas and their ranges" in text
+        shown = " ".join(text[text.index("Replicas and their ranges") :].split())
+        assert 'test <span class="badge good">this one</span></td>' in shown
+        assert '<td data-label="Which">0-1, 3</td>' in shown
+        assert (
+            f'{OTHER}</td> <td data-label="Ranges" class="number">1</td> <td data-label="Which">2</td>'
+            in shown
+        )
+        assert "lonely" not in text
+
+
+def who_may_not_get_leases(wire: ScriptedWire) -> None:
+    """`ann` may do all but that."""
+
+    def review(sent: Sent) -> Reply:
+        spec = sent.json()["spec"]
+        leases = spec.get("resourceAttributes", {}).get("resource") == "leases"
+        return Reply.json({"status": {"allowed": spec["user"] == "ann" and not leases}})
+
+    wire.on("POST", RIGHTS, review)
+
+
+@pytest.mark.parametrize("may", [True, False])
+async def test_who_holds_a_range_is_for_those_who_may_get_its_lease(serve_pages: ServePages, may: bool):
+    wire = api_server()
+    if not may:
+        who_may_not_get_leases(wire)
+    async with lonely() as world:
+        part = Part(world, access_by(wire))
+        await part.hold()
+        number = await part.number()
+        site = await serving(serve_pages, part.console)
+        for path in (PATH, "/", PAGE, f"{PATH}?live=1", "/?live=1"):
+            if "live" in path:
+                status, text = 200, await first_event(site.address, path)
+            else:
+                status, text = await get(site, path, Authorization="Bearer ann")
+            assert status == 200
+            assert (OTHER in text) is may, path
+            if "objects" in path and "api" not in path:
+                assert f"range {number} of 4" in text
+        assert (
+            "you may not get its lease" in (await get(site, PATH, Authorization="Bearer ann"))[1]
+        ) is not may
+    reviewed = [each["resourceAttributes"] for each in asked(wire) if "resourceAttributes" in each]
+    of_leases = [each for each in reviewed if each["resource"] == "leases"]
+    assert {each.get("name", "") for each in of_leases} == {"", f"test-{number}" if number else "test"}
+    assert {(each["verb"], each["group"], each["namespace"]) for each in of_leases} == {
+        ("get", "coordination.k8s.io", "default")
+    }
+
+
+async def first_event(address: object, path: str) -> str:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://{address}{path}", headers={"Authorization": "Bearer ann"}) as answer,
+    ):
+        return await one_event(answer)
+
+
+async def test_without_shards_no_page_speaks_of_them(serve_pages: ServePages):
+    async with lonely() as world:
+        transport = Transport(
+            LocalWire(world.cluster), metrics=Metrics(), rng=random.Random(1), user_agent="console"
+        )
+        site = await serving(serve_pages, Console(world.manager, transport, None, owned=owned_by(OPERATORS)))
+        for path in (PATH, "/", "/search"):
+            text = (await get(site, path))[1]
+            assert "range" not in text
+            assert "Whose it is" not in text
+        assert orjson.loads((await get(site))[1])["owners"] == []
