@@ -1,0 +1,107 @@
+"""Two replicas that share the objects: each tells whose an object is, and so does `explain`."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.foos import foo, foo_path
+from tests.support.manager_process import run_once
+from tests.support.roles import MANAGER, Roles
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import RunManager
+    from tests.support.control_plane import ControlPlane
+    from tests.support.manager_process import ManagerProcess
+
+RANGES = 4
+NAMES = [f"foo-{number}" for number in range(8)]
+
+
+def page(manager: ManagerProcess, path: str) -> str:
+    with urllib.request.urlopen(f"http://{manager.console_address}{path}", timeout=10.0) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+def shares(manager: ManagerProcess) -> dict[str, int]:
+    """How many ranges each replica has, by an overview."""
+    _, _, rest = page(manager, "/").partition("Replicas and their ranges")
+    names, counts = (
+        re.findall(rf'data-label="{label}"[^>]*>([^< ]+)', rest) for label in ("Replica", "Ranges")
+    )
+    return dict(zip(names, map(int, counts), strict=True))
+
+
+def explained(crds: ControlPlane, namespace: str, name: str, folder: Path, *flags: str) -> dict[str, Any]:
+    done = run_once(
+        *("explain", f"foo/{name}", f"--namespace={namespace}", f"--kubeconfig={crds.kubeconfig}"),
+        *("--output=json", f"--manager-namespace={namespace}", *flags),
+        folder=folder,
+    )
+    assert done.stderr == ""
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+@pytest.mark.contract
+def test_whose_an_object_is_is_told_by_every_replica_and_without_one(
+    crds: ControlPlane, namespace: str, run_manager: RunManager, tmp_path: Path
+) -> None:
+    flags = (
+        *(f"--namespaces={namespace}", f"--leader-election-namespace={namespace}"),
+        *("--controllers=foo", f"--shards={RANGES}"),
+    )
+    replicas = [run_manager(crds.kubeconfig, *flags).wait_ready() for _ in range(2)]
+    eventually(lambda: [sorted(shares(each).values()) for each in replicas] == [[2, 2], [2, 2]])
+    for name in NAMES:
+        crds.api.create(foo_path(namespace), foo(name, "jack"))
+
+    def owner(name: str) -> tuple[str, list[bool]]:
+        """Who holds it, and which of the replicas says that it is the one."""
+        without = explained(crds, namespace, name, tmp_path, "--manager=none")["owners"]
+        told = [
+            explained(crds, namespace, name, tmp_path, f"--manager=http://{each.console_address}")
+            for each in replicas
+        ]
+        holders = {
+            each["holder"] for owners in (without, *(one["owners"] for one in told)) for each in owners
+        }
+        assert len(holders) == 1
+        for one, replica in zip(told, replicas, strict=True):
+            [whose] = one["owners"]
+            [controller] = one["controllers"]
+            assert bool(controller["runs"]) is whose["here"]
+            text = page(replica, f"/objects/foos.tutorial.my.domain/{namespace}/{name}")
+            assert ("this replica</span>" in text) is whose["here"]
+            assert ("Reconcile now" in text) is whose["here"]
+            assert f"range {whose['range']} of {RANGES}, which {whose['holder']} holds" in text
+        return holders.pop(), [one["owners"][0]["here"] for one in told]
+
+    holders = set()
+    for name in NAMES:
+        found: list[tuple[str, list[bool]]] = []
+
+        def is_told(name: str = name, found: list[tuple[str, list[bool]]] = found) -> None:
+            found.append(owner(name))
+
+        eventually(is_told, every=0.5)
+        holder, here = found[-1]
+        assert sorted(here) == [False, True]
+        holders.add(holder)
+    assert holders == shares(replicas[0]).keys()
+
+    # Who may not read the leases is told all the rest.
+    user = f"explained-{namespace}"
+    Roles(crds, user, namespace).grant(*MANAGER)
+    command = ("explain", f"foo/{NAMES[0]}", f"--namespace={namespace}", "--manager=none", "--output=json")
+    where = (f"--manager-namespace={namespace}", f"--kubeconfig={crds.user_kubeconfig(user)}")
+    told = json.loads(run_once(*command, *where, folder=tmp_path).stdout)
+    assert (told["name"], told["owners"]) == (NAMES[0], [])
