@@ -12,7 +12,6 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path
 from tests.support.manager_process import run_once
-from tests.support.roles import MANAGER, Roles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,11 +96,3 @@ def test_whose_an_object_is_is_told_by_every_replica_and_without_one(
         assert sorted(here) == [False, True]
         holders.add(holder)
     assert holders == shares(replicas[0]).keys()
-
-    # Who may not read the leases is told all the rest.
-    user = f"explained-{namespace}"
-    Roles(crds, user, namespace).grant(*MANAGER)
-    command = ("explain", f"foo/{NAMES[0]}", f"--namespace={namespace}", "--manager=none", "--output=json")
-    where = (f"--manager-namespace={namespace}", f"--kubeconfig={crds.user_kubeconfig(user)}")
-    told = json.loads(run_once(*command, *where, folder=tmp_path).stdout)
-    assert (told["name"], told["owners"]) == (NAMES[0], [])
