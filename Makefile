@@ -27,7 +27,7 @@ PYTHON_IMAGE ?=
 OVERLAY ?= default
 # a,b: watch these namespaces only, with Roles in them instead of a ClusterRole
 NAMESPACES ?=
-# Flags, for `make run`, `make record` and `make bench-micro`.
+# Flags, for `make run`, `make record`, `make bench-micro` and `make bench ONLY=shards`.
 ARGS ?=
 
 RELEASE = KUBECTL=$(KUBECTL) $(BIN)/python -m release
@@ -161,12 +161,13 @@ picture: venv ## docs/demo.svg: the demo on a small terminal, recorded anew
 	$(call need,$(KUBECTL),do what a person would)
 	@$(BIN)/python -m demo.recording
 
-# The parts, as `python -m benchmarks --help` lists them: ONLY=cold or ONLY=cold,takeover
+# The parts, as `python -m benchmarks --help` lists them: ONLY=cold or ONLY=cold,takeover; or ONLY=shards, which no
+# other program has
 ONLY ?=
 
 .PHONY: bench
 bench: tools ## operators side by side on a real control plane, into docs/benchmarks/ (ONLY=cold: one part, printed)
-	@$(BIN)/python -m benchmarks $(if $(ONLY),--only=$(ONLY))
+	@$(BIN)/python -m $(if $(filter shards,$(ONLY)),benchmarks.shards $(ARGS),benchmarks $(if $(ONLY),--only=$(ONLY)))
 
 .PHONY: bench-micro
 bench-micro: tools ## what single parts of the runtime cost, next to simpler ones (ARGS="--against FILE": next to before)

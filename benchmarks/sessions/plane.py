@@ -22,23 +22,26 @@ from tests.support.envtest import BARE, EnvtestControlPlane
 from tests.support.memcacheds import memcached, memcached_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 NAMESPACE = "default"
 GROUP = "cache.example.com"
 # Of one length, so that every object has the same size.
 NAME = "object-{:06d}"
 WRITERS = 4
-MEMCACHED_KEY = f"/registry/{GROUP}/memcacheds/{NAMESPACE}/"
-DEPLOYMENT_KEY = f"/registry/deployments/{NAMESPACE}/"
+MEMCACHED_KEY = f"/registry/{GROUP}/memcacheds/{{}}/"
+DEPLOYMENT_KEY = "/registry/deployments/{}/"
 
 
 @contextlib.contextmanager
-def fresh_plane() -> Iterator[EnvtestControlPlane]:
-    """etcd and kube-apiserver with nothing in them but the definition of Memcached, thrown away after."""
+def fresh_plane(*flags: str) -> Iterator[EnvtestControlPlane]:
+    """etcd and kube-apiserver with nothing in them but the definition of Memcached, thrown away after.
+
+    `flags` are the API server's.
+    """
     folder = Path(tempfile.mkdtemp(prefix="benchmark-"))
     try:
-        with EnvtestControlPlane(folder, parts=BARE) as plane:
+        with EnvtestControlPlane(folder, parts=BARE, apiserver_flags=flags) as plane:
             definitions = yaml.safe_load_all(printed_crds())
             plane.api.apply(each for each in definitions if each["spec"]["group"] == GROUP)
             wait_served(plane)
@@ -58,8 +61,12 @@ def create(plane: EnvtestControlPlane, index: int) -> dict[str, Any]:
     return created
 
 
-def store_copies(plane: EnvtestControlPlane, first: int, end: int, *, of: int) -> None:
+def store_copies(
+    plane: EnvtestControlPlane, first: int, end: int, *, of: int, namespaces: Sequence[str] = (NAMESPACE,)
+) -> None:
     """Store copies number `first` to `end` - 1 of Memcached `of`, and of its Deployment if it has one.
+
+    They are dealt out to the namespaces.
 
     They go straight into etcd, which takes a tenth of the time; the API server sees them as if it had stored
     them itself. A copy of what a program has finished is finished work for that program.
@@ -72,13 +79,14 @@ def store_copies(plane: EnvtestControlPlane, first: int, end: int, *, of: int) -
     for _, source in sources:
         del source["metadata"]["resourceVersion"]  # etcd's revision of the key is what it is read from
     texts = [(key, json.dumps(source, separators=(",", ":"))) for key, source in sources]
-    _transactions(plane.etcd, _copies(texts, uids, name_of(of), range(first, end)))
+    _transactions(plane.etcd, _copies(texts, uids, name_of(of), range(first, end), namespaces))
 
 
 def delete_copies(plane: EnvtestControlPlane, first: int, end: int) -> None:
     """Remove Memcacheds number `first` to `end` - 1 with their Deployments, straight from etcd."""
     keys = (
-        [prefix + name_of(index) for prefix in (MEMCACHED_KEY, DEPLOYMENT_KEY)] for index in range(first, end)
+        [prefix.format(NAMESPACE) + name_of(index) for prefix in (MEMCACHED_KEY, DEPLOYMENT_KEY)]
+        for index in range(first, end)
     )
     _transactions(
         plane.etcd, ([{"requestDeleteRange": {"key": _encode(key)}} for key in pair] for pair in keys)
@@ -86,16 +94,23 @@ def delete_copies(plane: EnvtestControlPlane, first: int, end: int) -> None:
 
 
 def _copies(
-    texts: list[tuple[str, str]], uids: list[str], name: str, indexes: Iterable[int]
+    texts: list[tuple[str, str]],
+    uids: list[str],
+    name: str,
+    indexes: Iterable[int],
+    namespaces: Sequence[str],
 ) -> Iterator[list[dict[str, Any]]]:
     """What stores each copy."""
     for index in indexes:
         puts = []
-        for key, source in texts:
+        namespace = namespaces[index % len(namespaces)]
+        for prefix, source in texts:
             text = source.replace(name, name_of(index))
+            text = text.replace(f'"namespace":"{NAMESPACE}"', f'"namespace":"{namespace}"')
             for uid in uids:
                 text = text.replace(uid, str(uuid.uuid5(uuid.UUID(uid), str(index))))
-            puts.append({"requestPut": {"key": _encode(key + name_of(index)), "value": _encode(text)}})
+            key = prefix.format(namespace) + name_of(index)
+            puts.append({"requestPut": {"key": _encode(key), "value": _encode(text)}})
         yield puts
 
 

@@ -13,6 +13,8 @@ from benchmarks.peers.ours import PEERS as OURS
 from benchmarks.progress import Progress
 from benchmarks.report.tables import table_of
 from benchmarks.results import Results
+from benchmarks.shards.__main__ import FEWEST
+from benchmarks.shards.__main__ import run as run_shards
 from benchmarks.suite import Suite, Taking
 from tests.support.benchmark_results import made_run
 from tests.support.envtest import why_not
@@ -88,3 +90,22 @@ def test_the_standby_takes_over_after_a_clean_end_and_after_a_crash():
     (takeover,) = run_suite("takeover").samples["takeover"]
     # A lease that was given back is free at once; one that was not has to expire.
     assert takeover.figures["sigterm.seconds"] < takeover.figures["sigkill.seconds"]
+
+
+@pytest.mark.integration
+@pytest.mark.whole
+@pytest.mark.timeout(900)
+@pytest.mark.last
+def test_replicas_that_share_the_objects_each_have_a_part_and_only_that_moves_which_has_to():
+    figures = run_shards(FEWEST)
+    for count, uses in figures.uses.items():
+        assert len(uses) == int(count)
+        assert sum(use.objects for use in uses) == FEWEST
+        for use in uses:
+            assert use.start_mb > 0
+            assert use.load_mb > 0
+            assert use.memory_mb > 0
+    assert [each.replicas for each in figures.changes] == [2, 3, 2, 3, 2, 1, 2]
+    for each in figures.changes:
+        assert each.moved == each.expected > 0
+        assert bool(each.unowned_s) == (each.what != "one comes")

@@ -20,7 +20,12 @@ async def _nothing(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
 
 
 class Forwarder:
-    """Serves within an `async with` block, at `port`; `connections` are those passed on, by port."""
+    """Serves within an `async with` block, at `port`.
+
+    Attributes:
+        connections: those passed on, by port.
+        passed_back: bytes that have come from there.
+    """
 
     def __init__(
         self,
@@ -33,6 +38,7 @@ class Forwarder:
         self._to, self._greet, self._context = to, greet, context
         self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self.connections: Counter[int] = Counter()
+        self.passed_back = 0
         self.port = 0
 
     async def __aenter__(self) -> Self:
@@ -62,12 +68,18 @@ class Forwarder:
             there, on = await asyncio.open_connection("127.0.0.1", port)
             self.connections[port] += 1
             with contextlib.closing(on.transport):
-                await asyncio.gather(_pass_on(here, on), _pass_on(there, back))
+                await asyncio.gather(_pass_on(here, on), _pass_on(there, back, self._count))
+
+    def _count(self, size: int) -> None:
+        self.passed_back += size
 
 
-async def _pass_on(here: asyncio.StreamReader, there: asyncio.StreamWriter) -> None:
+async def _pass_on(
+    here: asyncio.StreamReader, there: asyncio.StreamWriter, count: Callable[[int], None] = lambda _: None
+) -> None:
     with contextlib.suppress(*_GONE):
         while data := await here.read(65536):
+            count(len(data))
             there.write(data)
             await there.drain()
     with contextlib.suppress(*_GONE):

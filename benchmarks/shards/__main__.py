@@ -1,0 +1,82 @@
+"""See the package's docstring."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import benchmarks.shards
+from benchmarks.machine import describe
+from benchmarks.program import ROOT
+from benchmarks.shards.figures import Figures
+from benchmarks.shards.page import NAME, RAW, page
+from benchmarks.shards.replica import RANGES
+from benchmarks.shards.session import NAMESPACES, measure
+from manager.version import VERSION
+from tests.support.envtest import VARIABLE, why_not
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+OBJECTS, FEWEST = 20_000, 200
+# One of so many objects is changed.
+CHANGED = 10
+PAGES = ROOT / "docs" / "benchmarks"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.shards",
+        description=benchmarks.shards.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--objects", type=int, default=OBJECTS, metavar="N", help=f"at least {FEWEST} (%(default)s)"
+    )
+    parser.add_argument("--write", action="store_true", help="put the figures on the page")
+    options = parser.parse_args(arguments)
+    if options.objects < FEWEST:
+        parser.error(f"--objects must be at least {FEWEST}, so that each range has some")
+    if problem := why_not():
+        parser.error(problem)
+    figures = run(options.objects)
+    print(page(figures))
+    if options.write:
+        figures.write(PAGES / RAW)
+        (PAGES / NAME).write_text(page(figures))
+        print(f"written to {PAGES.relative_to(ROOT)}/{NAME}", file=sys.stderr)
+    return 0
+
+
+def run(objects: int) -> Figures:
+    """Measure with so many."""
+    began = time.monotonic()
+
+    def step(what: str) -> None:
+        print(f"{time.monotonic() - began:6.1f} s: {what}", file=sys.stderr)
+
+    figures = Figures(
+        date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
+        minutes=0.0,
+        machine=describe(Path(os.environ[VARIABLE])),
+        version=f"operator-manager {VERSION}, Python {platform.python_version()}",
+        objects=objects,
+        namespaces=len(NAMESPACES),
+        ranges=RANGES,
+        load=objects // CHANGED,
+        idle_mb=0.0,
+    )
+    measure(figures, step)
+    figures.minutes = round((time.monotonic() - began) / 60, 1)
+    return figures
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""One replica of the manager behind a way of its own, seen from outside."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import urllib.request
+from typing import TYPE_CHECKING, Self
+
+from benchmarks.program import ROOT
+from benchmarks.sessions.process import MB, resident_mb
+from benchmarks.shards.counted import CountedWay
+from tests.support.daemon import Daemon
+from tests.support.manager_process import PROGRAM
+from tests.support.openmetrics import Samples
+from tests.support.ports import PortBlock
+
+if TYPE_CHECKING:
+    from tests.support.envtest import EnvtestControlPlane
+
+__all__ = ["LEASE", "RANGES", "Replica"]
+
+RANGES = 16
+LEASE = "operator-manager"
+STOP_WITHIN = 60.0
+_HELD = "leader_election_master_status"
+
+
+class Replica:
+    """It runs from `start` to `end`, or to the end of the `with` block."""
+
+    def __init__(self, plane: EnvtestControlPlane, number: int) -> None:
+        self._stack = contextlib.ExitStack()
+        self._plane = plane
+        self.name = f"replica-{number}"
+
+    def __enter__(self) -> Self:
+        ports = PortBlock(2)
+        self._stack.callback(ports.close)
+        self._way = self._stack.enter_context(
+            CountedWay(self._plane.kubeconfig, self._plane.folder, self.name)
+        )
+        self._metrics = f"127.0.0.1:{ports[0]}"
+        self.health = f"127.0.0.1:{ports[1]}"
+        command = [
+            *(PROGRAM, "run", f"--kubeconfig={self._way.kubeconfig}", "--controllers=memcached"),
+            *(f"--metrics-bind-address={self._metrics}", f"--health-probe-bind-address={self.health}"),
+            *("--webhook-bind-address=0", "--console-bind-address=0", "--log-level=warn"),
+            *(f"--shards={RANGES}", "--leader-election-namespace=default"),
+        ]
+        # From its file, as a user starts it, and compiled once (see Program.daemon).
+        environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        log = self._plane.folder / f"{self.name}.log"
+        self.process = Daemon(self.name, command, log=log, environ=environ)
+        self.process.start()
+        self._stack.callback(self.process.kill)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def received_mb(self) -> float:
+        """From the API server so far."""
+        return self._way.received / MB
+
+    @property
+    def memory_mb(self) -> float:
+        """Resident now."""
+        return resident_mb(self.process)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Used so far."""
+        return self.process.cpu_seconds()
+
+    def ranges(self) -> frozenset[int]:
+        """Those that it says that it works on."""
+        with urllib.request.urlopen(f"http://{self._metrics}/metrics", timeout=10) as answer:
+            held = Samples.parse(answer.read().decode()).select(_HELD)
+        return frozenset(number_of(each.labels["name"]) for each in held if each.value)
+
+    def stop(self) -> None:
+        """In order, to its end."""
+        self.process.signal(signal.SIGTERM)
+        self.process.wait(STOP_WITHIN)
+
+
+def number_of(lease: str) -> int:
+    """The range that a Lease is of."""
+    return int(lease.removeprefix(LEASE).removeprefix("-") or 0)

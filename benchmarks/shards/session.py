@@ -1,0 +1,242 @@
+"""One control plane with many finished objects, and replicas that come and go."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.sessions.plane import create, fresh_plane, name_of, store_copies
+from benchmarks.sessions.process import wait_ready
+from benchmarks.shards.figures import Change, Use
+from benchmarks.shards.replica import LEASE, RANGES, Replica, number_of
+from benchmarks.status_watch import StatusWatch
+from manager.shards.ranges import Ranges
+from tests.support.memcacheds import memcached_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from benchmarks.shards.figures import Figures
+    from tests.support.envtest import EnvtestControlPlane
+
+__all__ = ["NAMESPACES", "measure"]
+
+GATE = "--feature-gates=ShardedListAndWatch=true"
+NAMESPACES = [f"team-{number}" for number in range(5)]
+MEMCACHEDS = "/apis/cache.example.com/v1/memcacheds"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+REPLICAS = (1, 2, 3)
+WITHIN = 300.0
+# Seconds in which nobody uses more of a core than that: renewals of Leases go on.
+QUIET, QUIET_SHARE = 1.0, 0.1
+POLL = 0.01
+WRITERS = 4
+
+
+def measure(figures: Figures, step: Callable[[str], None]) -> None:
+    """Fill in what is used with one, two and three replicas, and what their changes move."""
+    with fresh_plane(GATE) as plane:
+        step("objects are stored")
+        session = Session(plane, figures)
+        with StatusWatch(plane, MEMCACHEDS) as watch:
+            session.watch = watch
+            for count in REPLICAS:
+                step(f"replicas that start together: {count}")
+                with session.replicas(count) as replicas:
+                    figures.uses[str(count)] = session.use(replicas)
+            step("replicas that come and go")
+            with session.replicas(max(REPLICAS)) as replicas, contextlib.ExitStack() as later:
+                figures.changes += session.changes(replicas, later)
+
+
+class Session:
+    """What is done on the control plane."""
+
+    watch: StatusWatch
+
+    def __init__(self, plane: EnvtestControlPlane, figures: Figures) -> None:
+        self._plane = plane
+        self._figures = figures
+        self._started = 0
+        self._ranges = Ranges.of(RANGES, range(RANGES))
+        for namespace in NAMESPACES:
+            plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        self._finish_one()
+        store_copies(plane, 1, figures.objects, of=0, namespaces=NAMESPACES)
+        self._names: dict[int, list[str]] = {number: [] for number in range(RANGES)}
+        for metadata in self._listed():
+            self._names[self._ranges.number_of(metadata["uid"])].append(metadata["name"])
+        assert sum(map(len, self._names.values())) == figures.objects
+
+    @contextlib.contextmanager
+    def replicas(self, count: int) -> Iterator[list[Replica]]:
+        """So many that start together, idle when all is shared out."""
+        with contextlib.ExitStack() as stack:
+            replicas = [self._start(stack) for _ in range(count)]
+            for each in replicas:
+                wait_ready(each.process, each.health, WITHIN)
+            self._shared_out(replicas)
+            yield replicas
+            for each in replicas:
+                if each.process.running:
+                    each.stop()
+
+    def use(self, replicas: Sequence[Replica]) -> list[Use]:
+        """What each has used by now, and uses for its part of some changes."""
+        idle(replicas)
+        start = [(each.received_mb, each.cpu_seconds, each.memory_mb) for each in replicas]
+        self._change_some(replicas[0])
+        idle(replicas)
+        return [
+            Use(
+                objects=self._objects(each.ranges()),
+                start_mb=received,
+                start_cpu_s=cpu,
+                memory_mb=memory,
+                load_mb=each.received_mb - received,
+                load_cpu_s=each.cpu_seconds - cpu,
+            )
+            for each, (received, cpu, memory) in zip(replicas, start, strict=True)
+        ]
+
+    def changes(self, replicas: list[Replica], stack: contextlib.ExitStack) -> Iterator[Change]:
+        """Of three, one goes and comes back in each way there is; then there is one, and then another."""
+        for how in (signal.SIGTERM, signal.SIGKILL):
+            yield self._without(replicas, how)
+            yield self._with_another(replicas, stack)
+        yield self._without(replicas, signal.SIGTERM)
+        yield self._without(replicas, signal.SIGTERM)
+        yield self._with_another(replicas, stack)
+
+    def _without(self, replicas: list[Replica], how: signal.Signals) -> Change:
+        before = self._owners(replicas)
+        gone = replicas.pop(0)
+        theirs = gone.ranges()
+        held = self._holders()
+        ended = time.monotonic()
+        gone.process.signal(how)
+        free: dict[int, float] = dict.fromkeys(theirs, ended) if how is signal.SIGKILL else {}
+        changed = {number: self._change(number) for number in free}
+        while len(free) < len(theirs):
+            if time.monotonic() > ended + WITHIN:
+                raise TimeoutError(f"{gone.name} still had {len(theirs) - len(free)} ranges")
+            now = self._holders()
+            for number in theirs - free.keys():
+                if now[number] != held[number]:
+                    free[number] = time.monotonic()
+                    changed[number] = self._change(number)
+            time.sleep(POLL)
+        seconds = [
+            self.watch.wait_generation(*changed[number], replicas[0].process, WITHIN) - free[number]
+            for number in sorted(theirs)
+        ]
+        gone.process.wait(WITHIN)
+        self._shared_out(replicas)
+        name = "SIGTERM" if how is signal.SIGTERM else "kill -9"
+        return Change(
+            what=f"one ends by {name}",
+            replicas=len(replicas),
+            moved=self._moved(before, self._owners(replicas)),
+            expected=self._objects(theirs),
+            unowned_s=seconds,
+        )
+
+    def _with_another(self, replicas: list[Replica], stack: contextlib.ExitStack) -> Change:
+        before = self._owners(replicas)
+        replicas.append(self._start(stack))
+        wait_ready(replicas[-1].process, replicas[-1].health, WITHIN)
+        self._shared_out(replicas)
+        return Change(
+            what="one comes",
+            replicas=len(replicas),
+            moved=self._moved(before, self._owners(replicas)),
+            expected=self._objects(replicas[-1].ranges()),
+            unowned_s=[],
+        )
+
+    def _start(self, stack: contextlib.ExitStack) -> Replica:
+        self._started += 1
+        return stack.enter_context(Replica(self._plane, self._started))
+
+    def _finish_one(self) -> None:
+        """The object that the others are copies of; changed once, as what is created may bear its mark."""
+        create(self._plane, 0)
+        with StatusWatch(self._plane, MEMCACHEDS) as self.watch, self.replicas(1) as (replica,):
+            self.watch.wait_generation(name_of(0), 1, replica.process, WITHIN)
+            self.watch.wait_generation(*self._resize("default", name_of(0)), replica.process, WITHIN)
+            idle([replica])
+            self._figures.idle_mb = replica.memory_mb
+
+    def _change_some(self, replica: Replica) -> None:
+        """Change some of all objects, several at a time, and wait until each has its status."""
+        names = [name for names in self._names.values() for name in names]
+        chosen = [names[index * len(names) // self._figures.load] for index in range(self._figures.load)]
+        with ThreadPoolExecutor(WRITERS, thread_name_prefix="load") as pool:
+            changed = list(pool.map(lambda name: self._resize(namespace_of(name), name), chosen))
+        for name, generation in changed:
+            self.watch.wait_generation(name, generation, replica.process, WITHIN)
+
+    def _change(self, number: int) -> tuple[str, int]:
+        """Change an object of a range; its name and generation."""
+        name = self._names[number][0]
+        return self._resize(namespace_of(name), name)
+
+    def _resize(self, namespace: str, name: str) -> tuple[str, int]:
+        path = memcached_path(namespace, name)
+        size = self._plane.api.get(path)["spec"]["size"] % 9 + 1
+        return name, int(self._plane.api.patch(path, {"spec": {"size": size}})["metadata"]["generation"])
+
+    def _shared_out(self, replicas: Sequence[Replica]) -> None:
+        deadline = time.monotonic() + WITHIN
+        while True:
+            for each in replicas:
+                each.process.check()
+            shares = [len(each.ranges()) for each in replicas]
+            if sum(shares) == RANGES and max(shares) - min(shares) <= 1:
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the ranges are shared out as {shares}")
+            time.sleep(0.1)
+
+    def _owners(self, replicas: Sequence[Replica]) -> dict[int, str]:
+        return {number: each.name for each in replicas for number in each.ranges()}
+
+    def _moved(self, before: dict[int, str], after: dict[int, str]) -> int:
+        return self._objects(number for number in after if before.get(number) != after[number])
+
+    def _objects(self, numbers: Iterable[int]) -> int:
+        return sum(len(self._names[number]) for number in numbers)
+
+    def _holders(self) -> dict[int, str]:
+        leases = self._plane.api.get(LEASES, labelSelector=f"{LEASE}/lease=range")["items"]
+        return {
+            number_of(each["metadata"]["name"]): each["spec"].get("holderIdentity", "") for each in leases
+        }
+
+    def _listed(self) -> Iterator[dict[str, Any]]:
+        """Metadata of all objects, once the API server has them all."""
+        text = self._plane.api.request("GET", MEMCACHEDS, accept=METADATA)
+        yield from (each["metadata"] for each in json.loads(text)["items"])
+
+
+def idle(replicas: Sequence[Replica]) -> None:
+    """Wait until they have nothing to do."""
+    deadline, before = time.monotonic() + WITHIN, [each.cpu_seconds for each in replicas]
+    while time.monotonic() < deadline:
+        time.sleep(QUIET)
+        now = [each.cpu_seconds for each in replicas]
+        if all(later - earlier < QUIET * QUIET_SHARE for earlier, later in zip(before, now, strict=True)):
+            return
+        before = now
+    raise TimeoutError(f"not idle within {WITHIN:g} s: {[each.name for each in replicas]}")
+
+
+def namespace_of(name: str) -> str:
+    """Where a copy is."""
+    number = int(name.removeprefix("object-"))
+    return NAMESPACES[number % len(NAMESPACES)] if number else "default"

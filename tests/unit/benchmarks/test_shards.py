@@ -1,0 +1,104 @@
+"""The page of replicas that share the objects says what was measured, and no more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.shards.__main__ import main
+from benchmarks.shards.figures import Change, Figures, Use
+from benchmarks.shards.page import page, verdicts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MACHINE = {
+    "processor": "a processor",
+    "cores": "2",
+    "memory": "24 GB",
+    "system": "Linux",
+    "kube-apiserver": "1.36.3",
+    "etcd": "3.6.16",
+}
+
+
+def use(share: float) -> Use:
+    """That of a replica which has so much of everything."""
+    return Use(
+        objects=round(3000 * share),
+        start_mb=90 * share,
+        start_cpu_s=20 * share,
+        memory_mb=200 * share,
+        load_mb=10 * share,
+        load_cpu_s=5 * share,
+    )
+
+
+def figures(*, share: float = 0.34, unowned: float = 0.4, moved: int = 1000) -> Figures:
+    """Those of a run in which each of three has that share, and so many objects move."""
+    return Figures(
+        date="2026-11-23 14:50",
+        minutes=4.2,
+        machine=MACHINE,
+        version="operator-manager 0.1.0",
+        objects=3000,
+        namespaces=5,
+        ranges=16,
+        idle_mb=60.0,
+        load=300,
+        uses={"1": [use(1)], "2": [use(0.5), use(0.5)], "3": [use(0.3), use(share), use(0.33)]},
+        changes=[
+            Change(
+                what="one ends by SIGTERM", replicas=2, moved=moved, expected=1000, unowned_s=[0.1, unowned]
+            ),
+            Change(what="one comes", replicas=3, moved=moved, expected=1000, unowned_s=[]),
+            Change(what="one ends by kill -9", replicas=2, moved=1000, expected=1000, unowned_s=[14.0, 16.0]),
+        ],
+    )
+
+
+def reached(found: Figures) -> dict[str, bool]:
+    return {aim: good for aim, _, good in verdicts(found)}
+
+
+def test_all_aims_are_reached_where_each_of_three_has_about_a_third() -> None:
+    assert all(reached(figures()).values())
+    assert "not reached" not in page(figures())
+
+
+def test_one_replica_of_three_that_uses_more_misses_the_aim_of_each_figure() -> None:
+    missed = [aim for aim, good in reached(figures(share=0.41)).items() if not good]
+    assert len(missed) == 5
+    assert page(figures(share=0.41)).count("**not reached**") == 5
+
+
+def test_a_second_without_an_owner_after_sigterm_misses_the_aim_and_after_a_kill_it_does_not() -> None:
+    (missed,) = [aim for aim, good in reached(figures(unowned=1.0)).items() if not good]
+    assert missed.startswith("after SIGTERM")
+
+
+def test_more_that_moves_than_has_to_misses_both_aims_of_it() -> None:
+    missed = [aim for aim, good in reached(figures(moved=1500)).items() if not good]
+    assert [each.partition(" only")[0].partition(" less")[0] for each in missed] == [
+        "from two replicas to three",
+        "from three to two",
+    ]
+
+
+def test_the_page_has_each_replica_with_its_share_and_each_change() -> None:
+    text = page(figures())
+    assert "| 3 | 1,020 | 30.6 (34%) | 6.80 (34%) | 68 (34%) | 3.40 (34%) | 1.70 (34%) |" in text
+    assert "| one ends by kill -9 | 2 | 1,000 | 1,000 | 15 | 16 |" in text
+    assert "3,000 finished Memcacheds in 5 namespaces" in text
+
+
+def test_figures_are_read_from_the_file_that_they_were_written_to(tmp_path: Path) -> None:
+    figures().write(tmp_path / "shards.json")
+    assert Figures.read(tmp_path / "shards.json") == figures()
+
+
+def test_too_few_objects_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--objects=199"])
+    assert "--objects must be at least 200" in capsys.readouterr().err
