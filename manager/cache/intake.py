@@ -134,6 +134,19 @@ class Intake:
         self._advance(version)
         return True
 
+    # Objects that we have deleted, and of which the server goes on to tell.
+
+    def doubted(self) -> set[tuple[ObjectKey, str]]:
+        """Those of which something has arrived, and not their end, with their UIDs."""
+        return self._store.doubted(self.namespace)
+
+    def settle(self, key: ObjectKey, raw: bytes | None) -> None:
+        """Take what the server has of that name, when asked; None is nothing."""
+        record = None
+        if raw is not None and self.takes((arrival := self.decoder.look(raw)).uid):
+            record = self.decoder.take(arrival)[0]
+        self._publish(self._store.settle(key, record))
+
     # Ranges that change.
 
     def leave(self, ranges: Ranges) -> None:

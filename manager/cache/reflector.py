@@ -43,7 +43,7 @@ from manager.kube.errors import (
     TransportError,
     Unauthorized,
 )
-from manager.kube.rest_mapping import RestMapper
+from manager.kube.rest_mapping import RestMapper, RestMapping
 from manager.kube.transport import LONGEST_LIST, Transport
 from manager.logs import get_logger
 from manager.loop import Portions
@@ -76,6 +76,9 @@ NEW_FOR = 10.0
 # that is older than what was seen is taken for the truth (the storage was restored from a backup) only after
 # all answers for so many seconds have said the same.
 RESTORED_AFTER = 30.0
+
+# So many objects that were deleted, and seem to be there, are asked for at each bookmark.
+ASKED_AT_ONCE = 50
 
 _HINT = "; is its definition installed? The command crds prints those of this program"
 
@@ -120,6 +123,9 @@ class Reflector:
         self._found_at: float | None = None
         """Since when the server serves the kind, until there is a first list of it."""
         self._path = ""
+        self._mapping: RestMapping
+        self._doubted: set[tuple[ObjectKey, str]] = set()
+        """Deleted objects that seemed to be there at the last bookmark."""
         self._streaming = True
         self._attempt = _Attempt(0.0)
         self._delay = 0.0
@@ -210,6 +216,7 @@ class Reflector:
             raise
         if self._found_at is None and not self._intake.synced.is_set():
             self._found_at = asyncio.get_running_loop().time()
+        self._mapping = mapping
         self._path = mapping.path(self._intake.namespace)
         # It may be another server by now, or a newer one.
         self._streaming = True
@@ -298,10 +305,29 @@ class Reflector:
                 version = decode_bookmark(event.object).version
                 if not self._intake.bookmark(version):
                     raise HistoryRestored(f"the server is at version {version}, after {self._intake.version}")
+                await self._ask_for_deleted()
             else:
                 self._intake.event(event.type, event.object)
             self._attempt.fruitful = True
             self._follows_again()
+
+    async def _ask_for_deleted(self) -> None:
+        """Ask for what we have deleted and the server has told of since two bookmarks, but not its end.
+
+        A watch that is behind tells that soon. Nobody does where a backup was restored that has the object.
+        """
+        before, self._doubted = self._doubted, self._intake.doubted()
+        for key, _ in sorted(before & self._doubted)[:ASKED_AT_ONCE]:
+            path = self._mapping.path(key.namespace, key.name)
+            try:
+                raw = await self._transport.request("GET", path, accept=self._accept(""))
+            except NotFound:
+                self._intake.settle(key, None)
+            except KubeError as failure:
+                self._log.debug("could not ask for a deleted object", error=str(failure))
+                return
+            else:
+                self._intake.settle(key, raw)
 
     def _follows_again(self) -> None:
         if self._told:

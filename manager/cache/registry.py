@@ -146,6 +146,10 @@ class Cache:
         records = (each.get(key) for each in self._informers(kind) if not each.spec.metadata_only)
         return next((record for record in records if record is not None), None)
 
+    def has(self, kind: type[Resource], key: ObjectKey) -> bool:
+        """Whether some informer has an object, or its metadata: then its end is an event."""
+        return any(each.get(key) is not None for each in self._informers(kind))
+
     # Ranges of objects, where replicas share them out.
 
     def restrict(self, ranges: Ranges) -> None:

@@ -8,6 +8,10 @@ So the answer to a write of our own is taken as an event like any other, and is 
 that follows has the same version and is dropped. A write whose answer is no newer than the progress, of an
 object that is not held, was deleted since; and a list that is older than a write neither undoes nor hides
 it, because the watch that goes on from that list will tell of it.
+
+The first does not hold for an object that we have deleted and that a restored backup brings back: it is the
+same object, of whose end no watch will tell. So what arrives of a deleted object is doubted, until its end is
+told or who follows the server has asked.
 """
 
 from __future__ import annotations
@@ -59,6 +63,8 @@ class Store:
         # How far the watch of each namespace has come; "" is the watch of all namespaces.
         self._progress: dict[str, int] = {}
         self._floors: dict[ObjectKey, _Floor] = {}
+        # Deleted objects, by their UIDs, of which something has arrived, and not yet the end.
+        self._doubted: dict[ObjectKey, str] = {}
 
     def __len__(self) -> int:
         return len(self._records)
@@ -145,8 +151,10 @@ class Store:
             floor = self._floors.get(record.key)
             # It went for good, so no more news of it will come. (Where things are selected, it may only have
             # left the selection.)
-            if floor is not None and floor.deleted == record.uid and not self._selective:
-                del self._floors[record.key]
+            if floor is not None and floor.deleted == record.uid:
+                self._doubted.pop(record.key, None)
+                if not self._selective:
+                    del self._floors[record.key]
             return ()
         if record.version < held.version and (not self._filtered or held.uid != record.uid):
             return ()  # we wrote it since
@@ -176,8 +184,12 @@ class Store:
                 events.append(self._drop(held))
         if restored:
             self._floors.clear()
+            self._doubted.clear()
         for record in listed.values():
             known = self._records.get(record.key)
+            floor = self._floors.get(record.key)
+            if floor is not None and record.uid != floor.deleted and floor.version < version:
+                del self._floors[record.key]
             # A list knows every change up to its own version, so a later state that is not in it never was.
             if (
                 known is not None
@@ -189,6 +201,19 @@ class Store:
                 events += self.put(record, initial=initial)
         self._progress[namespace] = version
         return events
+
+    def doubted(self, namespace: str) -> set[tuple[ObjectKey, str]]:
+        """Deleted objects of a namespace ("" for all), with their UIDs, of which something has arrived."""
+        return {each for each in self._doubted.items() if not namespace or each[0].namespace == namespace}
+
+    def settle(self, key: ObjectKey, record: Record | None) -> Sequence[CacheEvent]:
+        """Take in what the server has, when asked, in the place of a doubted object; None is nothing."""
+        uid = self._doubted.pop(key, "")
+        if record is None:
+            return ()
+        if (floor := self._floors.get(key)) is not None and floor.deleted == uid == record.uid:
+            del self._floors[key]
+        return self.put(record)
 
     def hand_over(self, goes: Callable[[Record], bool]) -> Sequence[CacheEvent]:
         """Let go of what somebody else is to know from now on; it may come back in any state."""
@@ -240,14 +265,20 @@ class Store:
 
     def _refuses(self, key: ObjectKey, uid: str, version: int) -> bool:
         floor = self._floors.get(key)
-        return floor is not None and floor.refuses(uid, version)
+        if floor is None or not floor.refuses(uid, version):
+            return False
+        if uid == floor.deleted:
+            self._doubted[key] = uid
+        return True
 
     def _raise_floor(self, key: ObjectKey, floor: _Floor) -> None:
         # Put back at the end, so that the first to be forgotten is the oldest.
         before = self._floors.pop(key, floor)
         self._floors[key] = floor._replace(version=max(floor.version, before.version))
         if len(self._floors) > FLOORS:
-            del self._floors[next(iter(self._floors))]
+            oldest = next(iter(self._floors))
+            del self._floors[oldest]
+            self._doubted.pop(oldest, None)
 
     def _drop(self, held: Record) -> CacheEvent:
         """Take out what the server says is not in the selection."""

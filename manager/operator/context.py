@@ -32,6 +32,9 @@ R = TypeVar("R", bound=Resource)
 NAME_TAKEN = "NameTaken"
 """The reason, in conditions and Events, that a child's name belongs to somebody else."""
 
+_UNSEEN_RETRY = 30.0
+"""Seconds after which to look again at a taken name that the cache does not know of: no event may tell."""
+
 LEFT_OVER = "LeftOver"
 """The reason that a child's name is still used by a child of an earlier owner, which is being deleted."""
 
@@ -427,7 +430,7 @@ class Context:
             # An apply merges lists by the keys of their items: where somebody has changed a port from 80 to
             # 8080, it puts 80 beside it, and the server refuses two ports of one name. Then, and only then,
             # our lists replace theirs as a whole.
-            before = await client.find(type(child), child.key)
+            before = await client.uncached.find(type(child), child.key)
             if before is None:
                 raise
             mended = _overlaid(before, child)
@@ -435,8 +438,8 @@ class Context:
                 raise
             await client.patch(mended)
         except OwnedByOther as error:
-            before = await client.find(type(child), child.key)
-            if before is None or not error.made_here:
+            before = await client.uncached.find(type(child), child.key) if error.made_here else None
+            if before is None:
                 raise
             # What belonged to an object that is deleted with --cascade=orphan loses its owner so that it
             # stays; given it back, it would go too.
@@ -448,9 +451,15 @@ class Context:
         return Applied(applied.object, before, Outcome.UPDATED), conflicts
 
     async def _blocked(self, error: OwnedByOther, kind: type[Resource]) -> Blocked:
-        """What to say of a child whose name is taken."""
+        """What to say of a child whose name is taken, and how its end is heard of."""
+        self._operator.waits_for(kind, error.key, self.object.key)
+        blocked = await self._why_blocked(error)
+        if not self._operator.manager.cache.has(kind, error.key):
+            blocked.retry_after = _UNSEEN_RETRY
+        return blocked
+
+    async def _why_blocked(self, error: OwnedByOther) -> Blocked:
         owner, controller = self.object, error.controller
-        self._operator.waits_for(kind, error.key, owner.key)
         if controller is not None and owner.gvk.is_named_by(controller):
             if controller.name == owner.metadata.name:
                 return Blocked.left_over(f"{error.kind} {error.key.name}", owner)

@@ -135,6 +135,14 @@ class WebhookCertificates:
             self.spoilt_with += [bundle for bundle, _ in found if bundle not in self.spoilt_with]
         return True
 
+    def started(self) -> None:
+        """Called after each start of the cluster, which may have another state than was seen."""
+        self._bundles.clear()
+        for group, plural in sorted(_TARGETS):
+            for kept in self._world.cluster.store.select(group, plural):
+                if found := frozenset(_bundles_in(orjson.loads(kept.data))):
+                    self._bundles[kept.key] = [(self._world.now, found)]
+
     def may_be_written_by_two(self, path: str) -> bool:
         """Whether it does not matter who has the lease: a second keeper has been started."""
         path = path.partition("?")[0]

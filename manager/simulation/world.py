@@ -313,6 +313,12 @@ class World:
             self.violated(f"{sent} changed what belongs to somebody else")
         self.check_holder(sent, change)
 
+    def _started(self) -> None:
+        """Called after each start of the cluster."""
+        self.versions.clear()
+        if self.certificates is not None:
+            self.certificates.started()
+
     def _check_written(self, sent: Sent, change: Change) -> None:
         assert change.new is not None
         data = change.new.data
@@ -388,7 +394,7 @@ class World:
                 webhooks=_Webhooks(self),
                 token=self.token,
                 seen=self._seen,
-                started=self.versions.clear,
+                started=self._started,
             )
             stack.push_async_callback(self.plane.stop)
             await self.plane.start()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from manager.api import ObjectKey
 from manager.cache.failure import State
 from manager.cache.intake import Intake
 from manager.cache.record import RecordDecoder
@@ -671,6 +672,66 @@ class TestAWatch:
             assert following.told.take() == ["ADDED ns/a@45"]
             await asyncio.sleep(90)
             assert following.told.take() == ["MODIFIED ns/a@30"]
+
+
+DELETED = ObjectKey("ns", "a")
+DELETED_PATH = "/api/v1/namespaces/ns/pods/a"
+
+
+class TestAnObjectThatWasDeletedHereAndSeemsToBeThere:
+    @pytest.mark.parametrize(
+        ("answer", "told"),
+        [
+            (Reply.json(pod("a", 1)), ["ADDED ns/a@1"]),
+            (Reply.json(pod("a", 30, uid="another")), ["ADDED ns/a@30"]),
+            (Reply.status(404, "NotFound", 'pods "a" not found'), []),
+        ],
+    )
+    async def test_is_asked_for_when_no_watch_tells_of_its_end(
+        self, following: Following, server: PodServer, wire: ScriptedWire, answer: Reply, told: list[str]
+    ):
+        """A backup that has it was restored since, or the list was behind."""
+        following.store.observe_deletion(DELETED, "a-1", 5)
+        stream = Listed(1_000_010, ("a", 1), ("b", 2))
+        server.on("stream", stream)
+        wire.on("GET", DELETED_PATH, answer)
+        async with following.running():
+            for version in (1_000_020, 1_000_030, 1_000_040):
+                await asyncio.sleep(10)
+                stream.event("BOOKMARK", bookmark(version))
+            await moments()
+        assert following.told.take() == ["ADDED ns/b@2", *told]
+        assert len(wire.sent("GET", DELETED_PATH)) == 1
+
+    async def test_is_not_asked_for_when_a_watch_that_was_behind_tells_of_its_end(
+        self, following: Following, server: PodServer, wire: ScriptedWire
+    ):
+        following.store.observe_deletion(DELETED, "a-1", 5)
+        stream = Listed(3, ("a", 1))
+        server.on("stream", stream)
+        async with following.running():
+            stream.event("BOOKMARK", bookmark(4))
+            await moments()
+            stream.event("DELETED", pod("a", 6))
+            for version in (7, 8):
+                stream.event("BOOKMARK", bookmark(version))
+            await moments()
+        assert following.told.take() == []
+        assert wire.sent("GET", DELETED_PATH) == []
+
+    async def test_is_asked_for_again_when_there_was_no_answer(
+        self, following: Following, server: PodServer, wire: ScriptedWire
+    ):
+        following.store.observe_deletion(DELETED, "a-1", 5)
+        stream = Listed(1_000_010, ("a", 1))
+        server.on("stream", stream)
+        wire.on("GET", DELETED_PATH, FORBIDDEN, Reply.json(pod("a", 1)))
+        async with following.running():
+            for version in range(1_000_020, 1_000_025):
+                await asyncio.sleep(10)
+                stream.event("BOOKMARK", bookmark(version))
+            await moments()
+        assert following.told.take() == ["ADDED ns/a@1"]
 
 
 class TestAListThatIsBehind:

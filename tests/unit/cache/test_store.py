@@ -63,6 +63,23 @@ class TestADeletionOfOurOwn:
         store.remove(record("a", 3))
         assert store._floors == {}
 
+    def test_is_doubted_when_something_of_the_object_arrives_until_its_end_is_told(self, store: Store):
+        store.observe_deletion(A, "a-1", 5)
+        assert store.doubted("") == set()
+        store.put(record("a", 9))
+        assert store.doubted("") == store.doubted("ns") == {(A, "a-1")}
+        assert store.doubted("another") == set()
+        store.remove(record("a", 10))
+        assert store.doubted("") == set()
+
+    def test_is_doubted_no_more_once_it_is_forgotten(self, store: Store, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr("manager.cache.store.FLOORS", 2)
+        for name in "abc":
+            key = ObjectKey("ns", name)
+            store.observe_deletion(key, f"{name}-1")
+            store.put(record(name, 20))
+        assert {key.name for key, _ in store.doubted("")} == {"b", "c"}
+
 
 class TestAList:
     def test_brings_what_is_new_changed_and_gone(self, store: Store):

@@ -21,6 +21,7 @@ from manager.api import (
     list_map,
 )
 from manager.api.core_v1 import Namespace, Secret
+from manager.cache import Selection
 from manager.cache.intake import Intake
 from manager.controller import Predicate, generation_changed
 from manager.kube.errors import ServerError
@@ -284,6 +285,23 @@ async def test_a_name_that_is_taken_is_told_and_taken_when_it_comes_free():
         await world.client.delete(secret("child"))
         obj = await world.until(obj, lambda it: said(it)["Available"] == ("True", "Greeted"))
         assert await world.events(obj) == ["NameTaken", "Created"]
+
+
+async def test_a_name_that_somebody_has_whom_the_cache_never_shows_is_taken_when_it_comes_free():
+    """Its end is no event."""
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        child = secret("child")
+        child.metadata.labels = {"ours": "yes"}
+        await ctx.apply(child)
+        ctx.condition("Available", True, "Greeted")
+
+    owns = (Owns(Secret, selection=Selection.of(label_selector="ours=yes")),)
+    async with operated(doing(act, owns=owns), objects=[secret("child")]) as world:
+        obj = await world.create(greeting())
+        obj = await world.until(obj, lambda it: said(it).get("Degraded") == ("True", "NameTaken"))
+        await world.client.delete(secret("child"))
+        await world.until(obj, lambda it: said(it)["Available"] == ("True", "Greeted"), timeout=60)
 
 
 async def test_what_an_earlier_owner_left_is_waited_for_without_alarm():

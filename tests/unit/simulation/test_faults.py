@@ -156,3 +156,13 @@ def test_a_definition_stays_of_which_the_deletion_is_lost():
     name = resource_of(NAMES["pet"].kind)
     assert f"cluster the definition of {name} stays: that it was deleted is lost" in lines(outcome)
     assert not outcome.violations, told(outcome)
+
+
+def test_a_bundle_counts_as_put_right_when_what_has_spoilt_it_is_lost():
+    stuck = next(draw for draw in range(9) if random.Random(draw).choice(_STUCK) > 1.0)
+    wrong = (Fault(60.0, "power", 0, 1.0, draw=stuck), Fault(60.5, "bundle", 0, 1.0, draw=3))
+    outcome = run(Plan(1, 1, (), wrong, keeps_certificates=True), (NAMES["pet"],))
+    said = lines(outcome)
+    spoilt = next(at for at, each in enumerate(said) if "spoils the CA bundles" in each)
+    assert any(re.fullmatch(r"cluster killed: [1-9] writes are lost", each) for each in said[spoilt:])
+    assert not outcome.violations, told(outcome)
