@@ -16,7 +16,6 @@ from tests.support.api_objects import object_path
 from tests.support.control_plane import Feature
 from tests.support.crds import wait_served
 from tests.support.eventually import eventually
-from tests.support.kubeconfig import Credentials
 from tests.support.manifests import SYSTEM, manifests
 
 if TYPE_CHECKING:
@@ -82,14 +81,8 @@ def right_to_delete() -> list[Any]:
 @pytest.fixture(scope="module")
 def thief(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiAccess]:
     """Somebody who has the token of the manager."""
-    path = object_path("v1", SYSTEM, "serviceaccounts", "operator-manager-controller-manager/token")
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token = plane.api.create(path, request)["status"]["token"]
-    admin = plane.credentials
-    access = ApiAccess(
-        Credentials(server=admin.server, authority=admin.authority, token=token),
-        scratch=tmp_path_factory.mktemp("thief"),
-    )
+    credentials = plane.credentials_of(SYSTEM, "operator-manager-controller-manager")
+    access = ApiAccess(credentials, scratch=tmp_path_factory.mktemp("thief"))
 
     def is_held() -> bool:
         """A policy takes the server a moment to learn of."""

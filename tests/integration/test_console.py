@@ -209,9 +209,7 @@ def may(plane: ControlPlane, namespace: str, account: str) -> str:
     trusting = ("--verb=get", "--resource=validatingwebhookconfigurations.admissionregistration.k8s.io")
     plane.kubectl("create", "clusterrole", f"{name}-trust", *trusting)
     plane.kubectl("create", "clusterrolebinding", f"{name}-trust", f"--clusterrole={name}-trust", who)
-    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    return str(plane.api.create(path, request)["status"]["token"])
+    return plane.token_of(namespace, account)
 
 
 def installed(plane: ControlPlane, namespace: str, folder: Path) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from typing import TYPE_CHECKING
@@ -11,11 +10,9 @@ import pytest
 
 from manager.version import VERSION
 from tests.support.container_engine import ContainerEngine
-from tests.support.daemon import Daemon, wait_until
 from tests.support.devcluster_plane import DevclusterControlPlane
 from tests.support.manager_process import ManagerProcess
-from tests.support.petstore_process import READY, petstore
-from tests.support.ports import PortBlock
+from tests.support.petstore_process import PetStoreProcess, assert_keeps_a_pet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,24 +73,12 @@ def test_the_manager_gets_ready_in_a_container_and_stops_when_asked(
 
 @pytest.mark.timeout(2400)
 def test_the_pet_store_serves_in_a_container(engine: ContainerEngine, tmp_path: Path) -> None:
-    with PortBlock(2) as ports, engine.container(engine.image("petstore")) as (_, program):
-        address = f"127.0.0.1:{ports[0]}"
-        flags = [
-            "serve",
-            "--memory",
-            f"--bind-address={address}",
-            f"--metrics-bind-address=127.0.0.1:{ports[1]}",
-        ]
-        store = Daemon("petstore", [*program, *flags], log=tmp_path / "petstore.log")
-        try:
-            store.start()
-            wait_until(store, lambda: READY in store.output(), timeout=60, what=READY)
-            added = petstore("add", "Thor", "--type=dog", "--birthday=2021-04-01", f"--address={address}")
-            assert added.returncode == 0, added.stderr
-            found = petstore("search", "--output=json", f"--address={address}")
-            assert [pet["name"] for pet in json.loads(found.stdout)] == ["Thor"]
-        finally:
-            store.stop(grace=30)
+    with (
+        engine.container(engine.image("petstore")) as (_, program),
+        PetStoreProcess(tmp_path, "--memory", program=program) as store,
+    ):
+        assert_keeps_a_pet(store)
+        assert store.stop() == 0
 
 
 @pytest.mark.timeout(2400)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import ssl
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +17,7 @@ from tests.support.crds import wait_served
 from tests.support.eventually import eventually
 from tests.support.kubeconfig import Credentials
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, container_of, flags_of, manifests, pod_of, the
+from tests.support.metrics_clients import scrape
 from tests.support.openmetrics import Samples
 from tests.support.pets import pet, pet_path
 from tests.support.petstore_process import PetStoreProcess
@@ -79,18 +77,13 @@ def make(plane: ControlPlane, *arguments: str) -> str:
     return done.stdout
 
 
-def token_of(plane: ControlPlane, account: str) -> str:
-    """A token of a ServiceAccount in the manager's namespace, as its pods get it."""
-    path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{account}/token"
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    return str(plane.api.create(path, request)["status"]["token"])
+def manager_account() -> str:
+    """The service account of its pods."""
+    return str(pod_of(the("Deployment", MANAGER))["serviceAccountName"])
 
 
 def account_kubeconfig(plane: ControlPlane, folder: Path) -> Path:
-    """For the ServiceAccount of the manager's pods."""
-    token = token_of(plane, pod_of(the("Deployment", MANAGER))["serviceAccountName"])
-    admin = plane.credentials
-    credentials = Credentials(server=admin.server, authority=admin.authority, token=token)
+    credentials = plane.credentials_of(SYSTEM, manager_account())
     return credentials.write(folder / "account.kubeconfig", namespace=SYSTEM)
 
 
@@ -104,22 +97,7 @@ def prometheus(plane: ControlPlane) -> str:
         "--clusterrole=operator-manager-metrics-reader",
         f"--serviceaccount={SYSTEM}:prometheus",
     )
-    return token_of(plane, "prometheus")
-
-
-def scrape(manager: ManagerProcess, token: str) -> tuple[int, str]:
-    """Status and body of the metrics, over HTTPS with a certificate of the manager's own making."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    request = urllib.request.Request(
-        f"https://{manager.metrics_address}/metrics", headers={"Authorization": f"Bearer {token}"}
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as refused:
-        with refused:
-            return refused.code, ""
+    return plane.token_of(SYSTEM, "prometheus")
 
 
 @pytest.fixture
@@ -243,14 +221,11 @@ def test_from_an_empty_cluster_to_a_deployed_manager_and_back(
     lease = plane.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/operator-manager")
     assert lease["spec"]["holderIdentity"]
 
-    reader, itself = (
-        prometheus(plane),
-        token_of(plane, pod_of(the("Deployment", MANAGER))["serviceAccountName"]),
-    )
-    eventually(lambda: scrape(manager, reader)[0] == 200)
-    assert Samples.parse(scrape(manager, reader)[1]).value("rest_client_requests_total", code="403") == 0
-    assert scrape(manager, itself)[0] == 403
-    assert scrape(manager, "nobody")[0] == 401
+    metrics, reader = manager.metrics_address, prometheus(plane)
+    eventually(lambda: scrape(metrics, reader)[0] == 200)
+    assert Samples.parse(scrape(metrics, reader)[1]).value("rest_client_requests_total", code="403") == 0
+    assert scrape(metrics, plane.token_of(SYSTEM, manager_account()))[0] == 403
+    assert scrape(metrics, "nobody")[0] == 401
     is_refused_what_is_not_its_own(plane, kubeconfig, tmp_path / "scratch")
 
     # The manager is still there, so that objects with finalizers can go.

@@ -19,15 +19,13 @@ from packaging.utils import canonicalize_name
 from manager.cli import main as command_line
 from manager.version import VERSION
 from tests.support import wheels
-from tests.support.daemon import Daemon, wait_until
 from tests.support.devcluster_plane import DevclusterControlPlane
 from tests.support.dockerfile import ROOT, Dockerfile, Instruction, Stage, expanded
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path
 from tests.support.manager_process import ManagerProcess
 from tests.support.otlp import Receiver
-from tests.support.petstore_process import READY, petstore
-from tests.support.ports import PortBlock
+from tests.support.petstore_process import PetStoreProcess, assert_keeps_a_pet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -284,24 +282,8 @@ def test_the_image_of_a_project_that_was_begun_gets_ready_with_the_library_of_a_
 
 @pytest.mark.timeout(600)
 def test_the_pet_store_serves_as_nobody_on_a_read_only_tree(tree: ImageTree, tmp_path: Path) -> None:
-    with PortBlock(2) as ports:
-        address = f"127.0.0.1:{ports[0]}"
-        flags = [
-            "serve",
-            "--memory",
-            f"--bind-address={address}",
-            f"--metrics-bind-address=127.0.0.1:{ports[1]}",
-        ]
-        store = Daemon("petstore", [*tree.program("petstore"), *flags], log=tmp_path / "petstore.log")
-        try:
-            store.start()
-            wait_until(store, lambda: READY in store.output(), timeout=30, what=READY)
-            added = petstore("add", "Thor", "--type=dog", "--birthday=2021-04-01", f"--address={address}")
-            assert added.returncode == 0, added.stderr
-            found = petstore("search", "--output=json", f"--address={address}")
-            assert [pet["name"] for pet in json.loads(found.stdout)] == ["Thor"]
-        finally:
-            store.kill()
+    with PetStoreProcess(tmp_path, "--memory", program=tree.program("petstore")) as store:
+        assert_keeps_a_pet(store)
 
 
 @pytest.mark.timeout(600)

@@ -47,10 +47,7 @@ def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
 def account(plane: ControlPlane, name: str) -> Credentials:
     """The token of the account that an operator's pods run under."""
     deployed = pod_of(the("Deployment", f"{MANAGER}-{name}", OVERLAY))["serviceAccountName"]
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    path = object_path("v1", SYSTEM, "serviceaccounts", f"{deployed}/token")
-    token = plane.api.create(path, request)["status"]["token"]
-    return Credentials(server=plane.credentials.server, authority=plane.credentials.authority, token=token)
+    return plane.credentials_of(SYSTEM, deployed)
 
 
 @pytest.mark.contract

@@ -123,6 +123,17 @@ class ControlPlane(abc.ABC):
         """The administrator's."""
         return Credentials.read(self.kubeconfig)
 
+    def token_of(self, namespace: str, account: str) -> str:
+        """A new token of a service account, as its pods get it; good for an hour."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        return str(self.api.create(path, request)["status"]["token"])
+
+    def credentials_of(self, namespace: str, account: str) -> Credentials:
+        """With such a token."""
+        admin, token = self.credentials, self.token_of(namespace, account)
+        return Credentials(server=admin.server, authority=admin.authority, token=token)
+
     @property
     def server(self) -> str:
         """The API server's URL."""

@@ -31,9 +31,7 @@ class ServiceAccount:
         self._plane = plane
         self._namespace = namespace
         self._name = name
-        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
-        plane.api.create(accounts, {"metadata": {"name": name}})
-        self._tokens = f"{accounts}/{name}/token"
+        plane.api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}})
 
     @property
     def user(self) -> str:
@@ -42,9 +40,7 @@ class ServiceAccount:
 
     def token(self) -> str:
         """A new token, good for an hour."""
-        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        token: str = self._plane.api.create(self._tokens, request)["status"]["token"]
-        return token
+        return self._plane.token_of(self._namespace, self._name)
 
     def may_read_metrics(self) -> None:
         """Give it the role in config/rbac/, under a name of its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -82,3 +83,11 @@ def petstore(
 ) -> subprocess.CompletedProcess[str]:
     """Run the program to its end."""
     return run(PROGRAM, *arguments, environ={**os.environ, **(environ or {})}, timeout=CALL_WITHIN)
+
+
+def assert_keeps_a_pet(store: PetStoreProcess) -> None:
+    """Add one and find it."""
+    added = petstore("add", "Thor", "--type=dog", "--birthday=2021-04-01", f"--address={store.address}")
+    assert added.returncode == 0, added.stderr
+    found = petstore("search", "--output=json", f"--address={store.address}")
+    assert [pet["name"] for pet in json.loads(found.stdout)] == ["Thor"]

@@ -103,8 +103,10 @@ class House:
         @asynccontextmanager
         async def opened() -> AsyncIterator[None]:
             self.notes.append(f"{name} opened")
-            yield
-            self.notes.append(f"{name} closed")
+            try:
+                yield
+            finally:
+                self.notes.append(f"{name} closed")
 
         self.manager.keep(opened)
 

@@ -34,12 +34,6 @@ def test_a_default_that_is_none_of_its_own_values_is_found_where_it_is_declared(
         Setting("x", parse_duration, default="90", description="")
 
 
-def test_values_are_found_by_their_key():
-    values = SettingValues({ADDRESS: "store:1", LABEL: None})
-    assert values[ADDRESS] == "store:1"
-    assert values[LABEL] is None
-
-
 def test_a_key_of_the_same_name_is_another_key():
     twin = Setting("store-address", parse_address, default="localhost:6742", description="where it is")
     with pytest.raises(UndeclaredSetting):

@@ -23,6 +23,7 @@ from manager.webhook.registration import Webhooks
 from manager.webhook.until_stopped import UntilStopped
 from tests.support.crds import DEFINITIONS
 from tests.support.envtest import BARE
+from tests.support.webhook_service import client_configs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -138,9 +139,3 @@ def manifests(plane: ControlPlane) -> list[dict[str, Any]]:
 async def apply(plane: ControlPlane, objects: list[dict[str, Any]]) -> None:
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
     await asyncio.to_thread(plane.kubectl, "apply", "-f", "-", stdin=listed)
-
-
-def client_configs(plane: ControlPlane) -> list[dict[str, Any]]:
-    """Wherever the API server is told whom to call."""
-    found = [each["clientConfig"] for path in CONFIGURATIONS for each in plane.api.get(path)["webhooks"]]
-    return [*found, plane.api.get(PETS)["spec"]["conversion"]["webhook"]["clientConfig"]]

@@ -8,7 +8,7 @@ import os
 import random
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from structlog.testing import capture_logs
@@ -34,6 +34,7 @@ from manager.webhook.registration import Webhooks
 from tests.support.crds import DEFINITIONS
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually_async
+from tests.support.webhook_service import client_configs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -82,15 +83,6 @@ def install(plane: ControlPlane) -> None:
     plane.api.apply(webhook_configurations(WEBHOOKS, service, PROGRAM, prefix="test-"))
     replaced = {"op": "replace", "path": "/spec/conversion", "value": conversion_by(service)}
     plane.api.request("PATCH", PETS, body=[replaced], content_type="application/json-patch+json")
-
-
-def client_configs(plane: ControlPlane) -> list[dict[str, Any]]:
-    """Wherever the API server is told whom to call."""
-    found = []
-    for path in (MUTATING, VALIDATING):
-        found += [each["clientConfig"] for each in plane.api.get(path)["webhooks"]]
-    found.append(plane.api.get(PETS)["spec"]["conversion"]["webhook"]["clientConfig"])
-    return found
 
 
 def set_bundle(plane: ControlPlane, path: str, bundle: str | None) -> None:

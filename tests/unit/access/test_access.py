@@ -16,7 +16,6 @@ from manager.access.answers import STRANGERS_AT_ONCE, STRANGERS_PER_SECOND, WAIT
 from manager.access.reviews import SLACK, Place, User
 from manager.clock import now
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from manager.simulation.loop import EPOCH
 from tests.support.scripted_wire import (
     Delayed,
@@ -40,10 +39,17 @@ PROMETHEUS = User(
 )
 
 
+CONSOLE = "operator-manager-console"
+
+
 @pytest.fixture
-def access(wire: ScriptedWire) -> Access:
-    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-    return Access(transport, rng=random.Random(1))
+def access(transport: Transport, rng: random.Random) -> Access:
+    return Access(transport, rng=rng)
+
+
+@pytest.fixture
+def console(transport: Transport, rng: random.Random) -> Access:
+    return Access(transport, rng=rng, audience=CONSOLE)
 
 
 def reviewed(status: dict[str, Any]) -> Reply:
@@ -172,15 +178,6 @@ async def test_a_right_is_for_one_path(wire: ScriptedWire, access: Access):
     assert not (await ask(access, path="/other")).allowed
 
 
-async def test_many_with_one_token_share_one_review(wire: ScriptedWire, access: Access):
-    wire.on("POST", TOKENS, Delayed(1.0, accepted()))
-    wire.on("POST", RIGHTS, Delayed(1.0, ALLOWED))
-    async with asyncio.TaskGroup() as group:
-        asking = [group.create_task(ask(access)) for _ in range(50)]
-    assert {task.result().allowed for task in asking} == {True}
-    assert len(wire.requests) == 2
-
-
 async def flood(access: Access, *, client: str, number: int) -> list[Verdict | BaseException]:
     """Ask for so many tokens at once that nobody knows."""
     asking = (access.verdict(f"{client}-{each}", "get", "/metrics", client=client) for each in range(number))
@@ -284,16 +281,11 @@ async def test_a_token_that_says_itself_that_it_is_over_is_refused_without_a_que
     assert wire.requests == []
 
 
-CONSOLE = "operator-manager-console"
-
-
 @pytest.mark.parametrize("audience", [CONSOLE, ["https://kubernetes.default.svc", CONSOLE]])
 @pytest.mark.parametrize("meant", [[CONSOLE], ["https://kubernetes.default.svc"], None])
 async def test_a_token_for_the_console_alone_is_good_there_if_the_server_says_so(
-    wire: ScriptedWire, audience: object, meant: list[str] | None
+    wire: ScriptedWire, console: Access, audience: object, meant: list[str] | None
 ):
-    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-    console = Access(transport, rng=random.Random(1), audience=CONSOLE)
     token = web_token({"exp": now().timestamp() + 60, "aud": audience})
     status = {"authenticated": True, "user": {"username": "u"}, "audiences": meant}
     wire.on("POST", TOKENS, reviewed(status))
@@ -304,9 +296,9 @@ async def test_a_token_for_the_console_alone_is_good_there_if_the_server_says_so
 
 
 @pytest.mark.parametrize("audience", ["", "https://kubernetes.default.svc", [], 7, [f"{CONSOLE}s"]])
-async def test_any_other_token_has_to_be_for_the_server(wire: ScriptedWire, audience: object):
-    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-    console = Access(transport, rng=random.Random(1), audience=CONSOLE)
+async def test_any_other_token_has_to_be_for_the_server(
+    wire: ScriptedWire, console: Access, audience: object
+):
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, ALLOWED)
     token = web_token({"exp": now().timestamp() + 60, "aud": audience})

@@ -131,10 +131,6 @@ def test_a_kind_reads_and_writes_as_kubernetes_has_it(
     assert str(gvk) == text
 
 
-def test_kinds_are_values():
-    assert len({GroupVersionKind("", "v1", "Pod"), GroupVersionKind("", "v1", "Pod")}) == 1
-
-
 def test_a_key_reads_as_namespace_and_name():
     assert str(ObjectKey("n", "a")) == "n/a"
     assert str(ObjectKey("", "a")) == "a"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.api import ObjectKey
-from manager.cache.index import Index, index_by
+from manager.cache.index import index_by
 from manager.cache.record import Meta, Record
 from manager.cache.spec import Selector
 from manager.cache.store import Store
@@ -21,22 +21,6 @@ def by_node(record: Record, _: Meta) -> Iterable[str]:
 
 def words(_: Record, meta: Meta) -> Iterable[str]:
     return meta.annotations.get("words", "").split()
-
-
-def no_failure(*failure: object) -> None:
-    raise AssertionError(failure)
-
-
-def test_a_value_of_one_object_costs_no_set():
-    index = Index("words", words, no_failure)
-    index.insert(*taken(pod("a", 1, annotations={"words": "x"})))
-    assert index.keys("x") == (ObjectKey("ns", "a"),)
-    index.insert(*taken(pod("b", 2, annotations={"words": "x"})))
-    assert sorted(index.keys("x")) == [("ns", "a"), ("ns", "b")]
-    index.remove(*taken(pod("a", 1, annotations={"words": "x"})))
-    assert index.keys("x") == (ObjectKey("ns", "b"),)
-    index.remove(*taken(pod("b", 2, annotations={"words": "x"})))
-    assert index.keys("x") == ()
 
 
 def test_a_function_that_fails_is_told_of_and_the_object_is_not_found_by_it():
@@ -73,24 +57,6 @@ def test_an_index_made_late_knows_what_was_there():
     store.add_index("node", by_node)
     store.put(*taken(pod("b", 2)))
     assert [record.key.name for record in store.select(index=("node", "n1"))] == ["a", "b"]
-
-
-def test_a_list_of_a_namespace_follows_what_comes_and_goes():
-    store = Store()
-    assert store.select(namespace="ns") == []
-    store.put(*taken(pod("a", 1)))
-    store.put(*taken(pod("b", 2, namespace="other")))
-    assert [record.key for record in store.select(namespace="ns")] == [("ns", "a")]
-    store.observe_deletion(ObjectKey("ns", "a"), "a-1")
-    assert store.select(namespace="ns") == []
-
-
-def test_the_same_index_may_be_registered_twice_and_another_of_its_name_may_not():
-    store = Store()
-    store.add_index("node", by_node)
-    store.add_index("node", by_node)
-    with pytest.raises(ValueError, match="already an index 'node'"):
-        store.add_index("node", words)
 
 
 def test_an_index_that_nobody_registered_is_an_error():

@@ -214,12 +214,6 @@ class TestOurOwnWrites:
         informer.observe_delete(ObjectKey("two", "a"), "a-1", b'{"kind":"Status"}')
         assert len(informer) == 0
 
-    async def test_outside_the_label_selector_are_not_taken(self, make: Make):
-        informer = make(label_selector="app=web")
-        informer.observe_write(encoded(pod("a", 5)))
-        informer.observe_write(encoded(pod("b", 6, labels={"app": "web"})))
-        assert [record.key.name for record in informer.list()] == ["b"]
-
     async def test_outside_what_is_cached_are_not_taken_with_a_field_selector(self, make: Make):
         informer = make(field_selector="spec.nodeName=n1")
         informer.observe_write(encoded(pod("a", 5)))
@@ -247,21 +241,25 @@ class TestOurOwnDeletes:
     async def held(self, informer: Informer):
         informer.observe_write(encoded(pod("a", 5)))
 
-    async def test_answered_by_a_status_show_at_once(self, informer: Informer):
-        informer.observe_delete(self.A, "a-1", b'{"kind":"Status","status":"Success"}')
+    @pytest.mark.parametrize(
+        ("uid", "answer"),
+        [
+            ("a-1", b'{"kind":"Status","status":"Success"}'),
+            (None, b'{"kind":"Status","details":{"uid":"a-1"}}'),
+            ("a-1", encoded(pod("a", 5))),
+        ],
+        ids=["a status", "its UID in the answer", "the object as it was"],
+    )
+    async def test_show_at_once(self, informer: Informer, uid: str | None, answer: bytes):
+        informer.observe_delete(self.A, uid, answer)
         assert informer.get(self.A) is None
 
-    async def test_may_take_the_uid_from_the_answer(self, informer: Informer):
-        informer.observe_delete(self.A, None, b'{"kind":"Status","details":{"uid":"a-1"}}')
-        assert informer.get(self.A) is None
-
-    async def test_of_an_unknown_object_are_left_to_the_watch(self, informer: Informer):
-        informer.observe_delete(self.A, None, b'{"kind":"Status"}')
+    @pytest.mark.parametrize("uid", [None, "a-0"], ids=["unknown", "a namesake that is gone"])
+    async def test_of_what_may_be_another_object_are_left_to_the_watch(
+        self, informer: Informer, uid: str | None
+    ):
+        informer.observe_delete(self.A, uid, b'{"kind":"Status"}')
         assert informer.get(self.A) is not None
-
-    async def test_answered_by_the_object_as_it_was_show_at_once(self, informer: Informer):
-        informer.observe_delete(self.A, "a-1", encoded(pod("a", 5)))
-        assert informer.get(self.A) is None
 
     async def test_that_wait_for_a_finalizer_are_a_change(self, informer: Informer):
         answer = pod("a", 6, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x"])
@@ -269,10 +267,6 @@ class TestOurOwnDeletes:
         held = informer.get(self.A)
         assert held is not None
         assert held.deleting
-
-    async def test_of_a_namesake_that_is_gone_leave_the_present_one_alone(self, informer: Informer):
-        informer.observe_delete(self.A, "a-0", b'{"kind":"Status"}')
-        assert informer.get(self.A) is not None
 
 
 async def test_an_operators_own_index_finds_objects(informer: Informer):

@@ -64,15 +64,6 @@ def test_entries_of_our_own_managers_are_kept_as_they_are(decoder: RecordDecoder
     assert record.raw == encoded(pod("a", 1, managedFields=OURS, selfLink="/x"))
 
 
-@pytest.mark.parametrize("position", ["first", "middle", "last", "only"])
-def test_managed_fields_are_cut_out_wherever_they_stand(decoder: RecordDecoder, position: str):
-    rest = [("name", "a"), ("uid", "u"), ("resourceVersion", "1")]
-    place = {"first": 0, "middle": 1, "last": 3, "only": 0}[position]
-    metadata = dict([*rest[:place], ("managedFields", OTHERS), *rest[place:]])
-    record, _ = decoder(encoded({"metadata": metadata}))
-    assert record.raw == encoded({"metadata": dict(rest)})
-
-
 def test_json_with_spaces_is_understood(decoder: RecordDecoder):
     raw = json.dumps(pod("a", 1, managedFields=[*OTHERS, *OURS]), indent=2).encode()
     assert json.loads(decoder(raw)[0].raw) == pod("a", 1, managedFields=OURS)

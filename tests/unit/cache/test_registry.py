@@ -145,14 +145,6 @@ class TestWrites:
 
 
 class TestNumbers:
-    async def test_are_kept_for_all_informers(self, cache: Cache):
-        cache.informer(Pod)
-        cache.informer(Pod, metadata_only=True)
-        cache.observe_write(Pod, encoded(pod("a", 5)))
-        assert [informer.spec.projection for informer in cache.informers] == ["full", "metadata"]
-        assert [len(informer) for informer in cache.informers] == [1, 1]
-        assert all(informer.size > 0 for informer in cache.informers)
-
     async def test_are_shown_as_metrics_while_the_informer_lives(self, cache: Cache, metrics: Metrics):
         labels = {"kind": "pods", "projection": "full"}
         informer = cache.informer(Pod)

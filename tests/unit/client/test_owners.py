@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
@@ -11,13 +10,10 @@ from apis.cache.v1.memcached import Memcached
 from manager.api import ObjectMeta, OwnerReference
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Namespace
-from manager.cache import Cache
 from manager.client import Client, OwnedByOther
-from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
 
+pytestmark = pytest.mark.virtual_time
 PATH = "/apis/apps/v1/namespaces/team/deployments/cache"
 RESOURCES = {"resources": [{"name": "deployments", "kind": "Deployment", "namespaced": True}]}
 
@@ -26,70 +22,57 @@ OWNER = Memcached.model_validate(
 )
 
 
-def client_on(wire: ScriptedWire) -> Client:
-    metrics, rng = Metrics(), random.Random(1)
-    transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
-    mapper = RestMapper(transport)
-    cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
-    return Client(transport, mapper, cache, field_manager="test")
-
-
-async def refusal(*owners: dict[str, Any]) -> OwnedByOther:
-    """What comes of applying our Deployment over one with these owners; nothing may be written."""
-    wire = ScriptedWire()
-    wire.on("GET", "/apis/apps/v1", Reply.json(RESOURCES))
-    metadata = {"name": "cache", "namespace": "team", "uid": "theirs", "ownerReferences": list(owners)}
-    wire.on("GET", PATH, Reply.json({"metadata": metadata, "spec": {}}))
-    client = client_on(wire)
-    wanted = Deployment(metadata=ObjectMeta(name="cache", namespace="team"), spec={"replicas": 1})
-    with pytest.raises(OwnedByOther) as refused:
-        await client.apply(wanted, owner=OWNER)
-    assert {sent.method for sent in wire.requests} == {"GET"}
-    return refused.value
-
-
 def reference(name: str, uid: str, **more: Any) -> dict[str, Any]:
     named = {"apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": name, "uid": uid}
     return named | more
 
 
-@pytest.mark.virtual_time
-async def test_the_controller_of_another_owner_is_named() -> None:
-    error = await refusal(reference("other", "other", controller=True))
-    assert str(error) == "Deployment cache already exists and belongs to Memcached other"
-    assert error.controller is not None
-    assert error.controller.uid == "other"
+@pytest.mark.parametrize(
+    ("owner", "message", "controller"),
+    [
+        (
+            reference("other", "other", controller=True),
+            "Deployment cache already exists and belongs to Memcached other",
+            "other",
+        ),
+        (
+            reference("cache", "old", controller=True),
+            "Deployment cache already exists and belongs to Memcached cache",
+            "old",
+        ),
+        (reference("cache", "new"), "Deployment cache already exists and was created by somebody else", None),
+    ],
+    ids=["another", "an earlier one of the name", "an owner that is not the controller"],
+)
+async def test_nothing_is_applied_over_what_another_controls(
+    client: Client, wire: ScriptedWire, owner: dict[str, Any], message: str, controller: str | None
+) -> None:
+    wire.on("GET", "/apis/apps/v1", Reply.json(RESOURCES))
+    metadata = {"name": "cache", "namespace": "team", "uid": "theirs", "ownerReferences": [owner]}
+    wire.on("GET", PATH, Reply.json({"metadata": metadata, "spec": {}}))
+    wanted = Deployment(metadata=ObjectMeta(name="cache", namespace="team"), spec={"replicas": 1})
+    with pytest.raises(OwnedByOther) as refused:
+        await client.apply(wanted, owner=OWNER)
+    assert str(refused.value) == message
+    assert (refused.value.controller and refused.value.controller.uid) == controller
+    assert {sent.method for sent in wire.requests} == {"GET"}
 
 
-@pytest.mark.virtual_time
-async def test_an_earlier_owner_of_the_same_name_is_another_owner() -> None:
-    error = await refusal(reference("cache", "old", controller=True))
-    assert error.controller is not None
-    assert error.controller.uid == "old"
-
-
-@pytest.mark.virtual_time
-async def test_an_owner_that_is_not_the_controller_does_not_count() -> None:
-    error = await refusal(reference("cache", "new"))
-    assert str(error) == "Deployment cache already exists and was created by somebody else"
-    assert error.controller is None
-
-
-@pytest.mark.virtual_time
-async def test_an_owner_in_another_namespace_is_refused_before_anything_is_sent() -> None:
-    wire = ScriptedWire()
+async def test_an_owner_in_another_namespace_is_refused_before_anything_is_sent(
+    client: Client, wire: ScriptedWire
+) -> None:
     elsewhere = Deployment(metadata=ObjectMeta(name="cache", namespace="other"), spec={"replicas": 1})
     with pytest.raises(
         ValueError, match="Memcached team/cache cannot own cache, which is in namespace other"
     ):
-        await client_on(wire).apply(elsewhere, owner=OWNER)
+        await client.apply(elsewhere, owner=OWNER)
     assert wire.requests == []
 
 
-@pytest.mark.virtual_time
 @pytest.mark.parametrize("write", ["create", "update", "patch", "apply"])
-async def test_what_is_in_no_namespace_gets_no_owner_that_is_in_one(write: str) -> None:
-    wire = ScriptedWire()
+async def test_what_is_in_no_namespace_gets_no_owner_that_is_in_one(
+    client: Client, wire: ScriptedWire, write: str
+) -> None:
     served = {"resources": [{"name": "memcacheds", "kind": "Memcached", "namespaced": True}]}
     wire.on("GET", "/apis/cache.example.com/v1", Reply.json(served))
     wire.on("GET", "/apis/unknown.example.com/v1", Reply.status(404, "NotFound"))
@@ -100,5 +83,5 @@ async def test_what_is_in_no_namespace_gets_no_owner_that_is_in_one(write: str) 
     with pytest.raises(
         ValueError, match="Memcached cache cannot own Namespace child, which is in no namespace"
     ):
-        await getattr(client_on(wire), write)(child)
+        await getattr(client, write)(child)
     assert {sent.method for sent in wire.requests} == {"GET"}

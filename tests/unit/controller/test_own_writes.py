@@ -16,7 +16,6 @@ import pytest
 
 from manager.cache import Cache
 from manager.controller import (
-    ChannelSource,
     Controller,
     ControllerOptions,
     KindSource,
@@ -54,9 +53,7 @@ class World:
         self.pods.synced()
         self.version = 100
 
-    def controller(
-        self, act: Act, *, name: str = "foo", skips: bool = True, channel: ChannelSource | None = None
-    ) -> Reconciler:
+    def controller(self, act: Act, *, name: str = "foo", skips: bool = True) -> Reconciler:
         """A controller of Foos, which owns pods and whose reconciler does `act`."""
         reconciler = Reconciler(act)
         sources = [
@@ -66,7 +63,7 @@ class World:
         controller = Controller(
             name,
             reconciler,
-            sources if channel is None else [*sources, channel],
+            sources,
             options=ControllerOptions(max_concurrent_reconciles=2),
             metrics=self.metrics,
             rng=self.rng,

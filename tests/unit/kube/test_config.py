@@ -202,11 +202,6 @@ async def test_the_proxy_of_the_cluster_comes_before_that_of_the_environment(tmp
     assert (await load(write(tmp_path / "none"), HTTPS_PROXY="http://other:2")).proxy == URL("http://other:2")
 
 
-async def test_the_identity_to_act_as_goes_with_every_request(tmp_path: Path):
-    config = await load(write(tmp_path / "config", user={"token": "x", "as": "jane"}))
-    assert config.headers == (("Impersonate-User", "jane"),)
-
-
 @pytest.mark.parametrize(
     ("cluster", "user", "message"),
     [

@@ -126,16 +126,6 @@ async def test_the_token_of_a_file_is_stripped_of_its_line_end(tmp_path: Path):
     assert obtained.lifetime == 60
 
 
-async def test_the_token_of_a_file_is_read_again_once_it_is_rejected(tmp_path: Path):
-    file = tmp_path / "token"
-    file.write_text("old")
-    credentials = TokenFile(file, label="token")
-    await credentials.current()
-    file.write_text("new")
-    assert (await credentials.current()).header == "Bearer old"
-    assert (await credentials.current(rejected="Bearer old")).header == "Bearer new"
-
-
 @pytest.mark.virtual_time
 async def test_the_token_of_a_file_is_read_at_each_rejection(tmp_path: Path):
     file = tmp_path / "token"

@@ -180,14 +180,6 @@ async def cut(*chunks: bytes, limit: int = 1000) -> list[bytes]:
     return [line async for line in lines(pieces(*chunks), limit=limit)]
 
 
-async def test_several_lines_in_one_piece_are_cut():
-    assert await cut(b"a\nb\nc\n") == [b"a", b"b", b"c"]
-
-
-async def test_a_line_in_several_pieces_is_joined():
-    assert await cut(b"a", b"b", b"c\nd", b"\n") == [b"abc", b"d"]
-
-
 async def test_a_line_that_was_not_finished_is_never_given_out():
     assert await cut(b"a\nhalf a li") == [b"a"]
 

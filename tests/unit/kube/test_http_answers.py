@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from manager.kube.answer import READ_AHEAD
-from manager.kube.connection import HEAD_LIMIT, Connection
+from manager.kube.connection import HEAD_LIMIT
 from manager.kube.errors import ConnectionLost
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import WireRequest
@@ -193,72 +190,3 @@ async def test_a_header_of_several_lines_is_never_sent(wire: HttpWire, script: S
     with pytest.raises(ValueError, match="the header User-Agent has more than one line"):
         await fetch(wire, WireRequest("GET", "/api", {"User-Agent": "a\r\nb: c"}))
     assert script.connections == 0
-
-
-HEADS = [
-    b"HTTP/1.1 200 OK\r\n",
-    b"HTTP/1.1 100 Continue\r\n\r\n",
-    b"HTTP/1.1 204 x\r\n",
-    b"HTTP/1.1 101 x\r\n",
-]
-LENGTHS = [b"Content-Length: 5\r\n", b"Content-Length: -1\r\n", b"Content-Length: " + b"9" * 30 + b"\r\n"]
-CHUNKS = [b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n", b"0\r\n\r\n", b"f" * 20 + b"\r\n", b"hello"]
-HEADERS = [
-    b"Connection: close\r\n",
-    b"Connection: upgrade\r\nUpgrade: x\r\n",
-    b"a: b\r\n",
-    b"a: " + b"y" * HEAD_LIMIT,
-]
-PIECES = [*HEADS, *LENGTHS, *CHUNKS, *HEADERS, b"\r\n", b"\xff", b"\0", b":", b" ", b"HTTP/9"]
-
-
-@given(
-    st.sampled_from(HEADS) | st.binary(max_size=8),
-    st.lists(st.sampled_from(PIECES) | st.binary(max_size=8), max_size=12),
-    st.booleans(),
-)
-def test_whatever_a_server_sends_is_an_answer_or_a_lost_connection(
-    beginning: bytes, pieces: list[bytes], whole: bool
-):
-    class Sink(asyncio.Transport):
-        """Takes what is sent; nothing arrives over it but by the test."""
-
-        closing = False
-
-        def close(self) -> None:
-            self.closing = True
-
-        abort = close
-
-        def is_closing(self) -> bool:
-            return self.closing
-
-        def write(self, data: bytes | bytearray | memoryview) -> None: ...
-
-        def pause_reading(self) -> None: ...
-
-        def resume_reading(self) -> None: ...
-
-    async def converse() -> None:
-        connection, transport = Connection(), Sink()
-        connection.connection_made(transport)
-        answer = asyncio.create_task(ask(connection))
-        await asyncio.sleep(0)
-        for piece in (beginning, *pieces):
-            if piece and not transport.closing:
-                connection.data_received(piece)
-            await asyncio.sleep(0)
-        connection.connection_lost(None)
-        with suppress(ConnectionLost):
-            await answer
-        await connection.wait_closed()
-
-    async def ask(connection: Connection) -> None:
-        answer = await connection.ask(b"GET / HTTP/1.1\r\n\r\n", b"", None)
-        assert 200 <= answer.status <= 999
-        if whole:
-            await answer.read()
-        else:
-            assert all([chunk async for chunk in answer.chunks()])
-
-    asyncio.run(converse())

@@ -78,9 +78,11 @@ async def outcome_of(pieces: list[bytes]) -> Outcome:
         answer = await asking
     except ConnectionLost:
         return (0, {}, b"", "no answer")
+    assert 200 <= answer.status <= 999
     came, error = b"", ""
     try:
         async for chunk in answer.chunks():
+            assert chunk
             came += chunk
     except ConnectionLost:
         error = "in the middle"
@@ -118,7 +120,25 @@ def test_a_good_answer_is_what_was_sent(prelude: bytes, status: int, parts: list
     asyncio.run(compare())
 
 
-@given(garbage=st.binary(min_size=1, max_size=200))
+PIECES = [
+    b"HTTP/1.1 ",
+    b"HTTP/9",
+    b"100 Continue\r\n\r\n",
+    b"101 x\r\n",
+    b"204 x\r\n",
+    b"\r\n",
+    b"\xff",
+    b"\0",
+    b":",
+]
+PIECES += [b"Content-Length: %b\r\n" % number for number in (b"5", b"-1", b"9" * 30)]
+PIECES += [b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n", b"0\r\n\r\n", b"f" * 20 + b"\r\n", b"hello"]
+PIECES += [b"Connection: close\r\n", b"Connection: upgrade\r\nUpgrade: x\r\n", b"a: b\r\n"]
+
+garbled = st.lists(st.sampled_from(PIECES) | st.binary(max_size=8), max_size=12).map(b"".join)
+
+
+@given(garbage=garbled | st.binary(max_size=200))
 def test_whatever_comes_there_is_an_outcome(garbage: bytes):
     async def compare() -> None:
         for before in (b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"):

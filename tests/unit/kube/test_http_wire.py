@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 import trustme
-from yarl import URL
 
 from manager.kube.credentials import TokenFile
 from manager.kube.errors import ConnectionLost, Unreachable
 from manager.kube.http_wire import HttpWire
 from manager.kube.tls import Pem, Tls, TlsFiles
 from manager.kube.wire import WireRequest
-from tests.support.forwarder import Forwarder
 from tests.unit.kube.servers import HANG_UP, Answer, LocalServer, config_for, wire_to
 
 GET = WireRequest("GET", "/api", {})
@@ -259,29 +257,6 @@ async def test_a_client_certificate_that_was_replaced_is_presented_after_a_rejec
             assert (await fetch(wire))[0] == 401
             assert (await fetch(wire))[0] == 200
         assert [request.client for request in server.requests] == ["first", "first", "second"]
-
-
-async def test_a_request_goes_through_the_proxy(server: LocalServer, authority: trustme.CA):
-    asked: list[str] = []
-
-    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.append((await reader.readuntil(b"\r\n\r\n")).decode().splitlines()[0])
-        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-
-    async with Forwarder(lambda: server.port, greet=connect) as proxy:
-        way = URL(f"http://127.0.0.1:{proxy.port}")
-        async with wire_to(server.url, authority, proxy=way) as wire:
-            assert await fetch(wire) == (200, b"")
-            assert await fetch(wire) == (200, b"")
-        assert asked == [f"CONNECT 127.0.0.1:{server.port} HTTP/1.1"]
-
-
-async def test_a_proxy_that_refuses_makes_the_server_unreachable(server: LocalServer, authority: trustme.CA):
-    async with LocalServer() as proxy:
-        proxy.answer = lambda _: Answer(status=403)
-        async with wire_to(server.url, authority, proxy=URL(proxy.url)) as wire:
-            with pytest.raises(Unreachable, match="the proxy answered 403"):
-                await fetch(wire)
 
 
 async def test_a_server_that_never_finishes_the_handshake_can_be_given_up(authority: trustme.CA):

@@ -197,11 +197,6 @@ def test_a_certificate_is_found_as_data_or_as_a_file_beside_the_kubeconfig(tmp_p
     assert pem_of(user(tmp_path, crt=""), "crt") is None
 
 
-def test_data_that_is_not_base64_is_an_error_that_names_the_key(tmp_path: Path):
-    with pytest.raises(ConfigError, match=r"/config: crt-data of 'me': not base64: "):
-        pem_of(user(tmp_path, **{"crt-data": "*"}), "crt")
-
-
 def test_a_user_may_act_as_another(tmp_path: Path):
     entry = user(
         tmp_path,

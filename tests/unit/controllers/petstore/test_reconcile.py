@@ -19,6 +19,7 @@ from manager.kube.errors import ConnectionLost
 from petstore.client import Pet as Record
 from petstore.client import PetStoreError, PetType
 from petstore.embedded import EmbeddedStore, embedded_store
+from tests.support.petstores import pet
 from tests.unit.controllers.fate import Died, Fate
 from tests.unit.controllers.petstore.world import ApiServer, FatefulStore, Process
 
@@ -186,9 +187,7 @@ async def test_no_pet_takes_the_record_whose_id_is_not_yet_in_its_twins_status(k
 
 
 async def test_a_record_of_nobody_that_says_the_same_is_taken_over(keyed: Stage):
-    (before,) = await keyed.store.client.add(
-        [Record(name="Thor", type=PetType.DOG, birthday=datetime.date(2021, 4, 1))]
-    )
+    (before,) = await keyed.store.client.add([pet()])
     key = keyed.create()
     await keyed.process.settle(key)
     assert keyed.pet(key).status.id == before
@@ -198,9 +197,7 @@ async def test_a_record_of_nobody_that_says_the_same_is_taken_over(keyed: Stage)
 
 
 async def test_a_record_with_anothers_key_is_never_touched(keyed: Stage):
-    theirs = Record(
-        name="Thor", type=PetType.DOG, birthday=datetime.date(2021, 4, 1), idempotency_key="theirs"
-    )
+    theirs = pet(idempotency_key="theirs")
     (before,) = await keyed.store.client.add([theirs])
     key = keyed.create()
     await keyed.process.settle(key)
@@ -237,9 +234,7 @@ async def test_a_record_without_a_key_gets_it_once_the_store_knows_keys(keyed: S
     (record,) = await keyed.store.pets()
     # As it would be had the store been one that knew none.
     await keyed.store.client.delete([record.id])
-    (identity,) = await keyed.store.client.add(
-        [Record(name="Thor", type=PetType.DOG, birthday=datetime.date(2021, 4, 1))]
-    )
+    (identity,) = await keyed.store.client.add([pet()])
     keyed.server.pets[key]["status"]["id"] = identity
     keyed.restart()
     await keyed.process.settle(key)
@@ -252,9 +247,7 @@ async def test_a_pet_that_the_older_operator_added_takes_over_its_record(keyed: 
     """It left nothing but its finalizer, and its records have no keys."""
     await keyed.process.settle(keyed.create("first", name="Loki"))
     assert keyed.store.client.knows_keys
-    (identity,) = await keyed.store.client.add(
-        [Record(name="Thor", type=PetType.DOG, birthday=datetime.date(2021, 4, 1))]
-    )
+    (identity,) = await keyed.store.client.add([pet()])
     key = keyed.create(finalizers=[OLD_FINALIZER])
     await keyed.process.settle(key)
     assert keyed.pet(key).status.id == identity
@@ -278,9 +271,7 @@ async def test_a_deleted_pet_takes_one_record_with_it_and_not_another_that_says_
     assert keyless.fate.passed[2] == "add"
     assert keyless.pet(key).status.id is None
     (mine,) = await keyless.store.pets()
-    (other,) = await keyless.store.client.add(
-        [Record(name="Thor", type=PetType.DOG, birthday=datetime.date(2021, 4, 1))]
-    )
+    (other,) = await keyless.store.client.add([pet()])
     keyless.server.delete(key)
     await keyless.process.settle(key)
     assert [pet.id for pet in await keyless.store.pets()] == [other]
@@ -302,9 +293,7 @@ async def test_a_deleted_pet_goes_after_its_record_and_leaves_others_finalizers(
 
 
 async def test_a_pet_that_the_older_operator_left_goes_too(stage: Stage):
-    (identity,) = await stage.store.client.add(
-        [Record(name="Thor", type=PetType.DOG, birthday=datetime.date(2021, 4, 1))]
-    )
+    (identity,) = await stage.store.client.add([pet()])
     key = stage.create(finalizers=[OLD_FINALIZER])
     stage.server.pets[key]["status"] = {"id": identity}
     stage.server.delete(key)
@@ -329,7 +318,7 @@ async def test_what_arrives_late_goes_too(keyed: Stage):
     hold = keyed.fate.hold("search")
     working = asyncio.ensure_future(keyed.process.settle(key))
     await hold.reached.wait()
-    late = Record(name="Thor", type=PetType.DOG, birthday=datetime.date(2021, 4, 1), idempotency_key=uid)
+    late = pet(idempotency_key=uid)
     await keyed.store.client.add([late])
     hold.released.set()
     await working
@@ -495,9 +484,7 @@ async def test_a_record_is_not_left_behind_that_was_renamed_before_its_id_was_kn
 
 
 async def test_a_pet_goes_although_the_store_refuses_what_it_says(stage: Stage):
-    (identity,) = await stage.store.client.add(
-        [Record(name="Loki", type=PetType.DOG, birthday=datetime.date(2021, 4, 1))]
-    )
+    (identity,) = await stage.store.client.add([pet("Loki")])
     # Nothing tells what was added but the id, and the record has been changed since.
     key = stage.create(name="\N{EM SPACE}", finalizers=[OLD_FINALIZER])
     stage.server.pets[key]["status"] = {"id": identity}

@@ -36,7 +36,7 @@ async def test_volumes_that_were_to_stay_get_no_owner_that_is_going(world: World
     # the deletion yet must not put it back: what has an owner goes with it.
     await world.create(reclaimPolicy="Delete")
     await world.settle()
-    process = world.process(Fate())
+    process = world.process()
     stale: Any = world.site()
     process.client.stale[stale.key] = stale
     await world.api.delete(SITES, world.namespace, "site", propagation="Orphan")
@@ -49,7 +49,7 @@ async def test_volumes_that_were_to_stay_get_no_owner_that_is_going(world: World
 
 def behind(world: World) -> Process:
     """A manager whose cache shows the site as it is now, from now on."""
-    process = world.process(Fate())
+    process = world.process()
     site = world.site()
     process.client.stale[site.key] = Wordpress.decode(orjson.dumps(site.to_wire()))
     return process
@@ -112,7 +112,7 @@ WORKLOADS = (
 async def test_another_policy_is_taken_up_by_all_that_outlives_a_site(world: World) -> None:
     await world.create()
     await world.settle()
-    process = world.process(Fate())
+    process = world.process()
     await process.reconcile(world.key)
     for policy in ("Delete", "Retain"):
         await world.change(reclaimPolicy=policy)
@@ -144,7 +144,7 @@ async def test_what_was_orphaned_is_taken_up_by_a_site_of_the_name_and_not_befor
     await world.create()
     await world.settle()
     before = world.children()
-    process = world.process(Fate())
+    process = world.process()
     stale: Any = world.site()
     await world.api.delete(SITES, world.namespace, "site", propagation="Orphan")
     await take_owners_off(world)
@@ -224,7 +224,7 @@ async def test_a_site_starts_once_its_secret_is_right_and_is_none_the_worse_for_
     world: World,
 ) -> None:
     await world.create(sqlrootpassword="", sqlRootPasswordSecretRef={"name": "given", "key": "root"})
-    process = world.process(Fate())
+    process = world.process()
 
     async def says(reason: str, **data: str) -> None:
         if data:
@@ -260,7 +260,7 @@ async def test_the_database_of_a_site_that_is_up_does_not_take_the_site_with_it(
     await world.create()
     await world.settle()
     await world.api.delete("deployments.apps", world.namespace, "site-mysql")
-    await world.process(Fate()).reconcile(world.key)
+    await world.process().reconcile(world.key)
     assert world.conditions()["Available"] == ("False", "DatabaseNotReady")
     assert world.conditions()["Progressing"] == ("True", "RollingOut")
     await world.settle()
@@ -379,7 +379,7 @@ async def test_a_child_that_is_refused_is_a_state_to_tell_of(world: World, write
 async def test_a_namespace_that_is_being_deleted_is_no_refusal_to_tell_of(world: World) -> None:
     await world.create()
     await world.api.delete("namespaces", "", world.namespace)
-    assert await world.process(Fate()).reconcile(world.key) is None
+    assert await world.process().reconcile(world.key) is None
     assert world.children() == {}
     assert world.conditions() == {}
     assert world.events.told == []
@@ -428,7 +428,7 @@ class Reads:
 
 async def test_a_secret_that_it_has_just_made_is_not_read_again(world: World) -> None:
     await world.create()
-    process = world.process(Fate())
+    process = world.process()
     reads: Any = Reads(process.client.uncached)
     process.client.uncached = reads
     for _ in range(3):

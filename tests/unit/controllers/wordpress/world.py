@@ -1,4 +1,4 @@
-"""A site in a control plane of the same process, and managers that die at any write and begin anew.
+"""A site in a control plane of the same process, and managers whose writes may be refused.
 
 Nothing is cached: each read is a request, so that a test can tell in which order things happen.
 """
@@ -33,7 +33,7 @@ from manager.metrics import Metrics
 from manager.operator import add_controller
 from manager.settings import SettingValues
 from manager.testing import LocalWire
-from tests.unit.controllers.fate import Died, Fate
+from tests.unit.controllers.fate import Fate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -61,10 +61,7 @@ R = TypeVar("R", bound=Resource)
 
 
 class FatedWire(LocalWire):
-    """A wire on which every write is a point of `fate`.
-
-    Reads change nothing, so to die after one is to die after the write before.
-    """
+    """A wire on which every write is a point of `fate`."""
 
     def __init__(self, cluster: DevCluster, fate: Fate) -> None:
         super().__init__(cluster)
@@ -187,20 +184,17 @@ class World:
         """As a user changes it."""
         await self.api.patch(SITES, self.namespace, "site", {"spec": spec})
 
-    def process(self, fate: Fate) -> Process:
+    def process(self, fate: Fate | None = None) -> Process:
         """A manager that has just started."""
-        return Process(self.cluster, fate, self.events)
+        return Process(self.cluster, fate or Fate(), self.events)
 
-    async def settle(self, fate: Fate | None = None) -> None:
-        """Reconcile until nothing is written any more; whoever dies is followed by another."""
-        fate = fate or Fate()
-        process = self.process(fate)
+    async def settle(self) -> None:
+        """Reconcile until nothing is written any more."""
+        process = self.process()
         for _ in range(20):
             before = self.cluster.store.version
             try:
                 await process.reconcile(self.key)
-            except Died:
-                process = self.process(fate)
             except KubeError:
                 pass  # it is tried again
             else:
