@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from tests.support.certificates import trusting
 from tests.support.control_plane import Feature
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path
 from tests.support.memcacheds import memcached, memcached_path
-from tests.support.metrics_clients import ServiceAccount, trusting
+from tests.support.metrics_clients import ServiceAccount
 from tests.support.ports import PortBlock
 from tests.support.roles import LEADER_ELECTION, MANAGER, Roles, is_allowed
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
+from tests.support.certificates import trusting
 from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
 from tests.support.ports import PortBlock
@@ -58,16 +59,6 @@ class ServiceAccount:
         page = {"path": "/metrics", "verb": "get"}
         # It has an effect once the authorizer has seen it, too; and a denial is remembered.
         eventually(lambda: is_allowed(self._plane, self.user, nonResourceAttributes=page), every=0.02)
-
-
-def trusting(authority: bytes | None) -> ssl.SSLContext:
-    """A client that trusts one authority, or with None whoever answers."""
-    context = ssl.create_default_context()
-    if authority is None:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    else:
-        context.load_verify_locations(cadata=authority.decode())
-    return context
 
 
 def scrape(

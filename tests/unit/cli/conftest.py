@@ -1,18 +1,29 @@
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
+from yarl import URL
 
 from apis.cache.v1.memcached import Memcached
 from manager import Context, Operator, Setting
-from manager.cli import main
+from manager.cli import assembly, main
+from manager.cli.settings import Settings
 from manager.operator import AnyOperator
+from manager.program import Program
+from manager.settings import SettingValues
 from manager.version import VERSION
+from manager.watchdog import Watchdog
+from tests.support.scripted_wire import Reply, ScriptedWire
+
+VERSION_ANSWER = Reply.json({"gitVersion": "v1.36.3"})
 
 
 class Plain(Operator[Memcached]):
@@ -41,6 +52,13 @@ class Outcome:
     code: int
     out: str
     err: str
+
+    def refusal(self, code: int = 2) -> str:
+        """The one line that it says on stderr, after its name, where it ends with this code."""
+        assert (self.code, self.out) == (code, "")
+        name, _, told = self.err.partition(": ")
+        assert (name, told.count("\n")) == ("operator-manager", 1)
+        return told.removesuffix("\n")
 
 
 Command = Callable[..., Outcome]
@@ -71,3 +89,68 @@ def command(capfd: pytest.CaptureFixture[str]) -> Command:
         return Outcome(code, captured.out, captured.err)
 
     return call
+
+
+class Asked(NamedTuple):
+    """What a manager was to be made from."""
+
+    settings: Settings
+    operators: list[str]
+    values: SettingValues
+
+
+Assemble = Callable[..., list[Asked]]
+
+
+async def end(stop: asyncio.Event) -> None:
+    await asyncio.sleep(0)
+
+
+@pytest.fixture
+def assemble(monkeypatch: pytest.MonkeyPatch) -> Assemble:
+    """Puts something that runs like this in the place of the manager; answers what it was to be made from."""
+
+    def use(run: Callable[[asyncio.Event], Any] = end) -> list[Asked]:
+        asked: list[Asked] = []
+
+        @asynccontextmanager
+        async def assembled(
+            program: Program,
+            settings: Settings,
+            operators: Sequence[AnyOperator],
+            declared: SettingValues,
+            known: Sequence[AnyOperator],
+            watchdog: Watchdog,
+        ) -> AsyncIterator[SimpleNamespace]:
+            assert {operator.name for operator in operators} <= {operator.name for operator in known}
+            assert watchdog.due() is None
+            asked.append(Asked(settings, [operator.name for operator in operators], declared))
+            yield SimpleNamespace(run=run)
+
+        monkeypatch.setattr("manager.cli.run.assembled", assembled)
+        return asked
+
+    return use
+
+
+class Config:
+    """As much of a configuration as is asked for."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.server = URL("https://api.example.com")
+        self.namespace = None
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> ScriptedWire:
+    """What managers are assembled on; the server tells its version."""
+    wire = ScriptedWire()
+    wire.on("GET", "/version", VERSION_ANSWER)
+
+    async def load_config(**_: object) -> Config:
+        return Config("kubeconfig k")
+
+    monkeypatch.setattr(assembly, "load_config", load_config)
+    monkeypatch.setattr(assembly, "HttpWire", lambda *_, **__: wire)
+    return wire

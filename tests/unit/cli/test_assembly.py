@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -21,28 +19,14 @@ from manager.http.server import CannotServe
 from manager.kube.errors import ConfigError
 from manager.manager import Manager
 from manager.settings import SettingValues
+from tests.support.certificates import trusting
 from tests.support.scripted_wire import Reply, ScriptedWire, Unreached
 from tests.support.settings import load_settings
-from tests.unit.cli.conftest import OPERATORS, Plain
+from tests.unit.cli.conftest import OPERATORS, VERSION_ANSWER, Plain
 from tests.unit.leader.lease_server import PREFIX, LeaseServer
 
-VERSION = Reply.json({"gitVersion": "v1.36.3"})
 
-
-@pytest.fixture
-def wire(monkeypatch: pytest.MonkeyPatch) -> ScriptedWire:
-    wire = ScriptedWire()
-    config = SimpleNamespace(server="https://api.example.com", source="kubeconfig k", namespace=None)
-
-    async def load_config(**_: object) -> SimpleNamespace:
-        return config
-
-    monkeypatch.setattr(assembly, "load_config", load_config)
-    monkeypatch.setattr(assembly, "HttpWire", lambda *_, **__: wire)
-    return wire
-
-
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def set_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the operators that were set up."""
     seen: list[str] = []
@@ -57,7 +41,6 @@ async def assemble(flags: dict[str, str], then: Callable[[Any], Any] = lambda ma
 
 @pytest.mark.virtual_time
 async def test_every_operator_is_set_up_with_its_limit(wire: ScriptedWire, set_up: list[str]):
-    wire.on("GET", "/version", VERSION)
 
     def limits(manager: Manager) -> list[int]:
         return [each.options.max_concurrent_reconciles for each in manager.controllers]
@@ -68,8 +51,7 @@ async def test_every_operator_is_set_up_with_its_limit(wire: ScriptedWire, set_u
 
 
 @pytest.mark.virtual_time
-async def test_an_election_is_held_only_when_asked_for(wire: ScriptedWire, set_up: list[str]):
-    wire.on("GET", "/version", VERSION)
+async def test_an_election_is_held_only_when_asked_for(wire: ScriptedWire):
 
     def takes_part(manager: Any) -> bool:
         return "leader-election" in manager.health.readiness.names
@@ -82,9 +64,8 @@ async def test_an_election_is_held_only_when_asked_for(wire: ScriptedWire, set_u
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("flag", [{"leader_elect": "true"}, {"shards": "4"}])
 async def test_the_lease_has_connections_of_its_own(
-    wire: ScriptedWire, set_up: list[str], monkeypatch: pytest.MonkeyPatch, flag: dict[str, str]
+    wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, flag: dict[str, str]
 ):
-    wire.on("GET", "/version", VERSION)
     lane, leases, stop = ScriptedWire(), LeaseServer(), asyncio.Event()
     leases.serve(lane)
     wires = [wire, lane]
@@ -103,8 +84,7 @@ async def test_the_lease_has_connections_of_its_own(
 
 
 @pytest.mark.virtual_time
-async def test_pages_that_are_off_are_not_served(wire: ScriptedWire, set_up: list[str]):
-    wire.on("GET", "/version", VERSION)
+async def test_pages_that_are_off_are_not_served(wire: ScriptedWire):
 
     def pages(manager: Any) -> int:
         return len(manager._kept)
@@ -120,8 +100,6 @@ async def metrics_answer(
     flags: dict[str, str], *, server: str = "metrics", path: str = "/metrics"
 ) -> tuple[str, int]:
     """With which scheme /metrics, or another page, is served, and how it answers who has no token."""
-    insecure = ssl.create_default_context()
-    insecure.check_hostname, insecure.verify_mode = False, ssl.CERT_NONE
     off = {f"{each}_bind_address": "0" for each in ("metrics", "health_probe", "console")}
     flags = {**off, f"{server}_bind_address": "127.0.0.1:0", **flags}
     started = assembled(PROGRAM, load_settings(flags), OPERATORS, SettingValues())
@@ -130,21 +108,19 @@ async def metrics_answer(
         session = await stack.enter_async_context(aiohttp.ClientSession())
         for scheme in ("https", "http"):
             with suppress(aiohttp.ClientError):
-                async with session.get(f"{scheme}://{address}{path}", ssl=insecure) as answer:
+                async with session.get(f"{scheme}://{address}{path}", ssl=trusting()) as answer:
                     return scheme, answer.status
     raise AssertionError("it is not served")
 
 
-async def test_metrics_are_for_everybody_unless_they_are_to_be_secure(wire: ScriptedWire, set_up: list[str]):
-    wire.on("GET", "/version", VERSION)
+async def test_metrics_are_for_everybody_unless_they_are_to_be_secure(wire: ScriptedWire):
     assert await metrics_answer({}) == ("http", 200)
     assert await metrics_answer({"metrics_secure": "true"}) == ("https", 401)
 
 
 async def test_what_became_of_objects_is_for_everybody_on_a_persons_machine_and_for_whoever_may_in_a_pod(
-    wire: ScriptedWire, set_up: list[str], monkeypatch: pytest.MonkeyPatch
+    wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch
 ):
-    wire.on("GET", "/version", VERSION)
     wire.on("GET", "/apis/cache.example.com/v1", Reply.status(404, "NotFound"))
     path = "/api/objects/pets.petstore.example.com/default/rex"
     assert await metrics_answer({}, server="console", path=path) == ("http", 404)
@@ -153,8 +129,7 @@ async def test_what_became_of_objects_is_for_everybody_on_a_persons_machine_and_
     assert await metrics_answer({}, server="console", path=path) == ("https", 401)
 
 
-async def test_a_certificate_in_a_folder_is_served(wire: ScriptedWire, set_up: list[str], tmp_path: Path):
-    wire.on("GET", "/version", VERSION)
+async def test_a_certificate_in_a_folder_is_served(wire: ScriptedWire, tmp_path: Path):
     flags = {"metrics_secure": "true", "metrics_cert_path": str(tmp_path), "metrics_cert_key": "my.key"}
     with pytest.raises(CannotServe, match=f"{tmp_path}/tls.crt cannot be read: No such file"):
         await metrics_answer(flags)
@@ -187,7 +162,7 @@ async def test_a_server_that_cannot_be_used_is_named_with_what_named_it(
 
 @pytest.mark.virtual_time
 async def test_a_server_that_comes_up_within_seconds_is_waited_for(wire: ScriptedWire, set_up: list[str]):
-    wire.on("GET", "/version", Unreached(), Unreached(), VERSION)
+    wire.on("GET", "/version", Unreached(), Unreached(), VERSION_ANSWER)
     await assemble({})
     assert 0 < asyncio.get_running_loop().time() <= 5
     assert set_up
@@ -225,7 +200,6 @@ async def test_an_operator_that_cannot_be_set_up_closes_the_connection(wire: Scr
         def setup(self) -> None:
             raise LookupError("nothing there")
 
-    wire.on("GET", "/version", VERSION)
     with pytest.raises(LookupError):
         async with assembled(PROGRAM, load_settings({}), [Broken], SettingValues()):
             pytest.fail("it was assembled")

@@ -36,10 +36,7 @@ def test_it_is_written_to_a_file_which_is_never_overwritten(command: Command, tm
     written = output.read_text()
     assert "class Foo(Resource" in written
     again = command("model", f"--from={VENDOR}", f"--output={output}")
-    assert (again.code, again.err) == (
-        2,
-        f"operator-manager: model: {output} exists already, and is not overwritten\n",
-    )
+    assert again.refusal() == f"model: {output} exists already, and is not overwritten"
     assert output.read_text() == written
 
 
@@ -52,8 +49,7 @@ def test_one_of_several_definitions_is_chosen_by_its_kind(command: Command, tmp_
         ((), f"it defines {names}; which one is meant? (--kind)"),
         (("--kind=Bar",), f"it defines no Bar, but {names}"),
     ):
-        done = command("model", f"--from={both}", *flags)
-        assert (done.code, done.out, done.err) == (2, "", f"operator-manager: model: {both}: {said}\n")
+        assert command("model", f"--from={both}", *flags).refusal() == f"model: {both}: {said}"
 
 
 async def test_a_server_of_which_the_answers_are_code_has_none_of_it_written(
@@ -111,5 +107,4 @@ def test_it_is_read_from_stdin(command: Command, monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(command: Command, flags: tuple[str, ...], said: str):
-    done = command("model", *flags)
-    assert (done.code, done.out, done.err) == (2, "", f"operator-manager: model: {said}\n")
+    assert command("model", *flags).refusal() == f"model: {said}"

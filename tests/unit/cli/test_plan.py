@@ -32,10 +32,7 @@ def test_a_file_that_names_no_object_of_ours_is_told_in_one_line(
 ):
     path = tmp_path / "objects.yaml"
     path.write_text(text)
-    outcome = command("plan", "-f", str(path))
-    assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.startswith(f"operator-manager: plan: {told.replace('FILE', str(path))}")
-    assert outcome.err.count("\n") == 1
+    assert command("plan", "-f", str(path)).refusal().startswith(f"plan: {told.replace('FILE', str(path))}")
 
 
 @pytest.mark.parametrize(
@@ -55,14 +52,8 @@ def test_a_file_that_names_no_object_of_ours_is_told_in_one_line(
     ],
 )
 def test_a_wrong_argument_is_told_in_one_line(command: Command, argv: tuple[str, ...], told: str):
-    outcome = command("plan", *argv)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.startswith(f"operator-manager: plan: {told}")
-    assert outcome.err.count("\n") == 1
+    assert command("plan", *argv).refusal().startswith(f"plan: {told}")
 
 
 def test_a_cluster_that_cannot_be_reached_is_no_answer(command: Command, tmp_path: Path):
-    outcome = command("plan", "--all", f"--kubeconfig={tmp_path / 'none'}")
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith("operator-manager: plan: ")
-    assert outcome.err.count("\n") == 1
+    assert command("plan", "--all", f"--kubeconfig={tmp_path / 'none'}").refusal(1).startswith("plan: ")

@@ -10,24 +10,26 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from manager.version import VERSION
 
 ROOT = Path(__file__).parents[3]
-GENEROUS = 60.0
+GENEROUS = 30.0
 
 
-def run(*argv: str, python: tuple[str, ...] = ("-m", "controllers.main")) -> subprocess.CompletedProcess[str]:
+def run(
+    *argv: str,
+    python: tuple[str, ...] = ("-m", "controllers.main"),
+    stdout: int | IO[bytes] = subprocess.PIPE,
+    stderr: int | IO[bytes] = subprocess.PIPE,
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *python, *argv]
+    env = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
     return subprocess.run(
-        [sys.executable, *python, *argv],
-        cwd=ROOT,
-        env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
-        capture_output=True,
-        text=True,
-        timeout=GENEROUS,
-        check=False,
+        command, cwd=ROOT, env=env, stdout=stdout, stderr=stderr, text=True, timeout=GENEROUS, check=False
     )
 
 
@@ -78,15 +80,7 @@ def test_output_that_nobody_reads_is_no_error(argv: str):
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as nobody:
-        ended = subprocess.run(
-            [sys.executable, "-m", "controllers.main", argv],
-            cwd=ROOT,
-            stdout=nobody,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=GENEROUS,
-            check=False,
-        )
+        ended = run(argv, stdout=nobody)
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
@@ -131,9 +125,7 @@ def test_a_log_that_nobody_reads_does_not_keep_a_stuck_process_alive():
             while True:
                 os.write(writing, b"x" * 4096)
         os.set_blocking(writing, True)
-        ended = subprocess.run(
-            [sys.executable, "-c", STUCK], cwd=ROOT, stderr=full, timeout=GENEROUS / 2, check=False
-        )
+        ended = run(python=("-c", STUCK), stderr=full)
     assert ended.returncode == 1
 
 
@@ -155,7 +147,7 @@ def test_what_needs_no_operator_imports_none(argument: str):
         "heavy = {'controllers.main', 'manager.operator', 'manager.kube', 'pydantic', 'aiohttp', 'grpc'}\n"
         "assert not heavy & sys.modules.keys()"
     )
-    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    ran = run(python=("-c", code))
     assert (ran.returncode, ran.stderr) == (0, "")
 
 

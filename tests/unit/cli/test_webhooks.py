@@ -7,22 +7,21 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from yarl import URL
 
 from apis.cache.v1.memcached import Memcached
 from controllers.main import PROGRAM
 from manager import webhook
 from manager.address import BindAddress
-from manager.cli import assembly, webhooks
+from manager.cli import webhooks
 from manager.cli.assembly import assembled
 from manager.cli.webhooks import certificate_way
 from manager.kube.config import IN_CLUSTER
 from manager.operator import AnyOperator
 from manager.settings import SettingsError, SettingValues
 from manager.webhook import AdmissionRequest
-from tests.support.scripted_wire import Reply, ScriptedWire
+from tests.support.scripted_wire import ScriptedWire
 from tests.support.settings import load_settings
-from tests.unit.cli.conftest import OPERATORS, Plain
+from tests.unit.cli.conftest import OPERATORS, Config, Plain
 
 pytestmark = pytest.mark.virtual_time
 
@@ -35,28 +34,6 @@ class With(Plain):
 
 
 FILES = {"webhook_cert_path": "/certificates", "webhook_bind_address": ":9443"}
-
-
-class Config:
-    """As much of a configuration as is asked for."""
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.server = URL("https://api.example.com")
-        self.namespace = None
-
-
-@pytest.fixture
-def wire(monkeypatch: pytest.MonkeyPatch) -> ScriptedWire:
-    wire = ScriptedWire()
-    wire.on("GET", "/version", Reply.json({"gitVersion": "v1.36.3"}))
-
-    async def load_config(**_: object) -> Config:
-        return Config("kubeconfig k")
-
-    monkeypatch.setattr(assembly, "load_config", load_config)
-    monkeypatch.setattr(assembly, "HttpWire", lambda *_, **__: wire)
-    return wire
 
 
 async def assemble(flags: dict[str, str], *, known: AnyOperator = With) -> tuple[bool, list[str]]:

@@ -10,7 +10,6 @@ import gzip
 import logging
 import os
 import socket
-import ssl
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
@@ -28,6 +27,7 @@ from manager.http import connections
 from manager.http.connection import Limits
 from manager.http.server import Page, serve
 from manager.tls.served import SelfSigned, ServedCertificate
+from tests.support.certificates import trusting
 from tests.support.eventually import eventually_async
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -53,8 +53,13 @@ class Client:
             self._writer.write(bytes(65536))
             await self._writer.drain()
 
+    async def ask(self) -> bytes:
+        """The body of the answer to a request."""
+        self.send(REQUEST)
+        return await self.answer()
+
     async def answer(self) -> bytes:
-        """The head of an answer and its body."""
+        """The body of the next answer."""
         async with asyncio.timeout(10):
             head = await self._reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
@@ -86,14 +91,6 @@ class Client:
     def take_nothing(self) -> None:
         """Leave what comes where it is."""
         self._writer.transport.pause_reading()  # type: ignore[attr-defined]
-
-
-@functools.cache
-def trusting() -> ssl.SSLContext:
-    """A client that trusts whoever answers."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context
 
 
 @asynccontextmanager
@@ -157,30 +154,6 @@ async def test_a_connection_may_have_to_go_in_the_moment_it_is_there(tls: bool) 
 
 
 @pytest.mark.each_loop
-async def test_a_client_that_says_nothing_is_dropped():
-    limits = replace(PATIENT, head=0.05)
-    async with site(limits=limits) as address, client(address) as silent:
-        await silent.ended()
-
-
-@pytest.mark.each_loop
-async def test_a_client_that_sends_a_byte_now_and_then_is_dropped():
-    limits = replace(PATIENT, head=0.2)
-    async with site(limits=limits) as address, client(address) as slow:
-        began = asyncio.get_running_loop().time()
-
-        async def drip() -> None:
-            for byte in REQUEST * 100:
-                slow.send(bytes([byte]))
-                await asyncio.sleep(0.02)
-
-        dripping = asyncio.create_task(drip())
-        await slow.ended()
-        dripping.cancel()
-        assert asyncio.get_running_loop().time() - began < 10
-
-
-@pytest.mark.each_loop
 async def test_a_client_that_takes_no_answer_is_dropped():
     limits = replace(PATIENT, exchange=0.2)
 
@@ -209,14 +182,12 @@ async def test_a_handshake_that_does_not_go_on_is_given_up(sent: bytes):
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
 async def test_silent_clients_however_many_keep_nobody_out(tls: bool):
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     scheme = "https" if tls else "http"
     async with site(tls=tls) as address:
         silent = [
             await asyncio.open_connection("127.0.0.1", address.port) for _ in range(PATIENT.connections * 2)
         ]
-        connector = aiohttp.TCPConnector(ssl=context)
+        connector = aiohttp.TCPConnector(ssl=trusting())
         async with aiohttp.ClientSession(connector=connector) as session, asyncio.timeout(10):
             for _ in range(3):
                 async with session.get(f"{scheme}://127.0.0.1:{address.port}/") as answer:
@@ -269,8 +240,7 @@ async def test_who_does_not_send_the_rest_of_a_request_keeps_nobody_out(tls: boo
             each.send(b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n01")
             await entered.acquire()
         newcomer = await stack.enter_async_context(client(address, tls=tls))
-        newcomer.send(REQUEST)
-        assert await newcomer.answer() == b"hello"
+        assert await newcomer.ask() == b"hello"
         await slow[0].ended()
         slow[1].send(b"23456789")
         assert await slow[1].answer() == b"0123456789"
@@ -289,8 +259,7 @@ async def test_who_does_not_take_an_answer_keeps_nobody_out(tls: bool):
             stubborn.take_nothing()
             stubborn.send(REQUEST.replace(b"/", b"/?much=1", 1))
         newcomer = await stack.enter_async_context(client(address, tls=tls))
-        newcomer.send(REQUEST)
-        assert await newcomer.answer() == b"hello"
+        assert await newcomer.ask() == b"hello"
 
 
 @pytest.mark.parametrize("tls", [False, True])
@@ -299,17 +268,13 @@ async def test_one_client_with_many_connections_takes_no_place_of_another(tls: b
     limits = replace(PATIENT, connections=4)
     async with site(tls=tls, limits=limits) as address, AsyncExitStack() as stack:
         scraper = await stack.enter_async_context(client(address, tls=tls, source="127.0.0.2"))
-        scraper.send(REQUEST)
-        assert await scraper.answer() == b"hello"
+        assert await scraper.ask() == b"hello"
         for _ in range(9):
             one = await stack.enter_async_context(client(address, tls=tls))
-            one.send(REQUEST)
-            assert await one.answer() == b"hello"
-        scraper.send(REQUEST)
-        assert await scraper.answer() == b"hello"
+            assert await one.ask() == b"hello"
+        assert await scraper.ask() == b"hello"
         third = await stack.enter_async_context(client(address, tls=tls, source="127.0.0.3"))
-        third.send(REQUEST)
-        assert await third.answer() == b"hello"
+        assert await third.ask() == b"hello"
 
 
 @pytest.mark.each_loop
@@ -325,8 +290,7 @@ async def test_when_all_keep_us_waiting_one_of_the_client_with_most_connections_
         await asyncio.sleep(2 * limits.patience)
         for source in ("127.0.0.3", "127.0.0.4"):
             another = await stack.enter_async_context(client(address, source=source))
-            another.send(REQUEST)
-            assert await another.answer() == b"hello"
+            assert await another.ask() == b"hello"
         slow.send(REQUEST[-2:])
         assert await slow.answer() == b"hello"
 
@@ -468,8 +432,7 @@ async def test_a_page_that_fails_for_everybody_is_told_of_some_times_and_then_co
         async with site(fails) as address:
             for _ in range(9):
                 async with client(address) as one:
-                    one.send(REQUEST)
-                    assert b"the log of the manager says more" in await one.answer()
+                    assert b"the log of the manager says more" in await one.ask()
     told = [line for line in lines if line["log_level"] == "error"]
     assert len(told) == 5
     assert isinstance(told[0]["exc_info"], LookupError)
@@ -503,8 +466,7 @@ async def test_a_listener_that_cannot_accept_tries_again(monkeypatch: pytest.Mon
     monkeypatch.setattr(socket.socket, "accept", starved)
     with capture_logs() as lines:
         async with site() as address, client(address) as patient_one:
-            patient_one.send(REQUEST)
-            assert await patient_one.answer() == b"hello"
+            assert await patient_one.ask() == b"hello"
     assert not failures
     [line] = [line for line in lines if line["log_level"] == "warning"]
     assert "No buffer space" in line["error"]
@@ -553,8 +515,7 @@ async def test_who_comes_when_no_descriptor_is_left_is_served_with_the_one_in_re
         await asyncio.sleep(0)
         with no_descriptor_left(monkeypatch), capture_logs() as lines:
             async with client(address) as first:
-                first.send(REQUEST)
-                assert await first.answer() == b"hello"
+                assert await first.ask() == b"hello"
     assert [line for line in lines if line["log_level"] != "info"] == []
 
 
@@ -563,11 +524,9 @@ async def test_where_descriptors_are_scarce_a_server_keeps_to_the_connections_it
 ):
     monkeypatch.setattr(connections, "are_scarce", lambda: True)
     async with site(limits=PATIENT) as address, client(address) as first:
-        first.send(REQUEST)
-        assert await first.answer() == b"hello"
+        assert await first.ask() == b"hello"
         async with client(address) as second:
-            second.send(REQUEST)
-            assert await second.answer() == b"hello"
+            assert await second.ask() == b"hello"
             await first.ended()
 
 
@@ -576,13 +535,11 @@ async def test_when_no_descriptor_is_left_who_keeps_us_waiting_makes_room(monkey
         await asyncio.sleep(0)
         with no_descriptor_left(monkeypatch) as left:
             async with client(address) as first:
-                first.send(REQUEST)
-                assert await first.answer() == b"hello"
+                assert await first.ask() == b"hello"
                 await silent.ended()
                 left.append(1)  # what the silent one had
                 async with client(address) as second:
-                    second.send(REQUEST)
-                    assert await second.answer() == b"hello"
+                    assert await second.ask() == b"hello"
 
 
 async def test_a_fault_of_ours_costs_one_connection_and_is_told(monkeypatch: pytest.MonkeyPatch):
@@ -599,8 +556,7 @@ async def test_a_fault_of_ours_costs_one_connection_and_is_told(monkeypatch: pyt
     with capture_logs() as lines:
         async with site() as address, client(address) as unlucky, client(address) as lucky:
             await unlucky.ended()
-            lucky.send(REQUEST)
-            assert await lucky.answer() == b"hello"
+            assert await lucky.ask() == b"hello"
     [line] = [line for line in lines if line["log_level"] == "error"]
     assert isinstance(line["exc_info"], ValueError)
 
@@ -709,8 +665,7 @@ async def test_who_has_been_answered_and_asks_nothing_is_not_waited_for_when_the
         serving = await stack.enter_async_context(AsyncExitStack())
         address = await serving.enter_async_context(site(limits=replace(PATIENT, finish=LONG)))
         idle = await stack.enter_async_context(client(address))
-        idle.send(REQUEST)
-        assert await idle.answer() == b"hello"
+        assert await idle.ask() == b"hello"
         began = asyncio.get_running_loop().time()
         await serving.aclose()
         assert asyncio.get_running_loop().time() - began < LONG / 2

@@ -15,7 +15,7 @@ from manager.address import BindAddress
 from manager.http.connection import Limits
 from manager.http.server import CannotListen, CannotServe, serve
 from manager.tls import served
-from manager.tls.served import CertificateFiles, SelfSigned, ServedCertificate
+from manager.tls.served import CertificateFiles, ServedCertificate
 
 ANY_PORT = BindAddress("127.0.0.1", 0)
 
@@ -153,28 +153,6 @@ async def test_no_client_gets_tls_1_3_in_which_it_could_have_keys_changed_withou
 
 
 @pytest.mark.each_loop
-async def test_plain_http_gets_no_answer(secret: Secret):
-    async with site(secret) as address:
-        reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
-        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert b"hello" not in await reader.read()
-        writer.close()
-        await writer.wait_closed()
-
-
-@pytest.mark.each_loop
-async def test_a_self_signed_certificate_encrypts():
-    client = ssl.create_default_context()
-    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
-    async with (
-        serve("pages", ANY_PORT, {"/": hello}, certificate=ServedCertificate(SelfSigned())) as address,
-        aiohttp.ClientSession() as session,
-        session.get(f"https://{address}/", ssl=client) as answer,
-    ):
-        assert await answer.text() == "hello"
-
-
-@pytest.mark.each_loop
 async def test_a_certificate_that_is_not_there_is_told_in_a_sentence(tmp_path: Path):
     certificate = ServedCertificate(CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))
     with pytest.raises(CannotServe) as error:
@@ -188,13 +166,6 @@ async def test_a_certificate_that_is_not_there_is_told_in_a_sentence(tmp_path: P
 async def fetch(address: BindAddress, host: str) -> str:
     async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{address.port}/") as answer:
         return await answer.text()
-
-
-async def test_a_page_is_there_while_the_context_lasts():
-    async with serve("pages", ANY_PORT, {"/": hello}) as address:
-        assert await fetch(address, "127.0.0.1") == "hello"
-    with pytest.raises(aiohttp.ClientConnectorError):
-        await fetch(address, "127.0.0.1")
 
 
 async def test_without_a_host_every_interface_is_served():

@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_plai
 import manager.http.pages as page_module
 from manager.http.pages import exposition, metrics_page
 from manager.metrics import Metrics
+from tests.support.effort import turns_of_others
 from tests.unit.http.conftest import ServePages, Site
 
 PROMETHEUS = (
@@ -64,18 +65,7 @@ async def test_others_get_their_turn_during_a_large_scrape(metrics: Metrics):
     for number in range(300):
         metrics.rest_latency.labels("GET", f"host-{number}").observe(1)
         metrics.work_duration.labels("q", f"c-{number}").observe(1)
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    task = asyncio.create_task(other())
-    await exposition(metrics, "")
-    task.cancel()
-    assert turns >= 2
+    assert await turns_of_others(exposition(metrics, "")) >= 2
 
 
 async def test_many_who_ask_at_once_share_one_rendering(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import itertools
 import ssl
 from collections import Counter
@@ -18,19 +17,12 @@ from manager.http import tls_transport
 from manager.http.connection import Limits
 from manager.http.tls_transport import TlsTransport, Turn
 from manager.tls.served import SelfSigned
+from tests.support.certificates import trusting
 
 pytestmark = pytest.mark.each_loop
 
 MUCH = 3_000_000
 LONG = 30.0
-
-
-@functools.cache
-def trusting() -> ssl.SSLContext:
-    """A client that trusts whoever answers."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context
 
 
 class Heard(asyncio.Protocol):

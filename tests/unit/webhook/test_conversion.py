@@ -15,6 +15,7 @@ from manager.metrics import Metrics
 from manager.webhook import Conversion, JsonObject, Refused, spec_and_annotations
 from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.errors import BadReview, FunctionFailed, FunctionTooSlow, TooCostly
+from tests.support.effort import turns_of_others
 from tests.unit.conftest import LogLines
 from tests.unit.webhook.reviews import NewThing, OldThing, Thing, conversion_review, response, thing
 
@@ -266,18 +267,8 @@ async def test_an_object_without_metadata_gets_none_but_what_is_free(versions: V
 
 
 async def test_others_get_their_turn_during_a_long_review(versions: Versions):
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    counting = asyncio.create_task(count())
-    await versions.convert("v2", *(thing(f"t{i}") for i in range(2000)))
-    counting.cancel()
-    assert turns > 10
+    converting = versions.convert("v2", *(thing(f"t{i}") for i in range(2000)))
+    assert await turns_of_others(converting) > 10
 
 
 @pytest.mark.virtual_time

@@ -30,9 +30,10 @@ from manager.webhook import Admission, AdmissionRequest, Conversion, JsonObject
 from manager.webhook.bodies import Bodies
 from manager.webhook.registration import Webhooks
 from manager.webhook.server import LIMITS, WebhookServer, endpoints_of
-from tests.support.certificates import Authority
+from tests.support.certificates import Authority, trusting
 from tests.support.effort import Effort
 from tests.support.eventually import eventually_async
+from tests.unit.http.test_connections import refuses
 from tests.unit.webhook.reviews import OldThing, Thing, admission_review, conversion_review, thing
 
 MUTATE = "/mutate-test-example-com-v1-thing"
@@ -100,7 +101,6 @@ class Site:
 async def site(
     *,
     bodies: Bodies | None = None,
-    head: float = LONG,
     act: Any = default,
     finish: float = LONG,
     clients: ClientAuthorities | None = None,
@@ -116,7 +116,7 @@ async def site(
         endpoints,
         ServedCertificate(SelfSigned(), clients=clients),
         metrics=metrics,
-        limits=replace(LIMITS, head=head, finish=finish),
+        limits=replace(LIMITS, head=LONG, finish=finish),
         bodies=bodies,
     )
     running = asyncio.create_task(server.run())
@@ -269,16 +269,8 @@ async def test_where_objects_are_converted_who_shows_no_certificate_may_ask_for_
             assert (path, found) == (path, answers)
 
 
-def trusting() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context
-
-
-async def connect(
-    address: BindAddress, *, tls: bool = True
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await asyncio.open_connection(address.host, address.port, ssl=trusting() if tls else None)
+async def connect(address: BindAddress) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection(address.host, address.port, ssl=trusting())
 
 
 @pytest.mark.each_loop
@@ -366,8 +358,7 @@ async def test_an_unknown_path_and_another_method_are_told():
 async def test_a_slow_body_is_given_up():
     async with site(bodies=Bodies(seconds=0.1)) as made:
         reader, writer = await connect(made.address)
-        writer.write(b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" % MUTATE.encode())
-        writer.write(b"Content-Length: 1000\r\n\r\n{")
+        writer.write(head(1000) + b"{")
         assert (await reader.readline()).startswith(b"HTTP/1.1 408")
         writer.transport.abort()
         assert made.count(408) == 1
@@ -375,40 +366,10 @@ async def test_a_slow_body_is_given_up():
 
 
 @pytest.mark.each_loop
-async def test_a_slow_head_is_given_up():
-    async with site(head=0.2) as made:
-        reader, writer = await connect(made.address)
-        writer.write(b"POST / HTTP/1.1\r\nHo")
-        assert (await reader.readline()).startswith(b"HTTP/1.1 408")
-        writer.transport.abort()
-
-
-async def test_what_is_no_http_is_refused():
-    async with site() as made:
-        reader, writer = await connect(made.address)
-        writer.write(b"\x00\x01\x02\r\n\r\n")
-        assert (await reader.readline()).startswith(b"HTTP/1.0 400")
-        writer.transport.abort()
-        await made.works()
-
-
-@pytest.mark.each_loop
-async def test_plain_http_is_told_that_the_port_is_for_https():
-    async with site() as made:
-        reader, writer = await connect(made.address, tls=False)
-        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\n\r\n")
-        writer.write_eof()
-        assert b"this port is for HTTPS" in await reader.read()
-        writer.transport.abort()
-        await made.works()
-
-
-@pytest.mark.each_loop
 async def test_a_client_that_hangs_up_in_the_middle_leaves_nothing_behind():
     async with site() as made:
         _, writer = await connect(made.address)
-        writer.write(b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" % MUTATE.encode())
-        writer.write(b"Content-Length: 1000\r\n\r\n{")
+        writer.write(head(1000) + b"{")
         await until(lambda: made.in_flight(MUTATE) == 1)
         writer.transport.abort()
         await until(lambda: made.in_flight(MUTATE) == 0)
@@ -632,12 +593,3 @@ async def test_reviews_under_way_are_finished_when_the_server_stops():
         go_on.set()
         assert await asking == 200
         await stopping
-
-
-async def refuses(address: BindAddress) -> bool:
-    try:
-        _, writer = await connect(address, tls=False)
-    except ConnectionRefusedError:
-        return True
-    writer.transport.abort()
-    return False
