@@ -29,7 +29,7 @@ from devcluster.cli import main
         ([], "COMMAND"),
     ],
 )
-def test_a_wrong_flag_is_named(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_flag_is_named(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
@@ -43,11 +43,11 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_it_says_which_version_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_says_which_version_it_is(capsys: pytest.CaptureFixture[str]):
     assert shown(capsys, "--version") == f"devcluster {version('operator-manager')}\n"
 
 
-def test_each_line_of_the_help_has_the_default(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_line_of_the_help_has_the_default(capsys: pytest.CaptureFixture[str]):
     _, *flags = re.split(r"\n  --", shown(capsys, "up", "--help"))
     assert [flag for flag in flags if "default" not in flag] == []
 
@@ -55,7 +55,7 @@ def test_each_line_of_the_help_has_the_default(capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize("flag", ["--data", "--kubeconfig"])
 def test_a_file_that_cannot_be_written_is_told_in_one_line(
     flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     assert main(["up", flag, str(tmp_path / "missing" / "file")]) == 1
     error = capsys.readouterr().err
     assert error.startswith(f"devcluster: {flag}: ")
@@ -63,7 +63,7 @@ def test_a_file_that_cannot_be_written_is_told_in_one_line(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_says_where_its_kubeconfig_is_and_stops_cleanly(number: signal.Signals, tmp_path: Path) -> None:
+def test_it_says_where_its_kubeconfig_is_and_stops_cleanly(number: signal.Signals, tmp_path: Path):
     command = [sys.executable, "-m", "devcluster", "up", "--kubeconfig", str(tmp_path / "config")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

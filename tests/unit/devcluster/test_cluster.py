@@ -38,14 +38,14 @@ async def get(kubeconfig: dict[str, Any], path: str, directory: Path) -> tuple[i
         return response.status, await response.json()
 
 
-async def test_the_administrator_is_served(tmp_path: Path) -> None:
+async def test_the_administrator_is_served(tmp_path: Path):
     async with DevCluster(controllers=False) as cluster:
         status, namespaces = await get(cluster.kubeconfig, "/api/v1/namespaces", tmp_path)
     assert status == 200
     assert "default" in [each["metadata"]["name"] for each in namespaces["items"]]
 
 
-async def test_users_may_do_what_roles_say(tmp_path: Path) -> None:
+async def test_users_may_do_what_roles_say(tmp_path: Path):
     async with DevCluster(controllers=False) as cluster:
         for certificate in (False, True):
             kubeconfig = cluster.user_kubeconfig("bob", ("team",), certificate=certificate)
@@ -54,7 +54,7 @@ async def test_users_may_do_what_roles_say(tmp_path: Path) -> None:
             assert answer["message"].startswith('pods is forbidden: User "bob" cannot list resource "pods"')
 
 
-async def test_a_right_to_one_name_lets_list_and_watch_what_selects_that_name(tmp_path: Path) -> None:
+async def test_a_right_to_one_name_lets_list_and_watch_what_selects_that_name(tmp_path: Path):
     rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
     rules = [{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["mine"], "verbs": ["list"]}]
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "one"}
@@ -81,7 +81,7 @@ async def test_a_right_to_one_name_lets_list_and_watch_what_selects_that_name(tm
             assert (await get(kubeconfig, CONFIG_MAPS + query, tmp_path))[0] == status, query
 
 
-async def test_a_temporary_cluster_leaves_nothing_behind() -> None:
+async def test_a_temporary_cluster_leaves_nothing_behind():
     async with DevCluster(controllers=False) as cluster:
         path = cluster.kubeconfig_path
         assert path is not None
@@ -89,7 +89,7 @@ async def test_a_temporary_cluster_leaves_nothing_behind() -> None:
     assert not path.parent.exists()
 
 
-async def test_with_a_data_file_all_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_with_a_data_file_all_is_there_after_a_restart(tmp_path: Path):
     data = tmp_path / "cluster.db"
     async with DevCluster(data=data, controllers=False) as first:
         config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}}
@@ -101,7 +101,7 @@ async def test_with_a_data_file_all_is_there_after_a_restart(tmp_path: Path) -> 
     assert status == 200
 
 
-async def test_a_kubeconfig_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+async def test_a_kubeconfig_of_somebody_else_is_left_alone(tmp_path: Path):
     theirs = tmp_path / "config"
     theirs.write_text("apiVersion: v1\n")
     with pytest.raises(ForeignFile):
@@ -110,7 +110,7 @@ async def test_a_kubeconfig_of_somebody_else_is_left_alone(tmp_path: Path) -> No
     assert theirs.read_text() == "apiVersion: v1\n"
 
 
-async def test_a_kubeconfig_of_ours_is_written_again(tmp_path: Path) -> None:
+async def test_a_kubeconfig_of_ours_is_written_again(tmp_path: Path):
     path = tmp_path / "config"
     for _ in range(2):
         async with DevCluster(kubeconfig=path, controllers=False) as cluster:
@@ -118,20 +118,20 @@ async def test_a_kubeconfig_of_ours_is_written_again(tmp_path: Path) -> None:
             assert written == cluster.kubeconfig
 
 
-async def test_without_a_port_it_answers_in_process() -> None:
+async def test_without_a_port_it_answers_in_process():
     async with DevCluster(port=None, controllers=False) as cluster:
         headers = {"authorization": f"Bearer {cluster.token}"}
         answer = await cluster.handle(ApiRequest(method="GET", path="/api/v1/nodes", headers=headers))
     assert answer.status == 200
 
 
-async def test_a_port_that_is_taken_is_an_error_of_the_system() -> None:
+async def test_a_port_that_is_taken_is_an_error_of_the_system():
     async with DevCluster(controllers=False) as first:
         with pytest.raises(OSError, match="Address already in use"):
             await DevCluster(port=first.port, controllers=False).start()
 
 
-def test_a_cluster_in_a_thread_serves_who_has_no_loop() -> None:
+def test_a_cluster_in_a_thread_serves_who_has_no_loop():
     with BackgroundCluster(port=None, controllers=False) as background:
         namespace = background.run(background.cluster.client.get("namespaces", "", "default"))
         token = background.call(background.cluster.add_user, "bob", token="t")
@@ -139,13 +139,13 @@ def test_a_cluster_in_a_thread_serves_who_has_no_loop() -> None:
     assert token == "t"
 
 
-def test_a_cluster_in_a_thread_tells_why_it_did_not_start(tmp_path: Path) -> None:
+def test_a_cluster_in_a_thread_tells_why_it_did_not_start(tmp_path: Path):
     (tmp_path / "config").write_text("mine")
     with pytest.raises(ForeignFile), BackgroundCluster(kubeconfig=tmp_path / "config"):
         pass
 
 
-async def test_stopping_ends_watches_over_tls_as_if_they_were_over() -> None:
+async def test_stopping_ends_watches_over_tls_as_if_they_were_over():
     cluster = DevCluster(controllers=False)
     await cluster.start()
     context = ssl.create_default_context(cadata=cluster.ca_pem.decode())
@@ -161,7 +161,7 @@ async def test_stopping_ends_watches_over_tls_as_if_they_were_over() -> None:
         await response.read()
 
 
-async def test_an_access_review_of_no_path_in_particular_is_answered() -> None:
+async def test_an_access_review_of_no_path_in_particular_is_answered():
     async with DevCluster(port=None, controllers=False) as cluster:
         answer = await cluster.handle(
             ApiRequest(

@@ -51,12 +51,12 @@ KEY = (
         (names.wildcard_subdomain, "*.a.b", []),
     ],
 )
-def test_rule(rule: object, value: object, wrong: list[str]) -> None:
+def test_rule(rule: object, value: object, wrong: list[str]):
     assert callable(rule)
     assert rule(value) == wrong
 
 
-def test_a_prefix_may_end_in_a_dash() -> None:
+def test_a_prefix_may_end_in_a_dash():
     assert names.dns_subdomain("a-", prefix=True) == []
     assert names.dns_label("abc-", prefix=True) == []
     assert names.dns_label("abc-") == [LABEL]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,12 +10,7 @@ from tests.conformance import conversation
 from tests.conformance.differences import KNOWN, Known, complaints
 from tests.conformance.kubectl import scene
 from tests.recordings import ANSWERS, CASES, load_answers
-from tests.recordings.parts import PARTS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.recordings.parts import Part
+from tests.recordings.parts import PARTS, Part
 
 AGAIN = "make record"
 

@@ -127,7 +127,7 @@ async def site(
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-async def test_a_connection_may_have_to_go_in_the_moment_it_is_there(tls: bool) -> None:
+async def test_a_connection_may_have_to_go_in_the_moment_it_is_there(tls: bool):
     ending = []
 
     class Greeted(asyncio.Protocol):

@@ -7,7 +7,7 @@ import hashlib
 import random
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,6 @@ from manager.console.census import Census
 from manager.console.pages import Console
 from manager.console.search import Search, Wanted, kinds
 from manager.explain.looking import Found, Looker
-from manager.http.server import Page
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
@@ -74,10 +73,6 @@ def access_by(wire: ScriptedWire) -> Access:
     return Access(transport, rng=random.Random(1))
 
 
-def pages_of(world: World, access: Access | None = None, *, debugs: bool = False) -> Mapping[str, Page]:
-    return console_of(world, access, debugs=debugs).pages()
-
-
 def console_of(world: World, access: Access | None = None, *, debugs: bool = False) -> Console:
     transport = Transport(
         LocalWire(world.cluster), metrics=Metrics(), rng=random.Random(1), user_agent="console"
@@ -109,9 +104,17 @@ async def lonely() -> AsyncIterator[World]:
         yield world
 
 
-async def test_what_was_done_with_an_object_is_told_on_this_machine(serve_pages: ServePages):
+@asynccontextmanager
+async def visited(
+    serve_pages: ServePages, access: Access | None = None, *, debugs: bool = False
+) -> AsyncIterator[tuple[World, Site]]:
+    """That manager, and its console."""
     async with lonely() as world:
-        site = await serve_pages(pages_of(world))
+        yield world, await serving(serve_pages, console_of(world, access, debugs=debugs))
+
+
+async def test_what_was_done_with_an_object_is_told_on_this_machine(serve_pages: ServePages):
+    async with visited(serve_pages) as (_, site):
         status, text = await get(site)
         assert status == 200
         [controller] = orjson.loads(text)["controllers"]
@@ -142,8 +145,7 @@ async def test_a_search_through_large_objects_keeps_nobody_waiting():
 async def test_whoever_comes_by_a_name_that_may_point_anywhere_is_told_nothing(
     serve_pages: ServePages, host: str
 ):
-    async with lonely() as world:
-        site = await serve_pages(pages_of(world))
+    async with visited(serve_pages) as (_, site):
         status, text = await get(site, Host=host)
         assert (status, text) == (421, "not a name of this machine\n")
         for own in ("localhost", "127.0.0.1:1", "[::1]:8082"):
@@ -152,9 +154,7 @@ async def test_whoever_comes_by_a_name_that_may_point_anywhere_is_told_nothing(
 
 async def test_in_a_cluster_only_who_may_get_the_object_is_told(serve_pages: ServePages):
     wire = api_server()
-    access = access_by(wire)
-    async with lonely() as world:
-        site = await serve_pages(pages_of(world, access))
+    async with visited(serve_pages, access_by(wire)) as (_, site):
         for headers, expected in (
             ({}, 401),
             ({"Authorization": "Bearer eve"}, 401),
@@ -178,8 +178,7 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{987654*7}}\
 
 
 async def test_an_objects_page_says_what_is_wrong_and_when_it_is_looked_at_again(serve_pages: ServePages):
-    async with lonely() as world:
-        site = await serve_pages(pages_of(world))
+    async with visited(serve_pages) as (_, site):
         status, text = await get(site, PATH)
         assert status == 200
         assert "What is wrong" in text
@@ -200,7 +199,7 @@ async def test_what_others_write_is_shown_and_never_obeyed(serve_pages: ServePag
         live = await world.get(Foo, "odd")
         world.manager.events.event(live, "Warning", "Odd", HOSTILE)
         await world.manager.events.flush(1.0)
-        site = await serve_pages(pages_of(world))
+        site = await serve_pages(console_of(world).pages())
         for path in (
             "/objects/foos.tutorial.my.domain/default/odd",
             "/search?" + urlencode({"name": HOSTILE, "longer": HOSTILE, "namespace": HOSTILE}),
@@ -214,26 +213,24 @@ async def test_what_others_write_is_shown_and_never_obeyed(serve_pages: ServePag
 
 
 async def test_a_stream_tells_of_a_run_as_soon_as_it_has_ended(serve_pages: ServePages):
-    async with lonely() as world:
-        site = await serve_pages(pages_of(world))
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"http://{site.address}{PATH}?live=1") as answer,
-        ):
-            assert answer.content_type == "text/event-stream"
+    async with (
+        visited(serve_pages) as (world, site),
+        aiohttp.ClientSession() as session,
+        session.get(f"http://{site.address}{PATH}?live=1") as answer,
+    ):
+        assert answer.content_type == "text/event-stream"
+        first = await one_event(answer)
+        assert "FriendMissing" in first
+        assert "<html" not in first
+        foo = await world.get(Foo, "lonely")
+        await world.update(foo, lambda it: setattr(it.spec, "name", "jill"))
+        while "no pod named jill" not in first:
             first = await one_event(answer)
-            assert "FriendMissing" in first
-            assert "<html" not in first
-            foo = await world.get(Foo, "lonely")
-            await world.update(foo, lambda it: setattr(it.spec, "name", "jill"))
-            while "no pod named jill" not in first:
-                first = await one_event(answer)
-            assert "Foo modified" in first
+        assert "Foo modified" in first
 
 
 async def test_fifty_browsers_see_a_change_and_leave_nothing_behind(serve_pages: ServePages):
-    async with lonely() as world:
-        site = await serve_pages(pages_of(world))
+    async with visited(serve_pages) as (world, site):
 
         async def look(session: aiohttp.ClientSession, path: str, before: str, after: str) -> None:
             async with session.get(f"http://{site.address}{path}?live=1") as answer:
@@ -312,7 +309,7 @@ async def test_search_finds_objects_by_kind_namespace_name_and_state(
         await world.cluster.client.create("pods", "default", pod)
         fine = await world.create(Foo(metadata=ObjectMeta(name="fine"), spec=FooSpec(name="joe")))
         await world.until(fine, lambda it: it.status.conditions and it.status.conditions[0].status == "True")
-        site = await serve_pages(pages_of(world))
+        site = await serve_pages(console_of(world).pages())
         status, text = await get(site, f"/search?{query}")
         assert status == 200
         assert set(re.findall(r'href="/objects/foos.tutorial.my.domain/default/(\w+)"', text)) == found
@@ -321,7 +318,7 @@ async def test_search_finds_objects_by_kind_namespace_name_and_state(
 async def test_the_overview_has_numbers_and_no_name_of_an_object(serve_pages: ServePages):
     async with lonely() as world:
         served = world.manager.certificates["metrics"] = ServedCertificate(SelfSigned())
-        site = await serve_pages(pages_of(world))
+        site = await serve_pages(console_of(world).pages())
         async with served.kept_current():
             status, text = await get(site, "/")
         assert status == 200
@@ -342,8 +339,7 @@ def not_ready(text: str) -> str:
 async def test_the_overview_counts_the_objects_that_are_not_ready_and_goes_on_counting(
     serve_pages: ServePages,
 ):
-    async with lonely() as world:
-        site = await serve_pages(pages_of(world))
+    async with visited(serve_pages) as (world, site):
         assert not_ready((await get(site, "/"))[1]) == "1"
         async with (
             aiohttp.ClientSession() as session,
@@ -373,8 +369,7 @@ async def test_many_objects_are_counted_bit_by_bit(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("path", ["/", "/search", PATH, "/?live=1", f"{PATH}?live=1"])
 async def test_in_a_cluster_no_page_is_for_everybody(serve_pages: ServePages, path: str):
     wire = api_server()
-    async with lonely() as world:
-        site = await serve_pages(pages_of(world, access_by(wire)))
+    async with visited(serve_pages, access_by(wire)) as (_, site):
         for headers, expected in (({}, 401), ({"Authorization": "Bearer bob"}, 403)):
             status, text = await get(site, path, **headers)
             assert status == expected
@@ -386,20 +381,18 @@ async def test_in_a_cluster_no_page_is_for_everybody(serve_pages: ServePages, pa
 async def test_the_pages_of_a_browser_load_nothing_from_elsewhere_and_run_no_script_of_others(
     serve_pages: ServePages,
 ):
-    async with lonely() as world:
-        site = await serve_pages(pages_of(world))
-        async with aiohttp.ClientSession() as session:
-            for path in ("/", "/search", PATH):
-                async with session.get(f"http://{site.address}{path}") as answer:
-                    text = await answer.text()
-                    policy = answer.headers["Content-Security-Policy"]
-                    assert "default-src 'none'; script-src 'self'; style-src 'self';" in policy
-                    assert "unsafe" not in policy
-                    assert "Set-Cookie" not in answer.headers
-                assert not re.search(r"<script(?! src=\"/static/)|<style|\sstyle=|\son\w+=|https?://", text)
-            for file in set(re.findall(r'"(/static/[^"]+)"', text)):
-                async with session.get(f"http://{site.address}{file}") as answer:
-                    assert answer.status == 200
+    async with visited(serve_pages) as (_, site), aiohttp.ClientSession() as session:
+        for path in ("/", "/search", PATH):
+            async with session.get(f"http://{site.address}{path}") as answer:
+                text = await answer.text()
+                policy = answer.headers["Content-Security-Policy"]
+                assert "default-src 'none'; script-src 'self'; style-src 'self';" in policy
+                assert "unsafe" not in policy
+                assert "Set-Cookie" not in answer.headers
+            assert not re.search(r"<script(?! src=\"/static/)|<style|\sstyle=|\son\w+=|https?://", text)
+        for file in set(re.findall(r'"(/static/[^"]+)"', text)):
+            async with session.get(f"http://{site.address}{file}") as answer:
+                assert answer.status == 200
 
 
 @pytest.mark.parametrize("token", ["", "ann", "ann-{}"], ids=["this machine", "a user", "by many tokens"])
@@ -419,7 +412,7 @@ async def test_few_look_at_objects_at_a_time_and_each_user_at_one(
 
     monkeypatch.setattr(Looker, "look", look)
     async with lonely() as world:
-        site = await serve_pages(pages_of(world, access_by(api_server()) if token else None))
+        site = await serve_pages(console_of(world, access_by(api_server()) if token else None).pages())
         for number in range(20):
             foo = Foo(metadata=ObjectMeta(name=f"lonely-{number}"), spec=FooSpec(name="jack"))
             await world.until(await world.create(foo), lambda it: it.status.conditions)
@@ -456,8 +449,7 @@ async def serving(serve_pages: ServePages, console: Console) -> Site:
 
 
 async def test_a_person_can_have_an_object_reconciled_now_and_an_event_says_who_did(serve_pages: ServePages):
-    async with lonely() as world:
-        site = await serving(serve_pages, console_of(world))
+    async with visited(serve_pages) as (world, site):
         assert await post(site, f"{PATH}/reconcile") == (303, PATH)
         [controller] = world.manager.controllers
         foo = await world.get(Foo, "lonely")
@@ -468,8 +460,7 @@ async def test_a_person_can_have_an_object_reconciled_now_and_an_event_says_who_
 
 @pytest.mark.parametrize("path", [PATH, "/controllers/foos.tutorial.my.domain"])
 async def test_what_is_paused_is_reconciled_when_it_is_resumed(serve_pages: ServePages, path: str):
-    async with lonely() as world:
-        site = await serving(serve_pages, console_of(world))
+    async with visited(serve_pages) as (world, site):
         assert (await post(site, f"{path}/pause"))[0] == 303
         foo = await world.get(Foo, "lonely")
         [controller] = world.manager.controllers
@@ -497,8 +488,7 @@ async def test_nothing_is_done_to_what_is_not_there(serve_pages: ServePages, act
 
 
 async def test_a_pause_ends_with_its_object(serve_pages: ServePages):
-    async with lonely() as world:
-        site = await serving(serve_pages, console_of(world))
+    async with visited(serve_pages) as (world, site):
         foo = await world.get(Foo, "lonely")
         for _ in range(2):  # to ask for it again is no second one
             assert (await post(site, f"{PATH}/pause"))[0] == 303
@@ -509,8 +499,7 @@ async def test_a_pause_ends_with_its_object(serve_pages: ServePages):
 
 @pytest.mark.parametrize("action", ["reconcile", "pause", "resume"])
 async def test_nothing_is_changed_for_another_page_nor_by_get(serve_pages: ServePages, action: str):
-    async with lonely() as world:
-        site = await serving(serve_pages, console_of(world))
+    async with visited(serve_pages) as (world, site):
         for origin in ("https://evil.example.com", "null", "", f"http://localhost:{site.address.port}"):
             assert (await post(site, f"{PATH}/{action}", Origin=origin))[0] == 403
         evil = {"Host": "evil.example.com", "Origin": "http://evil.example.com"}
@@ -525,8 +514,7 @@ async def test_nothing_is_changed_for_another_page_nor_by_get(serve_pages: Serve
 
 async def test_in_a_cluster_only_who_may_update_the_object_changes_anything(serve_pages: ServePages):
     wire = api_server()
-    async with lonely() as world:
-        site = await serving(serve_pages, console_of(world, access_by(wire)))
+    async with visited(serve_pages, access_by(wire)) as (world, site):
         for path in (f"{PATH}/pause", "/controllers/foos.tutorial.my.domain/pause"):
             assert (await post(site, path))[0] == 401
             status, text = await post(site, path, Authorization="Bearer bob")
@@ -547,8 +535,7 @@ async def test_who_asks_for_very_much_fills_no_log_and_hides_nobody_else(
 ):
     wire = api_server()
     wire.on("POST", RIGHTS, Reply.json({"status": {"allowed": True}}))
-    async with lonely() as world:
-        site = await serving(serve_pages, console_of(world, access_by(wire)))
+    async with visited(serve_pages, access_by(wire)) as (_, site):
         for _ in range(100):
             assert (await post(site, f"{PATH}/reconcile", Authorization="Bearer ann"))[0] == 303
         assert (await post(site, f"{PATH}/reconcile", Authorization="Bearer bob"))[0] == 303
@@ -559,17 +546,12 @@ async def test_who_asks_for_very_much_fills_no_log_and_hides_nobody_else(
 
 async def test_a_page_shows_of_other_objects_only_what_its_reader_may_get(serve_pages: ServePages):
     wire = api_server()
-    wire.on(
-        "POST",
-        RIGHTS,
-        lambda sent: Reply.json(
-            {
-                "status": {
-                    "allowed": sent.json()["spec"]["resourceAttributes"]["resource"] == "memcacheds",
-                }
-            }
-        ),
-    )
+
+    def memcacheds_alone(sent: Sent) -> Reply:
+        asked_for = sent.json()["spec"]["resourceAttributes"]["resource"]
+        return Reply.json({"status": {"allowed": asked_for == "memcacheds"}})
+
+    wire.on("POST", RIGHTS, memcacheds_alone)
     memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
     async with operated(MemcachedOperator, objects=[memcached]) as world:
         await world.until(memcached, lambda it: it.status.ready_replicas == 1)
@@ -589,8 +571,7 @@ async def test_a_page_shows_of_other_objects_only_what_its_reader_may_get(serve_
 async def test_tasks_are_told_with_where_they_wait_and_a_profile_with_where_time_goes(
     serve_pages: ServePages,
 ):
-    async with lonely() as world:
-        site = await serve_pages(pages_of(world, debugs=True))
+    async with visited(serve_pages, debugs=True) as (_, site):
         status, text = await get(site, "/debug/tasks")
         assert status == 200
         worker = text.partition("\nfoo-worker-0\n")[2].partition("\n\n")[0]
@@ -606,12 +587,11 @@ async def test_tasks_are_told_with_where_they_wait_and_a_profile_with_where_time
 @pytest.mark.parametrize("path", ["/debug/tasks", "/debug/profile"])
 async def test_the_debug_pages_are_off_by_default_and_guarded_when_on(serve_pages: ServePages, path: str):
     wire = api_server()
-    async with lonely() as world:
-        site = await serve_pages(pages_of(world))
+    async with visited(serve_pages) as (world, site):
         assert (await get(site, path))[0] == 404
-        site = await serve_pages(pages_of(world, access_by(wire), debugs=True))
-        assert (await get(site, path))[0] == 401
-        status, text = await get(site, path, Authorization="Bearer bob")
+        guarded = await serve_pages(console_of(world, access_by(wire), debugs=True).pages())
+        assert (await get(guarded, path))[0] == 401
+        status, text = await get(guarded, path, Authorization="Bearer bob")
         assert status == 403
         assert "lonely" not in text
     assert asked(wire)[-1]["nonResourceAttributes"] == {"path": path, "verb": "get"}

@@ -70,16 +70,19 @@ async def opened(site: Site, proxy: Proxy) -> AsyncIterator[dict[str, str]]:
     await proxy.aclose()
 
 
-async def proxied(serve_pages: ServePages, world: World, asks: Callable[..., object]) -> Proxy:
-    manager = await serving(serve_pages, console_of(world, access_by(api_server())))
-    return Proxy(URL(f"http://{manager.address}"), asks)
+@asynccontextmanager
+async def proxied(
+    serve_pages: ServePages, asks: Callable[..., object]
+) -> AsyncIterator[tuple[World, Site, dict[str, str]]]:
+    """A manager whose console is visited through the proxy."""
+    async with lonely() as world:
+        manager = await serving(serve_pages, console_of(world, access_by(api_server())))
+        async with visited(serve_pages, Proxy(URL(f"http://{manager.address}"), asks)) as (site, mine):
+            yield world, site, mine
 
 
 async def test_a_browser_sees_and_does_what_the_token_may(serve_pages: ServePages):
-    async with (
-        lonely() as world,
-        visited(serve_pages, await proxied(serve_pages, world, always("ann"))) as (site, mine),
-    ):
+    async with proxied(serve_pages, always("ann")) as (world, site, mine):
         status, text = await get(site, PATH, **mine)
         assert status == 200
         assert "There is no pod named jack" in text
@@ -98,10 +101,7 @@ async def test_a_browser_sees_and_does_what_the_token_may(serve_pages: ServePage
 
 
 async def test_what_the_token_may_not_the_browser_may_not(serve_pages: ServePages):
-    async with (
-        lonely() as world,
-        visited(serve_pages, await proxied(serve_pages, world, always("bob"))) as (site, mine),
-    ):
+    async with proxied(serve_pages, always("bob")) as (_, site, mine):
         for status, text in (
             await get(site, PATH, **mine),
             await post(site, f"{PATH}/pause", **mine),
@@ -125,10 +125,7 @@ async def test_what_the_token_may_not_the_browser_may_not(serve_pages: ServePage
 async def test_nobody_else_on_the_machine_and_no_page_of_others_has_that_token(
     serve_pages: ServePages, headers: dict[str, str], expected: int
 ):
-    async with (
-        lonely() as world,
-        visited(serve_pages, await proxied(serve_pages, world, always("ann"))) as (site, mine),
-    ):
+    async with proxied(serve_pages, always("ann")) as (world, site, mine):
         given = {name: value.format(port=site.address.port, **mine) for name, value in headers.items()}
         for path in (PATH, "/", "/?key=", "/?key=guessed", f"{PATH}?live=1", "/static/idiomorph.min.js"):
             status, text = await get(site, path, **given)
@@ -148,10 +145,7 @@ async def test_a_token_that_has_expired_is_replaced(serve_pages: ServePages):
         asked.append(rejected)
         return "Bearer eve" if rejected is None else "Bearer ann"
 
-    async with (
-        lonely() as world,
-        visited(serve_pages, await proxied(serve_pages, world, ask)) as (site, mine),
-    ):
+    async with proxied(serve_pages, ask) as (_, site, mine):
         assert (await get(site, PATH, **mine))[0] == 200
         assert asked == [None, "Bearer eve"]
 

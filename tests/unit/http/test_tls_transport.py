@@ -136,7 +136,7 @@ def context() -> ssl.SSLContext:
 def connected(context: ssl.SSLContext) -> Connect:
     @asynccontextmanager
     async def scene(
-        *, goodbye: float = LONG, turn: Turn | None = None
+        *, goodbye: float = LONG, turn: Turn | None = None, greets: bool = True
     ) -> AsyncIterator[tuple[Heard, Client]]:
         heard, limits, turn = Heard(), Limits(goodbye=goodbye), turn or Turn()
         server = await asyncio.get_running_loop().create_server(
@@ -145,6 +145,9 @@ def connected(context: ssl.SSLContext) -> Connect:
         async with server:
             client = Client(*await asyncio.open_connection(*server.sockets[0].getsockname()))
             try:
+                if greets:
+                    await client.shake_hands()
+                    await heard.made.wait()
                 yield heard, client
             finally:
                 client.writer.transport.abort()
@@ -156,7 +159,6 @@ def connected(context: ssl.SSLContext) -> Connect:
 
 async def test_who_sends_a_byte_in_each_record_is_cut_off(connected: Connect):
     async with connected() as (heard, client):
-        await client.shake_hands()
         client.writer.write(client.records(bytes(20_000), of=1))
         async with asyncio.timeout(10):
             await heard.lost.wait()
@@ -166,8 +168,6 @@ async def test_who_sends_a_byte_in_each_record_is_cut_off(connected: Connect):
 @pytest.mark.parametrize("size", [100, 16 * 1024])
 async def test_however_much_has_come_a_turn_of_the_loop_takes_a_little_of_it(connected: Connect, size: int):
     async with connected() as (heard, client):
-        await client.shake_hands()
-        await heard.made.wait()
         records = client.records(bytes(MUCH), of=size)
         counting = asyncio.create_task(count_turns(heard))
         for start in range(0, len(records), 600_000):
@@ -186,9 +186,6 @@ async def test_many_who_send_at_once_have_their_turns_one_after_the_other(
     turn = Turn()
     async with AsyncExitStack() as stack:
         scenes = [await stack.enter_async_context(connected(turn=turn)) for _ in range(5)]
-        for heard, client in scenes:
-            await client.shake_hands()
-            await heard.made.wait()
         everybody = [heard for heard, _ in scenes]
         counting = asyncio.create_task(count_turns(*everybody))
         for _, client in scenes:
@@ -216,8 +213,6 @@ async def test_all_together_they_have_5_ms_of_a_turn_of_the_loop(monkeypatch: py
 async def test_what_is_sent_arrives_though_it_is_taken_slowly(connected: Connect):
     sent = bytes(range(256)) * 64 * 1024  # more than sockets keep
     async with connected() as (heard, client):
-        await client.shake_hands()
-        await heard.made.wait()
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]
         heard.transport.write(sent)
         heard.transport.write(b"the end")
@@ -232,8 +227,6 @@ async def test_what_is_sent_arrives_though_it_is_taken_slowly(connected: Connect
 
 async def test_who_still_sends_gets_the_last_words_and_the_end_of_the_session(connected: Connect):
     async with connected() as (heard, client):
-        await client.shake_hands()
-        await heard.made.wait()
         client.writer.write(client.records(bytes(1_000_000), of=1000))
         heard.transport.write(b"enough")
         heard.transport.close()
@@ -245,9 +238,7 @@ async def test_who_still_sends_gets_the_last_words_and_the_end_of_the_session(co
 
 
 async def test_who_does_not_answer_the_end_of_the_session_is_not_waited_for(connected: Connect):
-    async with connected(goodbye=0.05) as (heard, client):
-        await client.shake_hands()
-        await heard.made.wait()
+    async with connected(goodbye=0.05) as (heard, _):
         heard.transport.close()
         async with asyncio.timeout(10):
             await heard.lost.wait()
@@ -256,7 +247,6 @@ async def test_who_does_not_answer_the_end_of_the_session_is_not_waited_for(conn
 @pytest.mark.parametrize("how", ["session", "connection"])
 async def test_a_client_that_sends_no_more_is_heard_to_the_end(connected: Connect, how: str):
     async with connected() as (heard, client):
-        await client.shake_hands()
         client.writer.write(client.records(b"the last", of=3))
         if how == "session":
             client.writer.write(client.end_session())
@@ -271,8 +261,6 @@ async def test_a_client_that_sends_no_more_is_heard_to_the_end(connected: Connec
 
 async def test_nothing_comes_while_nothing_is_wanted(connected: Connect):
     async with connected() as (heard, client):
-        await client.shake_hands()
-        await heard.made.wait()
         heard.transport.pause_reading()
         client.writer.write(client.records(bytes(MUCH), of=10_000))
         await asyncio.sleep(0.05)
@@ -283,8 +271,6 @@ async def test_nothing_comes_while_nothing_is_wanted(connected: Connect):
 
 async def test_it_tells_who_is_there_and_that_it_is_tls(connected: Connect):
     async with connected() as (heard, client):
-        await client.shake_hands()
-        await heard.made.wait()
         about = heard.transport.get_extra_info
         assert about("sslcontext") is not None
         assert about("ssl_object").version() == "TLSv1.2"
@@ -294,7 +280,7 @@ async def test_it_tells_who_is_there_and_that_it_is_tls(connected: Connect):
 
 
 async def test_a_handshake_that_is_none_gets_an_answer_in_words_of_tls(connected: Connect):
-    async with connected() as (heard, client):
+    async with connected(greets=False) as (heard, client):
         client.writer.write(b"\x16\x03\x01\x00\x05hello")
         async with asyncio.timeout(10):
             alert = await client.reader.read(100)

@@ -39,6 +39,7 @@ from tests.unit.webhook.reviews import OldThing, Thing, admission_review, conver
 MUTATE = "/mutate-test-example-com-v1-thing"
 JSON = {"Content-Type": "application/json"}
 LONG = 30.0
+REVIEW = admission_review("CREATE", new=thing())
 
 
 async def default(given: JsonObject, request: AdmissionRequest) -> None:
@@ -81,7 +82,7 @@ class Site:
 
     async def works(self) -> None:
         """Everything is as if nothing had happened."""
-        status, answer = await self.ask(admission_review("CREATE", new=thing()))
+        status, answer = await self.ask(REVIEW)
         assert (status, answer["response"]["allowed"]) == (200, True)
         assert self.bodies.held == 0
         assert self.in_flight(MUTATE) == 0
@@ -146,34 +147,44 @@ def showing(folder: Path, pair: tuple[bytes, bytes]) -> ssl.SSLContext:
     return context
 
 
+class Clients:
+    """Two authorities, of which a file has one, and clients with certificates of either."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authority, self.other = Authority("the API server's"), Authority("another")
+        self.file = folder / "ca.crt"
+        self.file.write_bytes(self.authority.pem)
+        self.right = showing(folder, self.authority.user("kube-apiserver", ()))
+        self.wrong = showing(folder, self.other.user("kube-apiserver", ()))
+
+
+@pytest.fixture
+def clients(tmp_path: Path) -> Clients:
+    return Clients(tmp_path)
+
+
 @pytest.mark.each_loop
 async def test_only_clients_with_a_certificate_of_the_authority_may_ask(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clients: Clients, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(served, "RECHECK_INTERVAL", 0.01)
-    authority, other = Authority("the API server's"), Authority("another")
-    file = tmp_path / "ca.crt"
-    file.write_bytes(authority.pem)
-    right = showing(tmp_path, authority.user("kube-apiserver", ()))
-    wrong = showing(tmp_path, other.user("kube-apiserver", ()))
-    server = showing(tmp_path, authority.server(DNSName("kube-apiserver")))
-    review = admission_review("CREATE", new=thing())
-    async with site(clients=ClientAuthorities(file)) as made:
+    server = showing(tmp_path, clients.authority.server(DNSName("kube-apiserver")))
+    async with site(clients=ClientAuthorities(clients.file)) as made:
 
         async def asked(context: ssl.SSLContext) -> int | None:
-            return await made.asked_by(context, review)
+            return await made.asked_by(context, REVIEW)
 
-        assert await asked(right) == 200
-        assert [await asked(each) for each in (wrong, server, trusting())] == [None, None, None]
-        file.write_bytes(other.pem)
+        assert await asked(clients.right) == 200
+        assert [await asked(each) for each in (clients.wrong, server, trusting())] == [None, None, None]
+        clients.file.write_bytes(clients.other.pem)
 
         async def changed() -> bool:
-            return await asked(wrong) == 200 and await asked(right) is None
+            return await asked(clients.wrong) == 200 and await asked(clients.right) is None
 
         await eventually_async(changed)
-        file.write_bytes(b"half of a certificate")
+        clients.file.write_bytes(b"half of a certificate")
         await asyncio.sleep(0.05)
-        assert (await asked(wrong), await asked(trusting())) == (200, None)
+        assert (await asked(clients.wrong), await asked(trusting())) == (200, None)
 
 
 class Kept:
@@ -186,7 +197,7 @@ class Kept:
 
     async def ask(self) -> tuple[int, bool] | None:
         """The status, and whether no more is answered; None without an answer."""
-        return await asyncio.to_thread(self._ask, admission_review("CREATE", new=thing()))
+        return await asyncio.to_thread(self._ask, REVIEW)
 
     def close(self) -> None:
         self.socket.close()
@@ -204,39 +215,30 @@ class Kept:
 
 
 async def test_a_client_whose_authority_is_taken_away_is_answered_once_more_on_a_connection_that_it_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clients: Clients, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(served, "RECHECK_INTERVAL", 0.01)
-    authority, other = Authority("the API server's"), Authority("another")
-    file = tmp_path / "ca.crt"
-    file.write_bytes(authority.pem)
-    shown, later = (showing(tmp_path, each.user("kube-apiserver", ())) for each in (authority, other))
-    async with site(clients=ClientAuthorities(file)) as made:
-        with closing(await asyncio.to_thread(Kept, made.address, shown)) as kept:
+    async with site(clients=ClientAuthorities(clients.file)) as made:
+        with closing(await asyncio.to_thread(Kept, made.address, clients.right)) as kept:
             assert [await kept.ask(), await kept.ask()] == [(200, False)] * 2
-            file.write_bytes(other.pem)
+            clients.file.write_bytes(clients.other.pem)
 
             async def changed() -> bool:
-                return await made.asked_by(later, admission_review("CREATE", new=thing())) == 200
+                return await made.asked_by(clients.wrong, REVIEW) == 200
 
             await eventually_async(changed)
             assert [await kept.ask(), await kept.ask()] == [(200, True), None]
 
 
 async def test_a_client_whose_certificate_is_over_resumes_no_session_and_is_answered_once_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clients: Clients, monkeypatch: pytest.MonkeyPatch
 ):
-    authority = Authority("the API server's")
-    file = tmp_path / "ca.crt"
-    file.write_bytes(authority.pem)
-    shown = showing(tmp_path, authority.user("kube-apiserver", ()))
-    async with site(clients=ClientAuthorities(file)) as made:
+    async with site(clients=ClientAuthorities(clients.file)) as made:
         with ExitStack() as stack:
 
             async def connected(earlier: Kept | None = None) -> Kept:
-                return stack.enter_context(
-                    closing(await asyncio.to_thread(Kept, made.address, shown, earlier))
-                )
+                kept = await asyncio.to_thread(Kept, made.address, clients.right, earlier)
+                return stack.enter_context(closing(kept))
 
             kept = await connected()
             assert await kept.ask() == (200, False)
@@ -250,22 +252,15 @@ async def test_a_client_whose_certificate_is_over_resumes_no_session_and_is_answ
 
 
 @pytest.mark.each_loop
-async def test_where_objects_are_converted_who_shows_no_certificate_may_ask_for_that_alone(tmp_path: Path):
-    authority, other = Authority("the API server's"), Authority("another")
-    file = tmp_path / "ca.crt"
-    file.write_bytes(authority.pem)
-    right = showing(tmp_path, authority.user("kube-apiserver", ()))
-    wrong = showing(tmp_path, other.user("kube-apiserver", ()))
-    review, conversion = admission_review("CREATE", new=thing()), conversion_review("v1alpha1", thing())
-    async with site(clients=ClientAuthorities(file, required=False)) as made:
+async def test_where_objects_are_converted_who_shows_no_certificate_may_ask_for_that_alone(clients: Clients):
+    conversion = conversion_review("v1alpha1", thing())
+    shown = {"right": clients.right, "wrong": clients.wrong, "none": trusting()}
+    async with site(clients=ClientAuthorities(clients.file, required=False)) as made:
         for path, body, answers in (
-            (MUTATE, review, {"right": 200, "wrong": None, "none": 401}),
+            (MUTATE, REVIEW, {"right": 200, "wrong": None, "none": 401}),
             ("/convert", conversion, {"right": 200, "wrong": None, "none": 200}),
         ):
-            found = {
-                name: await made.asked_by(context, body, path=path)
-                for name, context in (("right", right), ("wrong", wrong), ("none", trusting()))
-            }
+            found = {name: await made.asked_by(context, body, path=path) for name, context in shown.items()}
             assert (path, found) == (path, answers)
 
 
@@ -276,7 +271,7 @@ async def connect(address: BindAddress) -> tuple[asyncio.StreamReader, asyncio.S
 @pytest.mark.each_loop
 async def test_reviews_are_answered():
     async with site() as made:
-        status, answer = await made.ask(admission_review("CREATE", new=thing()), path=f"{MUTATE}?timeout=10s")
+        status, answer = await made.ask(REVIEW, path=f"{MUTATE}?timeout=10s")
         assert (status, answer["response"]["patchType"]) == (200, "JSONPatch")
         status, answer = await made.ask(conversion_review("v1alpha1", thing()), path="/convert")
         assert (status, answer["response"]["result"]) == (200, {"status": "Success"})
@@ -290,8 +285,8 @@ async def test_reviews_are_answered():
         (b"", 400, "not an AdmissionReview"),
         (conversion_review("v2"), 400, "not an AdmissionReview"),
         (admission_review("CREATE", new=thing(), uid=""), 400, "uid` is empty"),
-        (admission_review("CREATE", new=thing()).replace(b'"uid":"review-1",', b""), 400, "field `uid`"),
-        (admission_review("CREATE", new=thing()).replace(b"k8s.io/v1", b"k8s.io/v1beta1"), 400, "v1beta1"),
+        (REVIEW.replace(b'"uid":"review-1",', b""), 400, "field `uid`"),
+        (REVIEW.replace(b"k8s.io/v1", b"k8s.io/v1beta1"), 400, "v1beta1"),
         (bytes(50_000_000), 413, "at most 7340032 bytes"),
     ],
     ids=["text", "nothing", "conversion", "empty uid", "no uid", "v1beta1", "50 MB"],
@@ -383,12 +378,11 @@ async def test_more_than_fits_is_asked_to_come_again():
         entered.set()
         await go_on.wait()
 
-    review = admission_review("CREATE", new=thing())
-    bodies = Bodies(at_once=2 * len(review) + 100, small=0, waits=0.1)
+    bodies = Bodies(at_once=2 * len(REVIEW) + 100, small=0, waits=0.1)
     async with site(bodies=bodies, act=wait) as made:
-        first = asyncio.create_task(made.ask(review))
+        first = asyncio.create_task(made.ask(REVIEW))
         await entered.wait()
-        status, answer = await made.ask(review)
+        status, answer = await made.ask(REVIEW)
         assert (status, answer["reason"]) == (503, "ServiceUnavailable")
         go_on.set()
         assert (await first)[0] == 200
@@ -434,7 +428,7 @@ async def test_a_small_review_is_answered_while_there_is_no_room_for_another_lar
         _, writer = await connect(made.address)
         writer.write(head(500_000))
         await until(lambda: made.bodies.held == 1_000_000)
-        assert (await made.ask(admission_review("CREATE", new=thing())))[0] == 200
+        assert (await made.ask(REVIEW))[0] == 200
         writer.transport.abort()
         await until(lambda: made.bodies.held == 0)
 
@@ -455,7 +449,7 @@ async def test_large_reviews_are_answered_one_at_a_time_and_small_ones_meanwhile
     async with site(act=wait) as made:
         asking = [asyncio.create_task(made.ask(large)) for _ in range(3)]
         await entered.wait()
-        assert (await made.ask(admission_review("CREATE", new=thing())))[0] == 200
+        assert (await made.ask(REVIEW))[0] == 200
         go_on.set()
         assert [(await each)[0] for each in asking] == [200, 200, 200]
 
@@ -519,7 +513,7 @@ async def test_an_answer_that_is_not_taken_in_time_is_dropped():
 async def test_a_second_encoding_is_not_believed_either():
     async with site() as made:
         reader, writer = await connect(made.address)
-        packed = gzip.compress(admission_review("CREATE", new=thing()))
+        packed = gzip.compress(REVIEW)
         more = b"Content-Encoding: identity\r\nContent-Encoding: gzip\r\nContent-Length:"
         writer.write(head(len(packed)).replace(b"Content-Length:", more) + packed)
         assert (await reader.readline()).split()[1] in {b"400", b"415"}
@@ -532,7 +526,7 @@ async def test_an_unexpected_error_is_a_status_that_the_failure_policy_decides_a
         raise LookupError
 
     async with site(act=fail) as made:
-        status, answer = await made.ask(admission_review("CREATE", new=thing()))
+        status, answer = await made.ask(REVIEW)
         assert (status, answer["kind"], answer["reason"]) == (500, "Status", "InternalError")
         assert "failed unexpectedly (LookupError)" in answer["message"]
         assert made.count(500) == 1
@@ -544,15 +538,14 @@ async def test_a_function_that_is_too_slow_is_a_time_out():
 
     async with site(act=dawdle) as made:
         path = f"{MUTATE}?timeout=100ms"
-        status, answer = await made.ask(admission_review("CREATE", new=thing()), path=path)
+        status, answer = await made.ask(REVIEW, path=path)
         assert (status, answer["reason"]) == (504, "Timeout")
 
 
 @pytest.mark.parametrize("text", ["soon", "-1s", "0s", ""])
 async def test_a_wait_that_is_none_is_not_heeded(text: str):
     async with site() as made:
-        review = admission_review("CREATE", new=thing())
-        assert (await made.ask(review, path=f"{MUTATE}?timeout={text}"))[0] == 200
+        assert (await made.ask(REVIEW, path=f"{MUTATE}?timeout={text}"))[0] == 200
 
 
 async def test_a_port_in_use_is_told_in_a_sentence():
@@ -581,8 +574,7 @@ async def test_reviews_under_way_are_finished_when_the_server_stops():
         address = made.address
 
         async def ask() -> int:
-            review = admission_review("CREATE", new=thing())
-            async with session.post(url, data=review, headers=JSON, ssl=trusting()) as answer:
+            async with session.post(url, data=REVIEW, headers=JSON, ssl=trusting()) as answer:
                 return answer.status
 
         asking = asyncio.create_task(ask())

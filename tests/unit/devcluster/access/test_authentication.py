@@ -56,35 +56,35 @@ def world() -> World:
     return World()
 
 
-def test_a_token_stands_for_its_user(world: World) -> None:
+def test_a_token_stands_for_its_user(world: World):
     assert world.ask("secret") == ADMIN
     assert world.ask("bobs") == User("bob", ("system:authenticated",))
 
 
-def test_who_shows_nothing_is_anonymous(world: World) -> None:
+def test_who_shows_nothing_is_anonymous(world: World):
     assert world.ask() == User("system:anonymous", ("system:unauthenticated",))
 
 
 @pytest.mark.parametrize("token", ["nope", "a.b.c", "....", "ä.ö.ü"])
-def test_a_token_that_nobody_has_is_refused(world: World, token: str) -> None:
+def test_a_token_that_nobody_has_is_refused(world: World, token: str):
     with pytest.raises(StatusError) as caught:
         world.ask(token)
     assert (caught.value.code, caught.value.message) == (401, "Unauthorized")
 
 
-def test_a_certificate_names_user_and_groups(world: World) -> None:
+def test_a_certificate_names_user_and_groups(world: World):
     request = ApiRequest(method="GET", path="/", client_certificate={"CN": ["ann"], "O": ["one", "two"]})
     assert world.authenticator.authenticate(request) == User("ann", ("one", "two", "system:authenticated"))
 
 
-def test_a_certificate_is_told_by_its_fingerprint(world: World) -> None:
+def test_a_certificate_is_told_by_its_fingerprint(world: World):
     subject = {"CN": ["ann"], "O": [], "X509SHA256": ["12ab"]}
     request = ApiRequest(method="GET", path="/", client_certificate=subject)
     extra = {"authentication.kubernetes.io/credential-id": ("X509SHA256=12ab",)}
     assert world.authenticator.authenticate(request).extra == extra
 
 
-def test_an_account_token_stands_for_the_account(world: World) -> None:
+def test_an_account_token_stands_for_the_account(world: World):
     user = world.ask(world.token())
     assert user.name == "system:serviceaccount:a:robot"
     assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated")
@@ -92,7 +92,7 @@ def test_an_account_token_stands_for_the_account(world: World) -> None:
     assert list(user.extra) == ["authentication.kubernetes.io/credential-id"]
 
 
-def test_an_account_token_ends_with_its_time(world: World) -> None:
+def test_an_account_token_ends_with_its_time(world: World):
     token = world.token(expirationSeconds=600)
     world.time += 599
     world.ask(token)
@@ -101,7 +101,7 @@ def test_an_account_token_ends_with_its_time(world: World) -> None:
         world.ask(token)
 
 
-def test_an_account_token_ends_with_the_account(world: World) -> None:
+def test_an_account_token_ends_with_the_account(world: World):
     token = world.token()
     world.ask(token)
     world.store.delete(Key("", "serviceaccounts", "a", "robot"))
@@ -109,7 +109,7 @@ def test_an_account_token_ends_with_the_account(world: World) -> None:
         world.ask(token)
 
 
-def test_a_token_bound_to_a_pod_ends_with_it(world: World) -> None:
+def test_a_token_bound_to_a_pod_ends_with_it(world: World):
     world.store.create(Key("", "pods", "a", "p"), POD)
     token = world.token(boundObjectRef={"apiVersion": "v1", "kind": "Pod", "name": "p"})
     assert world.ask(token).extra["authentication.kubernetes.io/pod-name"] == ("p",)
@@ -118,25 +118,25 @@ def test_a_token_bound_to_a_pod_ends_with_it(world: World) -> None:
         world.ask(token)
 
 
-def test_a_token_for_others_is_none_here(world: World) -> None:
+def test_a_token_for_others_is_none_here(world: World):
     with pytest.raises(StatusError):
         world.ask(world.token(audiences=["others"]))
 
 
-def test_a_token_of_another_key_is_refused(world: World) -> None:
+def test_a_token_of_another_key_is_refused(world: World):
     stranger = ServiceAccountTokens(world.store, world.clock, random.Random(1), Signer())
     with pytest.raises(StatusError):
         world.ask(stranger.issue(ACCOUNT, {})["status"]["token"])
 
 
-def test_the_answer_to_a_token_request_says_what_was_granted(world: World) -> None:
+def test_the_answer_to_a_token_request_says_what_was_granted(world: World):
     answer = world.tokens.issue(ACCOUNT, {"kind": "TokenRequest"})
     expires = datetime.datetime.fromtimestamp(world.time + 3600, datetime.UTC)
     assert answer["spec"] == {"audiences": [AUDIENCE], "expirationSeconds": 3600, "boundObjectRef": None}
     assert answer["status"]["expirationTimestamp"] == expires.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def test_a_token_for_longer_than_can_be_is_refused(world: World) -> None:
+def test_a_token_for_longer_than_can_be_is_refused(world: World):
     with pytest.raises(StatusError) as caught:
         world.token(expirationSeconds=4294967297)
     assert caught.value.message == (
@@ -145,49 +145,33 @@ def test_a_token_for_longer_than_can_be_is_refused(world: World) -> None:
     )
 
 
-def test_who_may_acts_as_somebody_else(world: World) -> None:
+def test_who_may_acts_as_somebody_else(world: World):
     user = world.ask("secret", impersonate_user="ann", impersonate_group="one\ntwo", impersonate_extra_x="y")
     assert user == User("ann", ("one", "two", "system:authenticated"), "", {"x": ("y",)})
 
 
-def test_an_account_that_is_acted_as_has_its_groups(world: World) -> None:
+def test_an_account_that_is_acted_as_has_its_groups(world: World):
     user = world.ask("secret", impersonate_user="system:serviceaccount:a:robot")
     assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated")
+
+
+MAY_NOT = 'pods is forbidden: User "bob" cannot impersonate-on:{}:list resource "pods" in API group ""'
+NOBODY = 'DefaultInfo{Name:"", UID:"", Groups:[]string{"x"}, Extra:map[string][]string(nil)}'
 
 
 @pytest.mark.parametrize(
     ("headers", "code", "message"),
     [
-        (
-            {"impersonate_user": "ann"},
-            403,
-            (
-                'pods is forbidden: User "bob" cannot impersonate-on:user-info:list resource "pods" in API '
-                'group "" '
-                "at the cluster scope"
-            ),
-        ),
+        ({"impersonate_user": "ann"}, 403, f"{MAY_NOT.format('user-info')} at the cluster scope"),
         (
             {"impersonate_user": "system:serviceaccount:a:b"},
             403,
-            (
-                'pods is forbidden: User "bob" cannot impersonate-on:serviceaccount:list resource "pods" '
-                "in API "
-                'group "" at the cluster scope'
-            ),
+            f"{MAY_NOT.format('serviceaccount')} at the cluster scope",
         ),
-        (
-            {"impersonate_group": "x"},
-            400,
-            (
-                'requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"x"}, '
-                "Extra:map[string][]string(nil)} "
-                "without impersonating a user name"
-            ),
-        ),
+        ({"impersonate_group": "x"}, 400, f"requested &user.{NOBODY} without impersonating a user name"),
     ],
 )
-def test_impersonation_is_refused(world: World, headers: dict[str, str], code: int, message: str) -> None:
+def test_impersonation_is_refused(world: World, headers: dict[str, str], code: int, message: str):
     with pytest.raises(StatusError) as caught:
         world.ask("bobs", **headers)
     assert (caught.value.code, caught.value.message) == (code, message)
@@ -198,7 +182,7 @@ async def review(world: World, kind: str, spec: Object, **metadata: str) -> Obje
     return dict((await world.reviews.review(kind, obj, User("bob")))["status"])
 
 
-async def test_a_token_review_tells_what_is_wrong(world: World) -> None:
+async def test_a_token_review_tells_what_is_wrong(world: World):
     assert await review(world, "TokenReview", {"token": "nope"}) == {
         "user": {},
         "error": "invalid bearer token",
@@ -209,7 +193,7 @@ async def test_a_token_review_tells_what_is_wrong(world: World) -> None:
     )
 
 
-async def test_an_access_review_decides(world: World) -> None:
+async def test_an_access_review_decides(world: World):
     attributes = {"verb": "get", "resource": "pods", "namespace": "x"}
     assert await review(world, "SelfSubjectAccessReview", {"resourceAttributes": attributes}) == {
         "allowed": False
@@ -218,51 +202,41 @@ async def test_an_access_review_decides(world: World) -> None:
     assert await review(world, "SubjectAccessReview", spec) == {"allowed": True}
 
 
+INVALID = '.authorization.k8s.io "" is invalid: spec.'
+BOTH = "nonResourceAttributes or resourceAttributes"
+GIVEN = 'Invalid value: {"Path":"/api","Verb":"get"}: cannot be specified'
+PATH = {"nonResourceAttributes": {"verb": "get", "path": "/api"}}
+ELSEWHERE = {"user": "bob", "resourceAttributes": {"namespace": "other"}}
+
+
 @pytest.mark.parametrize(
     ("kind", "spec", "message"),
     [
         (
             "SubjectAccessReview",
-            {"nonResourceAttributes": {"verb": "get", "path": "/api"}},
-            (
-                '.authorization.k8s.io "" is invalid: spec.user: Invalid value: "": at least one of user '
-                "or group "
-                "must be specified"
-            ),
+            PATH,
+            f'{INVALID}user: Invalid value: "": at least one of user or group must be specified',
         ),
         (
             "SubjectAccessReview",
             {"user": "bob"},
-            (
-                '.authorization.k8s.io "" is invalid: spec.resourceAttributes: Invalid value: null: '
-                "exactly one of "
-                "nonResourceAttributes or resourceAttributes must be specified"
-            ),
+            f"{INVALID}resourceAttributes: Invalid value: null: exactly one of {BOTH} must be specified",
         ),
         (
             "SelfSubjectAccessReview",
-            {"nonResourceAttributes": {"verb": "get", "path": "/api"}, "resourceAttributes": {}},
-            (
-                '.authorization.k8s.io "" is invalid: spec.nonResourceAttributes: Invalid value: '
-                '{"Path":"/api","Verb":"get"}: cannot be specified in combination with resourceAttributes'
-            ),
+            {**PATH, "resourceAttributes": {}},
+            f"{INVALID}nonResourceAttributes: {GIVEN} in combination with resourceAttributes",
         ),
         ("SelfSubjectRulesReview", {}, "no namespace on request"),
         ("TokenReview", {"token": ""}, "token is required for TokenReview in authentication"),
         (
             "LocalSubjectAccessReview",
-            {"user": "bob", "resourceAttributes": {"namespace": "other"}},
-            (
-                '.authorization.k8s.io "" is invalid: spec.resourceAttributes.namespace: Invalid value: '
-                '"other": '
-                "must match metadata.namespace"
-            ),
+            ELSEWHERE,
+            f'{INVALID}resourceAttributes.namespace: Invalid value: "other": must match metadata.namespace',
         ),
     ],
 )
-async def test_reviews_that_make_no_sense_are_refused(
-    world: World, kind: str, spec: Object, message: str
-) -> None:
+async def test_reviews_that_make_no_sense_are_refused(world: World, kind: str, spec: Object, message: str):
     with pytest.raises(StatusError) as caught:
         await review(world, kind, spec, namespace="a")
     assert caught.value.message == message

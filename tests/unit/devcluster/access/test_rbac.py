@@ -72,7 +72,7 @@ def wanted(verb: str = "get", **fields: str) -> Attributes:
 )
 def test_a_rule_allows_what_it_says(
     store: Store, authorizer: RbacAuthorizer, given: dict[str, Any], asked: Attributes, allowed: bool
-) -> None:
+):
     put_role(store, given)
     bind(store, {"kind": "User", "name": "bob"})
     assert authorizer.authorize(BOB, asked).allowed is allowed
@@ -92,14 +92,14 @@ def test_a_rule_allows_what_it_says(
 )
 def test_the_reason_names_the_binding(
     store: Store, authorizer: RbacAuthorizer, subject: dict[str, str], user: User, source: str
-) -> None:
+):
     put_role(store, rule())
     bind(store, subject)
     reason = f'RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to {source}'
     assert authorizer.authorize(user, wanted()) == Decision(allowed=True, reason=reason)
 
 
-def test_a_role_binding_holds_in_its_namespace_only(store: Store, authorizer: RbacAuthorizer) -> None:
+def test_a_role_binding_holds_in_its_namespace_only(store: Store, authorizer: RbacAuthorizer):
     put_role(store, rule(), namespace="a")
     bind(store, {"kind": "User", "name": "bob"}, namespace="a", kind="Role")
     assert authorizer.authorize(BOB, wanted()).reason == (
@@ -111,19 +111,19 @@ def test_a_role_binding_holds_in_its_namespace_only(store: Store, authorizer: Rb
 
 def test_an_account_of_a_role_binding_is_of_its_namespace_unless_said(
     store: Store, authorizer: RbacAuthorizer
-) -> None:
+):
     put_role(store, rule(), namespace="a")
     bind(store, {"kind": "ServiceAccount", "name": "robot"}, namespace="a", kind="Role")
     assert authorizer.authorize(ACCOUNT, wanted()).allowed
 
 
-def test_a_missing_role_is_told(store: Store, authorizer: RbacAuthorizer) -> None:
+def test_a_missing_role_is_told(store: Store, authorizer: RbacAuthorizer):
     bind(store, {"kind": "User", "name": "bob"})
     decision = authorizer.authorize(BOB, wanted())
     assert decision == Decision(allowed=False, reason=f'RBAC: clusterrole.{GROUP} "r" not found')
 
 
-def test_a_change_of_roles_counts_at_once(store: Store, authorizer: RbacAuthorizer) -> None:
+def test_a_change_of_roles_counts_at_once(store: Store, authorizer: RbacAuthorizer):
     assert not authorizer.authorize(BOB, wanted()).allowed
     put_role(store, rule())
     bind(store, {"kind": "User", "name": "bob"})
@@ -132,47 +132,37 @@ def test_a_change_of_roles_counts_at_once(store: Store, authorizer: RbacAuthoriz
     assert not authorizer.authorize(BOB, wanted()).allowed
 
 
-def test_masters_need_no_role(authorizer: RbacAuthorizer) -> None:
+def test_masters_need_no_role(authorizer: RbacAuthorizer):
     assert authorizer.authorize(User("root", ("system:masters",)), wanted("whatever")).allowed
 
 
 @pytest.mark.parametrize(
-    ("asked", "message", "details"),
+    ("asked", "what", "may_not", "details"),
     [
         (
             wanted("get", name="x"),
-            (
-                'pods "x" is forbidden: User "bob" cannot get resource "pods" in API group "" in the '
-                'namespace "a"'
-            ),
+            'pods "x" is ',
+            'get resource "pods" in API group "" in the namespace "a"',
             {"name": "x", "kind": "pods"},
         ),
         (
             Attributes(verb="list", group="apps", resource="deployments"),
-            (
-                'deployments.apps is forbidden: User "bob" cannot list resource "deployments" in API group '
-                '"apps" '
-                "at the cluster scope"
-            ),
+            "deployments.apps is ",
+            'list resource "deployments" in API group "apps" at the cluster scope',
             {"group": "apps", "kind": "deployments"},
         ),
         (
             wanted("get", name="x", subresource="log"),
-            (
-                'pods "x" is forbidden: User "bob" cannot get resource "pods/log" in API group "" in the '
-                'namespace "a"'
-            ),
+            'pods "x" is ',
+            'get resource "pods/log" in API group "" in the namespace "a"',
             {"name": "x", "kind": "pods"},
         ),
-        (
-            Attributes(verb="get", path="/api"),
-            'forbidden: User "bob" cannot get path "/api"',
-            {},
-        ),
+        (Attributes(verb="get", path="/api"), "", 'get path "/api"', {}),
     ],
 )
 def test_refusals_are_worded_as_the_real_server_does(
-    asked: Attributes, message: str, details: dict[str, str]
-) -> None:
+    asked: Attributes, what: str, may_not: str, details: dict[str, str]
+):
     error = refusal(BOB, asked)
-    assert (error.code, error.reason, error.message, error.details) == (403, "Forbidden", message, details)
+    assert (error.code, error.reason, error.details) == (403, "Forbidden", details)
+    assert error.message == f'{what}forbidden: User "bob" cannot {may_not}'

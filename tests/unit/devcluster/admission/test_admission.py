@@ -60,6 +60,24 @@ class FakeWebhooks:
         return {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
 
 
+def info(of: Resource = CONFIG_MAPS, **fields: Any) -> AdmissionInfo:
+    given: Object = {
+        "operation": "CREATE",
+        "resource": of,
+        "subresource": "",
+        "kind": (of.group, of.version, of.kind),
+        "namespace": "a" if of.namespaced else "",
+        "name": "n",
+        "obj": {"apiVersion": of.api_version, "kind": of.kind, "metadata": {"name": "n"}},
+        "old": None,
+        "options": {},
+        "dry_run": False,
+        "user": User("bob", ("team",)),
+        "warnings": [],
+    }
+    return AdmissionInfo(**{**given, **fields})
+
+
 class World:
     def __init__(self) -> None:
         self.store = Store()
@@ -98,27 +116,10 @@ class World:
         self.webhooks.answers[name] = answer
         self.put(plural, "", name, {"webhooks": [hook]}, HOOKS)
 
-    def info(self, of: Resource = CONFIG_MAPS, **fields: Any) -> AdmissionInfo:
-        given: Object = {
-            "operation": "CREATE",
-            "resource": of,
-            "subresource": "",
-            "kind": (of.group, of.version, of.kind),
-            "namespace": "a" if of.namespaced else "",
-            "name": "n",
-            "obj": {"apiVersion": of.api_version, "kind": of.kind, "metadata": {"name": "n"}},
-            "old": None,
-            "options": {},
-            "dry_run": False,
-            "user": User("bob", ("team",)),
-            "warnings": [],
-        }
-        return AdmissionInfo(**{**given, **fields})
-
-    async def admit(self, info: AdmissionInfo) -> Object | None:
-        info.obj = await self.admission.mutate(info)
-        await self.admission.validate(info)
-        return info.obj
+    async def admit(self, asked: AdmissionInfo) -> Object | None:
+        asked.obj = await self.admission.mutate(asked)
+        await self.admission.validate(asked)
+        return asked.obj
 
     @property
     def called(self) -> list[str]:
@@ -148,14 +149,14 @@ def world() -> World:
     return World()
 
 
-async def test_without_webhooks_there_is_nothing_to_look_at(world: World) -> None:
-    assert not world.admission.handles(world.info())
+async def test_without_webhooks_there_is_nothing_to_look_at(world: World):
+    assert not world.admission.handles(info())
 
 
-async def test_an_object_with_nothing_changed_is_not_shown_again(world: World) -> None:
+async def test_an_object_with_nothing_changed_is_not_shown_again(world: World):
     world.hook("a", label("a"), mutating=True, reinvocationPolicy="IfNeeded")
     world.hook("b", allow, mutating=True)
-    await world.admit(world.info())
+    await world.admit(info())
     assert world.called == ["a", "b"]
 
 
@@ -176,9 +177,9 @@ async def test_an_object_with_nothing_changed_is_not_shown_again(world: World) -
         ),
     ],
 )
-async def test_a_webhook_is_called_for_what_it_selects(world: World, fields: Object, called: bool) -> None:
+async def test_a_webhook_is_called_for_what_it_selects(world: World, fields: Object, called: bool):
     world.hook("look", allow, **fields)
-    await world.admit(world.info())
+    await world.admit(info())
     assert world.called == (["look"] if called else [])
 
 
@@ -196,7 +197,7 @@ async def test_a_webhook_is_called_for_what_it_selects(world: World, fields: Obj
         ({"scope": "Namespaced"}, True),
     ],
 )
-async def test_a_webhook_is_called_by_its_rules(world: World, rule: Object, called: bool) -> None:
+async def test_a_webhook_is_called_by_its_rules(world: World, rule: Object, called: bool):
     whole = {
         "apiGroups": [""],
         "apiVersions": ["v1"],
@@ -205,21 +206,21 @@ async def test_a_webhook_is_called_by_its_rules(world: World, rule: Object, call
         **rule,
     }
     world.hook("look", allow, rules=[whole])
-    await world.admit(world.info())
+    await world.admit(info())
     assert world.called == (["look"] if called else [])
 
 
-async def test_a_namespace_that_is_created_is_selected_by_its_own_labels(world: World) -> None:
+async def test_a_namespace_that_is_created_is_selected_by_its_own_labels(world: World):
     world.hook("look", allow, namespaceSelector={"matchLabels": {"new": "yes"}})
     obj = {"metadata": {"name": "n", "labels": {"new": "yes"}}}
-    await world.admit(world.info(NAMESPACES, obj=obj))
+    await world.admit(info(NAMESPACES, obj=obj))
     assert world.called == ["look"]
 
 
-async def test_a_condition_that_cannot_be_evaluated_refuses(world: World) -> None:
+async def test_a_condition_that_cannot_be_evaluated_refuses(world: World):
     world.hook("look", allow, matchConditions=[{"name": "c", "expression": "object.nope == 1"}])
     with pytest.raises(StatusError) as caught:
-        await world.admit(world.info())
+        await world.admit(info())
     assert caught.value.code == 403
     assert caught.value.message == (
         "configmaps \"n\" is forbidden: expression 'object.nope == 1' resulted in error: no such key: nope"
@@ -248,44 +249,44 @@ def fail(_request: Object) -> Object:
         ),
     ],
 )
-async def test_a_webhook_that_fails_is_told(world: World, answer: Answer, problem: str) -> None:
+async def test_a_webhook_that_fails_is_told(world: World, answer: Answer, problem: str):
     world.hook("bad", answer, mutating=True)
     with pytest.raises(StatusError) as caught:
-        await world.admit(world.info())
+        await world.admit(info())
     message = caught.value.message.replace(world.webhooks.asked[0][1]["uid"], "UID")
     assert caught.value.code == 500
     assert message.startswith(f'Internal error occurred: failed calling webhook "bad.example.com": {problem}')
 
 
-async def test_a_webhook_with_side_effects_is_not_called_in_a_dry_run(world: World) -> None:
+async def test_a_webhook_with_side_effects_is_not_called_in_a_dry_run(world: World):
     world.hook("acts", allow, sideEffects="Some")
     with pytest.raises(StatusError) as caught:
-        await world.admit(world.info(dry_run=True))
+        await world.admit(info(dry_run=True))
     assert caught.value.message == 'admission webhook "acts.example.com" does not support dry run'
     assert world.called == []
 
 
-async def test_no_webhook_stands_in_the_way_of_webhook_configurations(world: World) -> None:
+async def test_no_webhook_stands_in_the_way_of_webhook_configurations(world: World):
     everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
     world.hook("deny", deny, rules=[everything])
     of = resource("validatingwebhookconfigurations", "ValidatingWebhookConfiguration", group=HOOKS)
-    assert not world.admission.handles(world.info(of, namespace="", operation="DELETE", obj=None))
+    assert not world.admission.handles(info(of, namespace="", operation="DELETE", obj=None))
 
 
-async def test_nothing_is_created_in_a_namespace_that_goes_away(world: World) -> None:
+async def test_nothing_is_created_in_a_namespace_that_goes_away(world: World):
     key = Key("", "namespaces", "", "a")
     stored = world.store.get(key)
     assert stored is not None
     world.store.update(key, {**stored.decode(), "status": {"phase": "Terminating"}})
     with pytest.raises(StatusError) as caught:
-        await world.admit(world.info())
+        await world.admit(info())
     assert caught.value.code == 403
     assert caught.value.message == (
         'configmaps "n" is forbidden: unable to create new content in namespace a because it is '
         "being terminated"
     )
     assert caught.value.details["causes"][0]["reason"] == "NamespaceTerminating"
-    assert not world.admission.handles(world.info(operation="UPDATE"))
+    assert not world.admission.handles(info(operation="UPDATE"))
 
 
 @pytest.mark.parametrize(
@@ -298,9 +299,9 @@ async def test_nothing_is_created_in_a_namespace_that_goes_away(world: World) ->
 )
 async def test_a_refusal_says_what_the_webhook_said(
     world: World, status: Object, code: int, reason: str, message: str
-) -> None:
+):
     world.hook("deny", lambda _: {"allowed": False, "status": status})
     with pytest.raises(StatusError) as caught:
-        await world.admit(world.info())
+        await world.admit(info())
     assert (caught.value.code, caught.value.reason) == (code, reason)
     assert caught.value.message == f'admission webhook "deny.example.com" {message}'

@@ -57,7 +57,7 @@ async def client() -> AsyncIterator[WebhookClient]:
     await client.close()
 
 
-async def test_an_answer_in_several_parts_is_read_to_its_end(client: WebhookClient, webhook: Webhook) -> None:
+async def test_an_answer_in_several_parts_is_read_to_its_end(client: WebhookClient, webhook: Webhook):
     webhook.parts = [b'{"a":', b'"b"', b"}"]
     answer = await client.call({"url": f"http://127.0.0.1:{webhook.port}/"}, {}, 5)
     assert answer == {"a": "b"}
@@ -65,7 +65,7 @@ async def test_an_answer_in_several_parts_is_read_to_its_end(client: WebhookClie
 
 async def test_an_answer_without_end_is_not_read_to_it(
     client: WebhookClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr("devcluster.admission.client._ANSWER_LIMIT", 1000)
     webhook.parts = [b"x" * 900] * 3
     with pytest.raises(WebhookFailed, match="the answer is too large"):
@@ -81,7 +81,7 @@ def served(tmp_path: Path) -> Iterator[WebhookServer]:
         yield running
 
 
-async def test_connections_are_kept(client: WebhookClient, served: WebhookServer) -> None:
+async def test_connections_are_kept(client: WebhookClient, served: WebhookServer):
     for _ in range(5):
         await client.call(served.client_config("x"), REVIEW, 5)
     assert len(served.callers["x"]) == 1
@@ -93,9 +93,7 @@ def come_again(served: WebhookServer) -> None:
         pass
 
 
-async def test_whom_the_bundle_has_is_trusted_and_nobody_else(
-    client: WebhookClient, served: WebhookServer
-) -> None:
+async def test_whom_the_bundle_has_is_trusted_and_nobody_else(client: WebhookClient, served: WebhookServer):
     now, following = served.authority, Authority("the next")
 
     async def call(*authorities: Authority) -> None:

@@ -6,12 +6,11 @@ import pytest
 
 from devcluster.access.rbac import RbacAuthorizer
 from devcluster.admission.owner_references import OwnerReferences
-from devcluster.api.ports import AdmissionInfo
 from devcluster.errors import StatusError
 from devcluster.exchange import User
 from devcluster.kinds.registry import Registry
 from devcluster.storage import Key, Store
-from tests.unit.devcluster.admission.test_admission import CONFIG_MAPS, NAMESPACES, PODS
+from tests.unit.devcluster.admission.test_admission import CONFIG_MAPS, NAMESPACES, PODS, info
 
 Object = dict[str, Any]
 
@@ -42,33 +41,20 @@ def refusal(old: Object | None, new: Object, *rules: tuple[str, str]) -> str | N
     store.create(Key(RBAC, "roles", "n", "r"), {"metadata": {"namespace": "n", "name": "r"}, **role})
     store.create(Key(RBAC, "rolebindings", "n", "b"), {"metadata": {"namespace": "n", "name": "b"}, **bound})
     plugin = OwnerReferences(RbacAuthorizer(store), Registry([CONFIG_MAPS, PODS, NAMESPACES]))
-    info = AdmissionInfo(
-        operation="CREATE" if old is None else "UPDATE",
-        resource=CONFIG_MAPS,
-        subresource="",
-        kind=("", "v1", "ConfigMap"),
-        namespace="n",
-        name="a",
-        obj=new,
-        old=old,
-        options={},
-        dry_run=False,
-        user=User("u"),
-        warnings=[],
-    )
+    operation = "CREATE" if old is None else "UPDATE"
     try:
-        plugin.check(info)
+        plugin.check(info(operation=operation, namespace="n", name="a", obj=new, old=old, user=User("u")))
     except StatusError as error:
         status = error.to_status()
         return str(status["message"]) if status["reason"] == "Forbidden" else f"not forbidden: {status}"
     return None
 
 
-def test_who_creates_may_set_owners() -> None:
+def test_who_creates_may_set_owners():
     assert refusal(None, with_owners(owner())) is None
 
 
-def test_who_gives_an_object_an_owner_must_be_allowed_to_delete_it() -> None:
+def test_who_gives_an_object_an_owner_must_be_allowed_to_delete_it():
     assert refusal(with_owners(), with_owners(owner())) == (
         'configmaps "a" is forbidden: cannot set an ownerRef on a resource you can\'t delete: , <nil>'
     )
@@ -76,19 +62,19 @@ def test_who_gives_an_object_an_owner_must_be_allowed_to_delete_it() -> None:
     assert refusal(with_owners(owner()), with_owners(owner())) is None
 
 
-def test_a_reference_that_blocks_takes_the_right_to_set_finalizers_of_the_owner() -> None:
+def test_a_reference_that_blocks_takes_the_right_to_set_finalizers_of_the_owner():
     assert refusal(None, with_owners(blocking())) == NEEDS_FINALIZERS
     assert refusal(None, with_owners(blocking()), ("update", "pods/finalizers")) is None
     assert refusal(None, with_owners(blocking()), ("update", "*/finalizers")) is None
 
 
-def test_an_owner_of_the_whole_cluster_takes_a_right_in_the_whole_cluster() -> None:
+def test_an_owner_of_the_whole_cluster_takes_a_right_in_the_whole_cluster():
     assert refusal(None, with_owners(blocking("Namespace")), ("update", "namespaces/finalizers")) == (
         NEEDS_FINALIZERS
     )
 
 
-def test_only_what_newly_blocks_takes_that_right() -> None:
+def test_only_what_newly_blocks_takes_that_right():
     may_delete = ("delete", "configmaps")
     before = with_owners(blocking(), owner("Namespace"))
     assert refusal(before, with_owners(blocking()), may_delete) is None
@@ -96,7 +82,7 @@ def test_only_what_newly_blocks_takes_that_right() -> None:
 
 
 @pytest.mark.parametrize("api_version", ["v1", "example.com/v1", "v7"])
-def test_an_owner_of_no_known_kind_is_refused(api_version: str) -> None:
+def test_an_owner_of_no_known_kind_is_refused(api_version: str):
     assert refusal(None, with_owners(blocking("Nope", api_version))) == (
         'configmaps "a" is forbidden: cannot set blockOwnerDeletion in this case because cannot find '
         f"RESTMapping for APIVersion {api_version} Kind Nope: "

@@ -59,7 +59,7 @@ def nested(path: tuple[Any, ...], value: Any) -> Any:
 @pytest.mark.parametrize("name", OBJECTS)
 async def test_every_way_of_writing_takes_or_refuses_what_it_gets(
     api: Api, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+):
     resource = next(each for each in api.server.registry.all() if each.name == name)
     where = f"/apis/{resource.group}/{resource.version}" if resource.group else "/api/v1"
     where += f"/namespaces/default/{resource.plural}" if resource.namespaced else f"/{resource.plural}"

@@ -3,13 +3,8 @@ from __future__ import annotations
 from tests.support.openmetrics import Samples
 from tests.unit.devcluster.api.conftest import APPLY, CONFIG_MAPS, MERGE, Api, config_map
 
-OF_CONFIG_MAPS = {
-    "group": "",
-    "version": "v1",
-    "resource": "configmaps",
-    "subresource": "",
-    "component": "apiserver",
-}
+OF = {"group": "", "version": "v1", "subresource": "", "component": "apiserver"}
+OF_CONFIG_MAPS = {**OF, "resource": "configmaps"}
 
 
 async def scrape(api: Api) -> Samples:
@@ -18,7 +13,7 @@ async def scrape(api: Api) -> Samples:
     return Samples.parse(answer.body.decode())
 
 
-async def test_requests_are_counted_as_the_real_server_labels_them(api: Api) -> None:
+async def test_requests_are_counted_as_the_real_server_labels_them(api: Api):
     await api.ask("POST", CONFIG_MAPS, config_map("a"))
     await api.ask("POST", f"{CONFIG_MAPS}?dryRun=All", config_map("b"))
     await api.ask("POST", f"{CONFIG_MAPS}?dryRun=Some", config_map("b"))
@@ -32,12 +27,7 @@ async def test_requests_are_counted_as_the_real_server_labels_them(api: Api) -> 
     await api.ask("DELETE", CONFIG_MAPS)
     await api.ask("GET", "/apis")
     counted = {
-        (
-            sample.labels["verb"],
-            sample.labels["scope"],
-            sample.labels["dry_run"],
-            sample.labels["code"],
-        ): sample.value
+        tuple(sample.labels[name] for name in ("verb", "scope", "dry_run", "code")): sample.value
         for sample in (await scrape(api)).select("apiserver_request_total", **OF_CONFIG_MAPS)
     }
     assert counted == {
@@ -59,7 +49,7 @@ async def test_requests_are_counted_as_the_real_server_labels_them(api: Api) -> 
     ]
 
 
-async def test_what_there_is_no_series_for_makes_none(api: Api) -> None:
+async def test_what_there_is_no_series_for_makes_none(api: Api):
     before = len((await scrape(api)).all)
     for path in ("/nothing", "/api/v1/nothings", f"{CONFIG_MAPS}/a/nothing", "/openapi"):
         await api.ask("GET", path)
@@ -67,7 +57,7 @@ async def test_what_there_is_no_series_for_makes_none(api: Api) -> None:
     assert len((await scrape(api)).all) == before
 
 
-async def test_a_watch_is_open_until_it_ends_and_counted_then(api: Api) -> None:
+async def test_a_watch_is_open_until_it_ends_and_counted_then(api: Api):
     labels = {**OF_CONFIG_MAPS, "verb": "WATCH"}
     lines = await api.watch(f"{CONFIG_MAPS}?watch=1")
     one = await api.watch(f"{CONFIG_MAPS}?watch=1&fieldSelector=metadata.name%3Da")
@@ -86,7 +76,7 @@ async def test_a_watch_is_open_until_it_ends_and_counted_then(api: Api) -> None:
     assert after.value("apiserver_request_total", scope="namespace", code="200", **labels) == 2
 
 
-async def test_durations_sizes_and_what_is_under_way(api: Api) -> None:
+async def test_durations_sizes_and_what_is_under_way(api: Api):
     await api.ask("POST", CONFIG_MAPS, config_map("a"))
     for _ in range(3):
         await api.ask("GET", f"{CONFIG_MAPS}/a")
@@ -101,7 +91,7 @@ async def test_durations_sizes_and_what_is_under_way(api: Api) -> None:
     assert found.value("apiserver_current_inflight_requests", request_kind="mutating") <= 1
 
 
-async def test_what_is_stored_and_what_is_deprecated(api: Api) -> None:
+async def test_what_is_stored_and_what_is_deprecated(api: Api):
     await api.ask("POST", CONFIG_MAPS, config_map("a"))
     await api.ask("GET", "/api/v1/endpoints")
     found = await scrape(api)

@@ -31,7 +31,7 @@ async def names(api: Api, query: str) -> list[str]:
     return [item["metadata"]["name"] for item in listed["items"]]
 
 
-async def test_a_page_after_its_state_is_forgotten_offers_to_go_on(filled: Api) -> None:
+async def test_a_page_after_its_state_is_forgotten_offers_to_go_on(filled: Api):
     page = await filled.expect(200, "GET", f"{CONFIG_MAPS}?limit=2")
     await filled.expect(200, "DELETE", f"{CONFIG_MAPS}/d")
     filled.server.store.expire_history()
@@ -42,20 +42,20 @@ async def test_a_page_after_its_state_is_forgotten_offers_to_go_on(filled: Api) 
 
 async def test_a_list_not_older_than_a_version_is_the_newest_and_a_version_to_come_is_refused(
     filled: Api,
-) -> None:
+):
     assert await names(filled, "resourceVersion=3&resourceVersionMatch=NotOlderThan") == list("abcde")
     refused = await filled.expect(504, "GET", f"{CONFIG_MAPS}?resourceVersion=999")
     assert refused["message"] == "Timeout: Too large resource version: 999, current: 6"
 
 
-async def test_a_list_is_no_object_of_which_to_see_the_metadata(filled: Api) -> None:
+async def test_a_list_is_no_object_of_which_to_see_the_metadata(filled: Api):
     refused = await filled.expect(406, "GET", CONFIG_MAPS, accept=METADATA)
     assert refused["message"] == (
         "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)"
     )
 
 
-async def test_with_a_selector_a_page_ends_the_list_only_where_no_object_follows(filled: Api) -> None:
+async def test_with_a_selector_a_page_ends_the_list_only_where_no_object_follows(filled: Api):
     page = await filled.expect(200, "GET", f"{CONFIG_MAPS}?limit=2&labelSelector=odd=false")
     assert "remainingItemCount" not in page["metadata"]
     rest = await filled.expect(
@@ -64,7 +64,7 @@ async def test_with_a_selector_a_page_ends_the_list_only_where_no_object_follows
     assert (rest["items"], "continue" in rest["metadata"]) == ([], False)
 
 
-async def test_a_forgotten_version_is_an_event_of_a_stream_that_ends(api: Api) -> None:
+async def test_a_forgotten_version_is_an_event_of_a_stream_that_ends(api: Api):
     for name in "abc":
         await api.expect(201, "POST", CONFIG_MAPS, config_map(name))
     api.server.store.expire_history()
@@ -76,7 +76,7 @@ async def test_a_forgotten_version_is_an_event_of_a_stream_that_ends(api: Api) -
 
 
 @pytest.mark.virtual_time
-async def test_a_watch_ends_after_its_time_with_a_bookmark_before(api: Api) -> None:
+async def test_a_watch_ends_after_its_time_with_a_bookmark_before(api: Api):
     await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
     lines = await api.watch(
         f"{CONFIG_MAPS}?watch=1&timeoutSeconds=3&resourceVersion=2&allowWatchBookmarks=true"
@@ -87,7 +87,7 @@ async def test_a_watch_ends_after_its_time_with_a_bookmark_before(api: Api) -> N
 
 
 @pytest.mark.virtual_time
-async def test_a_watch_from_a_version_that_has_not_been_is_silent(api: Api) -> None:
+async def test_a_watch_from_a_version_that_has_not_been_is_silent(api: Api):
     lines = await api.watch(
         f"{CONFIG_MAPS}?watch=1&timeoutSeconds=3&resourceVersion=999&allowWatchBookmarks=true"
     )
@@ -95,26 +95,26 @@ async def test_a_watch_from_a_version_that_has_not_been_is_silent(api: Api) -> N
     assert await lines.ended()
 
 
-async def test_a_stream_that_was_never_read_leaves_no_watch(api: Api) -> None:
+async def test_a_stream_that_was_never_read_leaves_no_watch(api: Api):
     lines = await api.watch(f"{CONFIG_MAPS}?watch=1")
     await lines.aclose()
     assert not api.server.store._watches["", "configmaps"]
 
 
-async def test_a_name_is_generated_and_is_free(api: Api) -> None:
+async def test_a_name_is_generated_and_is_free(api: Api):
     body = {"metadata": {"generateName": "job-"}}
     names = {(await api.expect(201, "POST", CONFIG_MAPS, body))["metadata"]["name"] for _ in range(20)}
     assert len(names) == 20
     assert all(name.startswith("job-") and len(name) == 9 for name in names)
 
 
-async def test_a_write_that_changes_nothing_keeps_the_version(api: Api) -> None:
+async def test_a_write_that_changes_nothing_keeps_the_version(api: Api):
     first = await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
     again = await api.expect(200, "PUT", f"{CONFIG_MAPS}/a", first)
     assert again == first
 
 
-async def test_the_last_finalizer_takes_the_object_with_it(api: Api) -> None:
+async def test_the_last_finalizer_takes_the_object_with_it(api: Api):
     await api.expect(201, "POST", CONFIG_MAPS, config_map("a", finalizers=["x.y/z"]))
     marked = await api.expect(200, "DELETE", f"{CONFIG_MAPS}/a")
     assert marked["metadata"]["deletionTimestamp"] == "2027-01-15T08:00:00Z"
@@ -125,7 +125,7 @@ async def test_the_last_finalizer_takes_the_object_with_it(api: Api) -> None:
     await api.expect(404, "GET", f"{CONFIG_MAPS}/a")
 
 
-async def test_a_propagation_policy_becomes_a_finalizer(api: Api) -> None:
+async def test_a_propagation_policy_becomes_a_finalizer(api: Api):
     await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
     marked = await api.expect(200, "DELETE", f"{CONFIG_MAPS}/a?propagationPolicy=Foreground")
     assert marked["metadata"]["finalizers"] == ["foregroundDeletion"]
@@ -134,7 +134,7 @@ async def test_a_propagation_policy_becomes_a_finalizer(api: Api) -> None:
     assert gone["details"] == {"name": "a", "kind": "configmaps", "uid": marked["metadata"]["uid"]}
 
 
-async def test_a_great_many_unknown_fields_take_no_time_and_few_warnings(api: Api) -> None:
+async def test_a_great_many_unknown_fields_take_no_time_and_few_warnings(api: Api):
     body = config_map("a") | {f"unknown{number}": 1 for number in range(20_000)}
     async with asyncio.timeout(5):
         answer = await api.ask("POST", f"{CONFIG_MAPS}?fieldValidation=Warn", body)
@@ -149,7 +149,7 @@ async def test_a_great_many_unknown_fields_take_no_time_and_few_warnings(api: Ap
 )
 async def test_a_patch_cannot_make_the_kind_something_else_than_text(
     api: Api, media: str, field: str, value: Any, found: str
-) -> None:
+):
     await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
     patch = {field: value} if media == MERGE else [{"op": "replace", "path": f"/{field}", "value": value}]
     refused = await api.expect(422, "PATCH", f"{CONFIG_MAPS}/a", patch, media=media)
@@ -157,7 +157,7 @@ async def test_a_patch_cannot_make_the_kind_something_else_than_text(
     assert refused["message"].endswith(f": couldn't get version/kind; json parse error: {why}")
 
 
-async def test_a_number_that_is_no_set_member_may_be_of_any_size(api: Api) -> None:
+async def test_a_number_that_is_no_set_member_may_be_of_any_size(api: Api):
     config = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","finalizers":[%b]}}' % (b"9" * 30)
     refused = await api.expect(500, "PATCH", f"{CONFIG_MAPS}/a?fieldManager=x", config, media=APPLY)
     assert refused["message"].startswith("failed to create typed patch object (/a; /v1, Kind=ConfigMap): ")
@@ -190,7 +190,7 @@ async def bind(api: Api) -> None:
     )
 
 
-async def test_a_pod_is_bound_once(pod: Api) -> None:
+async def test_a_pod_is_bound_once(pod: Api):
     await bind(pod)
     bound = await pod.expect(200, "GET", f"{PODS}/p")
     assert bound["spec"]["nodeName"] == "node-1"
@@ -202,7 +202,7 @@ async def test_a_pod_is_bound_once(pod: Api) -> None:
     )
 
 
-async def test_a_bound_pod_is_deleted_gracefully(pod: Api) -> None:
+async def test_a_bound_pod_is_deleted_gracefully(pod: Api):
     await bind(pod)
     leaving = await pod.expect(200, "DELETE", f"{PODS}/p?gracePeriodSeconds=20")
     assert leaving["metadata"]["deletionGracePeriodSeconds"] == 20
@@ -214,7 +214,7 @@ async def test_a_bound_pod_is_deleted_gracefully(pod: Api) -> None:
     await pod.expect(404, "GET", f"{PODS}/p")
 
 
-async def test_an_eviction_waits_for_the_budget(pod: Api) -> None:
+async def test_an_eviction_waits_for_the_budget(pod: Api):
     client = LocalClient(pod.server)
     await bind(pod)
     await client.patch("pods", "default", "p", {"status": {"phase": "Running"}}, subresource="status")
@@ -243,7 +243,7 @@ async def test_an_eviction_waits_for_the_budget(pod: Api) -> None:
     assert (after["status"]["disruptionsAllowed"], list(after["status"]["disruptedPods"])) == (0, ["p"])
 
 
-async def test_logs_are_of_one_container(pod: Api) -> None:
+async def test_logs_are_of_one_container(pod: Api):
     logs = pod.server.logs = Logs()
     status = await pod.expect(400, "GET", f"{PODS}/p/log")
     assert status["message"] == ("a container name must be specified for pod p, choose one of: [main side]")
@@ -257,7 +257,7 @@ async def test_logs_are_of_one_container(pod: Api) -> None:
     assert logs.asked["since"] == datetime.datetime(2027, 1, 15, 7, 59, 50, tzinfo=datetime.UTC)
 
 
-async def test_the_local_client_writes_as_a_controller(api: Api) -> None:
+async def test_the_local_client_writes_as_a_controller(api: Api):
     client = LocalClient(api.server)
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u-1"}
     made = await client.create(
@@ -276,14 +276,14 @@ async def test_the_local_client_writes_as_a_controller(api: Api) -> None:
 NAMES = [f"n{number}" for number in range(12)]
 
 
-async def test_of_updates_of_one_version_one_succeeds(api: Api) -> None:
+async def test_of_updates_of_one_version_one_succeeds(api: Api):
     live = await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
     updates = [{**live, "data": {"key": str(number)}} for number in range(50)]
     answers = await asyncio.gather(*(api.ask("PUT", f"{CONFIG_MAPS}/a", each) for each in updates))
     assert collections.Counter(answer.status for answer in answers) == {200: 1, 409: 49}
 
 
-async def test_updates_without_a_version_all_succeed_and_so_do_applies(api: Api) -> None:
+async def test_updates_without_a_version_all_succeed_and_so_do_applies(api: Api):
     await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
     updates = [{**config_map("a"), "data": {"key": str(number)}} for number in range(50)]
     answers = await asyncio.gather(*(api.ask("PUT", f"{CONFIG_MAPS}/a", each) for each in updates))
@@ -382,7 +382,7 @@ async def write(api: Api, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_a_watch_that_goes_on_where_it_broke_off_misses_nothing(api: Api, seed: int) -> None:
+async def test_a_watch_that_goes_on_where_it_broke_off_misses_nothing(api: Api, seed: int):
     followers = [
         Follower(api, selector, seed * 10 + number)
         for number, selector in enumerate(["", "side=a", "side!=a", "side in (a,b)"])

@@ -45,7 +45,7 @@ def pod(**spec: Any) -> Json:
 
 
 @pytest.mark.parametrize("resource", resources(), ids=lambda each: each.name)
-def test_defaults_stay_as_they_are_when_given_again(resource: Resource) -> None:
+def test_defaults_stay_as_they_are_when_given_again(resource: Resource):
     if resource.verbs == ("create",):
         return
     obj: Json = {"metadata": {"name": "a"}}
@@ -67,13 +67,13 @@ def test_defaults_stay_as_they_are_when_given_again(resource: Resource) -> None:
         ({"nodeName": "n", "terminationGracePeriodSeconds": -1}, "Running", None, 1),
     ],
 )
-def test_a_pod_is_given_time_to_end(spec: Json, phase: str, asked: int | None, seconds: int) -> None:
+def test_a_pod_is_given_time_to_end(spec: Json, phase: str, asked: int | None, seconds: int):
     one = pod(**spec)
     one["status"]["phase"] = phase
     assert found("pods").strategy.grace_period(one, asked) == seconds
 
 
-def test_pods_are_found_by_where_they_run_and_how_they_are() -> None:
+def test_pods_are_found_by_where_they_run_and_how_they_are():
     one = pod(nodeName="n")
     fields = found("pods").strategy.fields(one)
     assert (fields["spec.nodeName"], fields["status.phase"], fields["spec.hostNetwork"]) == (
@@ -83,7 +83,7 @@ def test_pods_are_found_by_where_they_run_and_how_they_are() -> None:
     )
 
 
-def test_the_finalizers_of_a_namespace_change_by_their_subresource_alone() -> None:
+def test_the_finalizers_of_a_namespace_change_by_their_subresource_alone():
     strategy = found("namespaces").strategy
     old: Json = {
         "metadata": {"name": "a"},
@@ -98,7 +98,7 @@ def test_the_finalizers_of_a_namespace_change_by_their_subresource_alone() -> No
     assert (finalized["spec"], finalized["status"]) == ({}, old["status"])
 
 
-def test_a_bound_claim_may_grow() -> None:
+def test_a_bound_claim_may_grow():
     strategy = found("persistentvolumeclaims").strategy
     old: Json = {
         "metadata": {"name": "a"},
@@ -119,7 +119,7 @@ def test_a_bound_claim_may_grow() -> None:
     assert error.text == "Forbidden: field can not be less than status.capacity"
 
 
-def test_generation_follows_the_specification_alone() -> None:
+def test_generation_follows_the_specification_alone():
     strategy = found("deployments.apps").strategy
     old: Json = {"metadata": {"name": "a", "generation": 3}, "spec": {"replicas": 1}, "status": {}}
     strategy.default(old)
@@ -131,7 +131,7 @@ def test_generation_follows_the_specification_alone() -> None:
     assert (same["metadata"]["generation"], other["metadata"]["generation"]) == (3, 4)
 
 
-def test_ports_that_clash_are_warned_of() -> None:
+def test_ports_that_clash_are_warned_of():
     one = pod(containers=[{"name": name, "image": "a", "ports": [{"containerPort": 80}]} for name in "ab"])
     assert found("pods").strategy.warnings(one, None) == [
         "spec.containers[1].ports[0]: duplicate port definition with spec.containers[0].ports[0]"
@@ -213,11 +213,11 @@ HOUR, DAY = 3600, 86400
         (8 * 365 * DAY + DAY, "8y"),
     ],
 )
-def test_duration(seconds: int, shown: str) -> None:
+def test_duration(seconds: int, shown: str):
     assert human_duration(seconds) == shown
 
 
-def test_age_of_times_of_both_forms() -> None:
+def test_age_of_times_of_both_forms():
     now = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.UTC)
     assert age("2026-01-31T11:59:00Z", now) == "60s"
     assert age("2026-01-31T11:59:59.500000Z", now) == "0s"
@@ -257,7 +257,7 @@ def damaged(obj: Json, path: tuple[Any, ...]) -> Iterator[Json]:
 
 
 @pytest.mark.parametrize("case", objects(), ids=lambda each: each["name"])
-def test_what_is_left_out_is_never_a_crash(case: Json) -> None:
+def test_what_is_left_out_is_never_a_crash(case: Json):
     resource = RESOURCES[case["resource"]]
     strategy, sent, old = resource.strategy, case["sent"], case.get("old")
     context = Context(store=Store(), now=NOW, user=User("u"))
@@ -304,7 +304,7 @@ class Cluster:
 PORTS = [{"port": 80}]
 
 
-def test_each_service_has_an_address_of_its_own() -> None:
+def test_each_service_has_an_address_of_its_own():
     cluster = Cluster()
     addresses = [cluster.create(f"s{number}", {"ports": PORTS})["clusterIP"] for number in range(300)]
     assert len(set(addresses)) == 300
@@ -312,17 +312,17 @@ def test_each_service_has_an_address_of_its_own() -> None:
     assert all(ipaddress.ip_address(each) in network for each in addresses)
 
 
-def test_a_seed_gives_the_same_addresses_again() -> None:
+def test_a_seed_gives_the_same_addresses_again():
     one, other = (Cluster(7).create("s", {"type": "NodePort", "ports": PORTS}) for _ in range(2))
     assert one == other
 
 
-def test_the_address_of_the_api_server_is_taken() -> None:
+def test_the_address_of_the_api_server_is_taken():
     with pytest.raises(StatusError, match="provided IP is already allocated"):
         Cluster().create("s", {"clusterIP": "10.96.0.1", "ports": PORTS})
 
 
-def test_what_is_not_stored_is_not_taken() -> None:
+def test_what_is_not_stored_is_not_taken():
     cluster = Cluster()
     spec = {"type": "NodePort", "clusterIP": "10.96.4.4", "ports": [{"port": 80, "nodePort": 30007}]}
     cluster.create("dry", spec, dry_run=True)
@@ -330,7 +330,7 @@ def test_what_is_not_stored_is_not_taken() -> None:
     assert cluster.create("s", spec)["clusterIP"] == "10.96.4.4"
 
 
-def test_what_a_deleted_service_had_is_free_again() -> None:
+def test_what_a_deleted_service_had_is_free_again():
     cluster = Cluster()
     spec = {"type": "NodePort", "clusterIP": "10.96.4.4", "ports": [{"port": 80, "nodePort": 30007}]}
     cluster.create("s", spec)
@@ -340,20 +340,20 @@ def test_what_a_deleted_service_had_is_free_again() -> None:
     cluster.create("t", spec)
 
 
-def test_a_port_of_the_nodes_is_taken_for_one_protocol() -> None:
+def test_a_port_of_the_nodes_is_taken_for_one_protocol():
     cluster = Cluster()
     cluster.create("s", {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30007}]})
     cluster.create("t", {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30007, "protocol": "UDP"}]})
 
 
-def test_ports_of_one_service_differ() -> None:
+def test_ports_of_one_service_differ():
     ports = [{"name": f"p{number}", "port": 1000 + number} for number in range(50)]
     spec = Cluster().create("s", {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": ports})
     given = [*(each["nodePort"] for each in spec["ports"]), spec["healthCheckNodePort"]]
     assert len(set(given)) == 51
 
 
-def test_another_store_has_addresses_of_its_own() -> None:
+def test_another_store_has_addresses_of_its_own():
     cluster, other = Cluster(), Cluster()
     cluster.create("s", {"clusterIP": "10.96.4.4", "ports": PORTS})
     cluster.store = other.store

@@ -55,6 +55,21 @@ class Cluster:
     async def settle(self, seconds: float = 5.0) -> None:
         await asyncio.sleep(seconds)
 
+    async def settled(self, resource: str, obj: dict, seconds: float = 5.0) -> None:
+        """Apply it, and let the controllers do what follows."""
+        await self.apply(resource, obj)
+        await self.settle(seconds)
+
+    async def patch(self, resource: str, name: str, patch: dict, seconds: float = 5.0) -> None:
+        """Patch it, and let the controllers do what follows."""
+        await self.client.patch(resource, "x", name, patch)
+        await self.settle(seconds)
+
+    async def delete(self, resource: str, name: str, *, seconds: float = 5.0, **options: Any) -> None:
+        """Delete it, and let the controllers do what follows."""
+        await self.client.delete(resource, "x", name, **options)
+        await self.settle(seconds)
+
 
 @contextlib.asynccontextmanager
 async def started(pod_ready_delay: float) -> AsyncIterator[Cluster]:
@@ -107,6 +122,15 @@ def deployment():
 def template(app: str, image: str = "nginx:1", **spec: Any) -> dict:
     return {
         "metadata": {"labels": {"app": app}},
+        "spec": {"containers": [{"name": "c", "image": image}], **spec},
+    }
+
+
+def pod(name: str = "p", *, image: str = "nginx:1", annotations: dict | None = None, **spec: Any) -> dict:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name}, "annotations": annotations or {}},
         "spec": {"containers": [{"name": "c", "image": image}], **spec},
     }
 

@@ -43,8 +43,7 @@ def steps(cluster: Cluster) -> list[tuple]:
 
 async def test_watcher_sees_the_steps_of_the_real_controller(slow_cluster: Cluster, deployment: Make):
     cluster = slow_cluster
-    await cluster.apply("deployments.apps", deployment())
-    await cluster.settle()
+    await cluster.settled("deployments.apps", deployment())
     bad, good = "MinimumReplicasUnavailable", "MinimumReplicasAvailable"
     # As recorded from a real control plane.
     assert steps(cluster) == [
@@ -77,11 +76,9 @@ async def test_watcher_sees_the_steps_of_the_real_controller(slow_cluster: Clust
 
 async def test_rolling_update_keeps_within_surge_and_availability(slow_cluster: Cluster, deployment: Make):
     cluster = slow_cluster
-    await cluster.apply("deployments.apps", deployment())
-    await cluster.settle()
+    await cluster.settled("deployments.apps", deployment())
     cluster.seen.clear()
-    await cluster.client.patch(WEB[0], "x", "web", image("nginx:2"))
-    await cluster.settle(20)
+    await cluster.patch(WEB[0], "web", image("nginx:2"), 20)
     seen = steps(cluster)
     assert all(replicas <= 4 and available >= 3 for _, replicas, _, available, *_ in seen)
     assert seen[-1][1:4] == (3, 3, 3)
@@ -101,16 +98,14 @@ async def test_rolling_update_keeps_within_surge_and_availability(slow_cluster: 
 
 
 async def test_steady_state_writes_nothing(cluster: Cluster, deployment: Make):
-    await cluster.apply("deployments.apps", deployment())
-    await cluster.settle()
+    await cluster.settled("deployments.apps", deployment())
     before = cluster.store.version
     await asyncio.sleep(100_000)
     assert cluster.store.version == before
 
 
 async def test_undo_takes_the_old_replica_set_and_numbers_it_anew(cluster: Cluster, deployment: Make):
-    await cluster.apply("deployments.apps", deployment())
-    await cluster.settle()
+    await cluster.settled("deployments.apps", deployment())
     for name in ("nginx:2", "nginx:1"):
         await cluster.client.patch(WEB[0], "x", "web", image(name))
         await cluster.settle()
@@ -133,26 +128,21 @@ async def test_history_is_kept_to_its_limit(cluster: Cluster, deployment: Make):
 
 
 async def test_scaling_scales_the_newest(cluster: Cluster, deployment: Make):
-    await cluster.apply("deployments.apps", deployment())
-    await cluster.settle()
-    await cluster.client.patch(WEB[0], "x", "web", {"spec": {"replicas": 5}})
-    await cluster.settle()
+    await cluster.settled("deployments.apps", deployment())
+    await cluster.patch(WEB[0], "web", {"spec": {"replicas": 5}})
     (replica_set,) = cluster.list("replicasets.apps")
     assert cluster.events("Deployment")[-1][1].endswith("from 3 to 5")
     assert replica_set["metadata"]["annotations"]["deployment.kubernetes.io/max-replicas"] == "7"
-    await cluster.client.patch(WEB[0], "x", "web", {"spec": {"replicas": 0}})
-    await cluster.settle()
+    await cluster.patch(WEB[0], "web", {"spec": {"replicas": 0}})
     assert cluster.list("pods") == []
     assert cluster.get(*WEB)["status"].get("replicas", 0) == 0
 
 
 async def test_recreate_waits_until_the_old_pods_are_gone(slow_cluster: Cluster, deployment: Make):
     cluster = slow_cluster
-    await cluster.apply("deployments.apps", deployment(strategy={"type": "Recreate"}))
-    await cluster.settle()
+    await cluster.settled("deployments.apps", deployment(strategy={"type": "Recreate"}))
     cluster.seen.clear()
-    await cluster.client.patch(WEB[0], "x", "web", image("nginx:2"))
-    await cluster.settle()
+    await cluster.patch(WEB[0], "web", image("nginx:2"))
     order = [
         ("gone" if obj is None else "new")
         for plural, name, obj in cluster.seen
@@ -163,10 +153,8 @@ async def test_recreate_waits_until_the_old_pods_are_gone(slow_cluster: Cluster,
 
 
 async def test_rollout_that_stands_still_exceeds_its_deadline(cluster: Cluster, deployment: Make):
-    await cluster.apply("deployments.apps", deployment(progressDeadlineSeconds=60))
-    await cluster.settle()
-    await cluster.client.patch(WEB[0], "x", "web", image("nginx:never-ready"))
-    await cluster.settle(50)
+    await cluster.settled("deployments.apps", deployment(progressDeadlineSeconds=60))
+    await cluster.patch(WEB[0], "web", image("nginx:never-ready"), 50)
     assert condition(cluster.get(*WEB), "Progressing")[1] == "ReplicaSetUpdated"
     await cluster.settle(20)
     web = cluster.get(*WEB)
@@ -181,40 +169,32 @@ async def test_rollout_that_stands_still_exceeds_its_deadline(cluster: Cluster, 
 
 
 async def test_paused_deployment_scales_but_does_not_roll(cluster: Cluster, deployment: Make):
-    await cluster.apply("deployments.apps", deployment())
-    await cluster.settle()
+    await cluster.settled("deployments.apps", deployment())
     await cluster.client.patch(WEB[0], "x", "web", {"spec": {"paused": True}})
     await cluster.client.patch(WEB[0], "x", "web", {**image("nginx:2")})
-    await cluster.client.patch(WEB[0], "x", "web", {"spec": {"replicas": 4}})
-    await cluster.settle()
+    await cluster.patch(WEB[0], "web", {"spec": {"replicas": 4}})
     web = cluster.get(*WEB)
     assert condition(web, "Progressing") == ("Unknown", "DeploymentPaused", "Deployment is paused")
     assert len(cluster.list("replicasets.apps")) == 1
     assert len(cluster.list("pods")) == 4
-    await cluster.client.patch(WEB[0], "x", "web", {"spec": {"paused": None}})
-    await cluster.settle()
+    await cluster.patch(WEB[0], "web", {"spec": {"paused": None}})
     assert condition(cluster.get(*WEB), "Progressing")[1] == "NewReplicaSetAvailable"
     assert len(cluster.list("replicasets.apps")) == 2
 
 
 async def test_deletion_takes_everything_along(cluster: Cluster, deployment: Make):
-    await cluster.apply("deployments.apps", deployment())
-    await cluster.settle()
-    await cluster.client.delete(WEB[0], "x", "web")
-    await cluster.settle()
+    await cluster.settled("deployments.apps", deployment())
+    await cluster.delete(WEB[0], "web")
     assert cluster.list("replicasets.apps") == cluster.list("pods") == []
 
 
 async def test_deployment_that_comes_back_adopts_what_was_orphaned(cluster: Cluster, deployment: Make):
-    await cluster.apply("deployments.apps", deployment())
-    await cluster.settle()
+    await cluster.settled("deployments.apps", deployment())
     pods = {pod["metadata"]["uid"] for pod in cluster.list("pods")}
-    await cluster.client.delete(WEB[0], "x", "web", propagation="Orphan")
-    await cluster.settle()
+    await cluster.delete(WEB[0], "web", propagation="Orphan")
     (orphan,) = cluster.list("replicasets.apps")
     assert "ownerReferences" not in orphan["metadata"]
-    await cluster.apply("deployments.apps", deployment())
-    await cluster.settle()
+    await cluster.settled("deployments.apps", deployment())
     assert {pod["metadata"]["uid"] for pod in cluster.list("pods")} == pods
     (adopted,) = cluster.list("replicasets.apps")
     assert adopted["metadata"]["ownerReferences"][0]["uid"] == cluster.get(*WEB)["metadata"]["uid"]

@@ -40,15 +40,13 @@ def names(cluster: Cluster) -> set[str]:
 async def test_in_the_foreground_dependents_go_first(cluster: Cluster):
     await chain(cluster, block=True)
     cluster.seen.clear()
-    await cluster.client.delete("configmaps", "x", "top", propagation="Foreground")
-    await cluster.settle()
+    await cluster.delete("configmaps", "top", propagation="Foreground")
     assert [name for _, name, obj in cluster.seen if obj is None] == ["bottom", "middle", "top"]
 
 
 async def test_orphans_stay_and_forget_their_owner(cluster: Cluster):
     await chain(cluster)
-    await cluster.client.delete("configmaps", "x", "top", propagation="Orphan")
-    await cluster.settle()
+    await cluster.delete("configmaps", "top", propagation="Orphan")
     assert names(cluster) == {"middle", "bottom"}
     assert "ownerReferences" not in cluster.get("configmaps", "middle")["metadata"]
 
@@ -59,8 +57,7 @@ async def test_a_dependent_with_another_owner_stays_with_that(cluster: Cluster):
     shared = config("shared", first)
     shared["metadata"]["ownerReferences"] += config("", second)["metadata"]["ownerReferences"]
     await cluster.apply("configmaps", shared)
-    await cluster.client.delete("configmaps", "x", "first")
-    await cluster.settle()
+    await cluster.delete("configmaps", "first")
     owners = cluster.get("configmaps", "shared")["metadata"]["ownerReferences"]
     assert [owner["name"] for owner in owners] == ["second"]
 
@@ -68,15 +65,13 @@ async def test_a_dependent_with_another_owner_stays_with_that(cluster: Cluster):
 async def test_an_object_whose_owner_never_was_goes(cluster: Cluster):
     owner = await cluster.apply("configmaps", config("owner"))
     stranger = config("stranger", {**owner, "metadata": {"name": "owner", "uid": "not-its-uid"}})
-    await cluster.apply("configmaps", stranger)
-    await cluster.settle()
+    await cluster.settled("configmaps", stranger)
     assert names(cluster) == {"owner"}
 
 
 async def test_an_owner_in_another_namespace_is_none(cluster: Cluster):
     owner = await cluster.apply("configmaps", config("owner"), namespace="y")
-    await cluster.apply("configmaps", config("stray", owner))
-    await cluster.settle()
+    await cluster.settled("configmaps", config("stray", owner))
     assert names(cluster) == set()
 
 

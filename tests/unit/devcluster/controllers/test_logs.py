@@ -7,27 +7,18 @@ import pytest
 
 from devcluster.controllers import PodLogs
 from devcluster.errors import StatusError
-from tests.unit.devcluster.controllers.conftest import Cluster
+from tests.unit.devcluster.controllers.conftest import Cluster, pod
 
 pytestmark = pytest.mark.virtual_time
 
 
-async def pod(cluster: Cluster, image: str = "nginx:1") -> dict:
-    await cluster.apply(
-        "pods",
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "p"},
-            "spec": {"containers": [{"name": "c", "image": image}]},
-        },
-    )
-    await cluster.settle(12)
+async def started(cluster: Cluster, image: str = "nginx:1") -> dict:
+    await cluster.settled("pods", pod(image=image), 12)
     return cluster.get("pods", "p") or {}
 
 
 async def test_lines_are_the_same_each_time_and_can_be_cut(cluster: Cluster):
-    logs, found = PodLogs(cluster.store, cluster.clock), await pod(cluster)
+    logs, found = PodLogs(cluster.store, cluster.clock), await started(cluster)
     lines = [line async for line in logs.stream(found, "c")]
     assert lines == [b"c: started from image nginx:1\n", b"c: running for 5s\n", b"c: running for 10s\n"]
     assert [line async for line in logs.stream(found, "c", tail_lines=1)] == lines[-1:]
@@ -41,7 +32,7 @@ async def test_lines_are_the_same_each_time_and_can_be_cut(cluster: Cluster):
 
 
 async def test_following_ends_with_the_pod(cluster: Cluster):
-    logs, found = PodLogs(cluster.store, cluster.clock), await pod(cluster)
+    logs, found = PodLogs(cluster.store, cluster.clock), await started(cluster)
     lines: list[bytes] = []
 
     async def follow() -> None:
@@ -68,13 +59,13 @@ async def test_following_ends_with_the_pod(cluster: Cluster):
     ],
 )
 async def test_no_lines_yet(cluster: Cluster, image: str, previous: bool, message: str):
-    logs, found = PodLogs(cluster.store, cluster.clock), await pod(cluster, image)
+    logs, found = PodLogs(cluster.store, cluster.clock), await started(cluster, image)
     with pytest.raises(StatusError, match=message) as caught:
         logs.stream(found, "c", previous=previous)
     assert caught.value.code == 400
 
 
 async def test_container_that_crashed_shows_its_last_words(cluster: Cluster):
-    logs, found = PodLogs(cluster.store, cluster.clock), await pod(cluster, "x:crash-loop")
+    logs, found = PodLogs(cluster.store, cluster.clock), await started(cluster, "x:crash-loop")
     lines = [line async for line in logs.stream(found, "c", previous=True)]
     assert lines[-1] == b"c: failed with exit code 1\n"

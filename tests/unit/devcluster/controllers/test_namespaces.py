@@ -14,15 +14,13 @@ async def test_new_namespace_gets_its_account_and_certificate(cluster: Cluster):
 
 async def test_account_and_certificate_come_back(cluster: Cluster):
     await cluster.client.delete("serviceaccounts", "x", "default")
-    await cluster.client.patch("configmaps", "x", "kube-root-ca.crt", {"data": {"ca.crt": "no"}})
-    await cluster.settle()
+    await cluster.patch("configmaps", "kube-root-ca.crt", {"data": {"ca.crt": "no"}})
     assert cluster.get("serviceaccounts", "default") is not None
     assert cluster.get("configmaps", "kube-root-ca.crt")["data"] == {"ca.crt": ""}
 
 
 async def test_deleted_namespace_is_emptied_pods_first(cluster: Cluster, deployment: Make):
-    await cluster.apply("deployments.apps", deployment())
-    await cluster.settle()
+    await cluster.settled("deployments.apps", deployment())
     cluster.seen.clear()
     await cluster.client.delete("namespaces", "", "x")
     await cluster.settle(60)

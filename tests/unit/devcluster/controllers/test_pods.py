@@ -1,23 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from devcluster.controllers import queue
-from tests.unit.devcluster.controllers.conftest import Cluster
+from tests.unit.devcluster.controllers.conftest import Cluster, pod
 
 pytestmark = pytest.mark.virtual_time
-
-
-def pod(name: str = "p", *, image: str = "nginx:1", annotations: dict | None = None, **spec: Any) -> dict:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": name}, "annotations": annotations or {}},
-        "spec": {"containers": [{"name": "c", "image": image}], **spec},
-    }
 
 
 def ready(obj: dict) -> tuple[str, str]:
@@ -52,8 +42,7 @@ async def test_pod_is_scheduled_and_ready_after_the_delay(slow_cluster: Cluster)
 
 async def test_pods_spread_over_three_nodes_with_an_address_each(cluster: Cluster):
     for number in range(30):
-        await cluster.apply("pods", pod(f"p{number}"))
-    await cluster.settle()
+        await cluster.settled("pods", pod(f"p{number}"))
     pods = cluster.list("pods")
     nodes = [each["spec"]["nodeName"] for each in pods]
     assert {node: nodes.count(node) for node in nodes} == {"node-0": 10, "node-1": 10, "node-2": 10}
@@ -61,8 +50,7 @@ async def test_pods_spread_over_three_nodes_with_an_address_each(cluster: Cluste
 
 
 async def test_pod_without_a_fitting_node_says_why_and_goes_on_when_one_fits(cluster: Cluster):
-    await cluster.apply("pods", pod(nodeSelector={"disk": "fast"}))
-    await cluster.settle()
+    await cluster.settled("pods", pod(nodeSelector={"disk": "fast"}))
     condition = cluster.get("pods", "p")["status"]["conditions"][0]
     message = (
         "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. no new claims to "
@@ -98,8 +86,7 @@ async def test_pod_without_a_fitting_node_says_why_and_goes_on_when_one_fits(clu
 async def test_pod_fails_as_asked(
     cluster: Cluster, asked: dict, reason: str, phase: str, waiting: str | None
 ):
-    await cluster.apply("pods", pod(**asked))
-    await cluster.settle()
+    await cluster.settled("pods", pod(**asked))
     found = cluster.get("pods", "p")
     assert ready(found) == ("False", reason)
     assert found["status"]["phase"] == phase
@@ -108,12 +95,8 @@ async def test_pod_fails_as_asked(
 
 
 async def test_pod_that_was_never_ready_becomes_so_when_the_annotation_is_taken_off(cluster: Cluster):
-    await cluster.apply("pods", pod(annotations={"devcluster.local/never-ready": "true"}))
-    await cluster.settle()
-    await cluster.client.patch(
-        "pods", "x", "p", {"metadata": {"annotations": {"devcluster.local/never-ready": None}}}
-    )
-    await cluster.settle()
+    await cluster.settled("pods", pod(annotations={"devcluster.local/never-ready": "true"}))
+    await cluster.patch("pods", "p", {"metadata": {"annotations": {"devcluster.local/never-ready": None}}})
     assert ready(cluster.get("pods", "p")) == ("True", "")
 
 
@@ -133,18 +116,15 @@ async def test_crashing_container_restarts_ever_more_slowly(cluster: Cluster):
 
 
 async def test_deleted_pod_goes_through_termination(cluster: Cluster):
-    await cluster.apply("pods", pod())
-    await cluster.settle()
+    await cluster.settled("pods", pod())
     cluster.seen.clear()
-    await cluster.client.delete("pods", "x", "p")
-    await cluster.settle()
+    await cluster.delete("pods", "p")
     states = [obj and obj["metadata"].get("deletionGracePeriodSeconds") for _, _, obj in cluster.seen]
     assert states == [30, None]
 
 
 async def test_pods_of_before_a_restart_keep_their_addresses(cluster: Cluster):
-    await cluster.apply("pods", pod())
-    await cluster.settle()
+    await cluster.settled("pods", pod())
     before = cluster.store.version
     first = cluster.get("pods", "p")["status"]["podIP"]
     from devcluster.controllers import Controllers  # noqa: PLC0415
@@ -167,7 +147,7 @@ def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_nodes_are_ready_however_slow_the_machine_was_at_the_start(
     slow_machine: None, cluster: Cluster
-) -> None:
+):
     await cluster.settle()
     nodes = cluster.list("nodes", "")
     assert [node["metadata"]["name"] for node in nodes] == ["node-0", "node-1", "node-2"]

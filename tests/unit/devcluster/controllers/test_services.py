@@ -24,8 +24,7 @@ def web(deployment: Make):
 
 async def test_endpoints_and_slices_follow_the_pods(cluster: Cluster, web: dict):
     await cluster.apply("services", service())
-    await cluster.apply("deployments.apps", web)
-    await cluster.settle()
+    await cluster.settled("deployments.apps", web)
     pods = {pod["metadata"]["name"]: pod for pod in cluster.list("pods")}
     endpoints = cluster.get("endpoints", "web")
     assert endpoints["metadata"]["labels"] == {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
@@ -40,8 +39,7 @@ async def test_endpoints_and_slices_follow_the_pods(cluster: Cluster, web: dict)
     assert found["ports"] == [{"name": "", "port": 8080, "protocol": "TCP"}]
     assert {each["targetRef"]["name"] for each in found["endpoints"]} == set(pods)
     assert found["endpoints"][0]["conditions"] == {"ready": True, "serving": True, "terminating": False}
-    await cluster.client.patch("deployments.apps", "x", "web", {"spec": {"replicas": 0}})
-    await cluster.settle()
+    await cluster.patch("deployments.apps", "web", {"spec": {"replicas": 0}})
     assert "subsets" not in cluster.get("endpoints", "web")
     (found,) = cluster.list("endpointslices.discovery.k8s.io")
     assert found["endpoints"] is None
@@ -51,8 +49,7 @@ async def test_pods_that_are_not_ready_are_listed_as_such(cluster: Cluster, web:
     web["spec"]["template"]["metadata"]["annotations"] = {"devcluster.local/never-ready": "true"}
     await cluster.apply("services", service())
     await cluster.apply("services", service("all", publishNotReadyAddresses=True))
-    await cluster.apply("deployments.apps", web)
-    await cluster.settle()
+    await cluster.settled("deployments.apps", web)
     assert [list(each) for each in cluster.get("endpoints", "web")["subsets"]] == [
         ["notReadyAddresses", "ports"]
     ]
@@ -62,17 +59,14 @@ async def test_pods_that_are_not_ready_are_listed_as_such(cluster: Cluster, web:
 async def test_service_without_a_selector_is_left_alone(cluster: Cluster):
     bare = service()
     del bare["spec"]["selector"]
-    await cluster.apply("services", bare)
-    await cluster.settle()
+    await cluster.settled("services", bare)
     assert cluster.get("endpoints", "web") is None
 
 
 async def test_both_go_with_their_service(cluster: Cluster, web: dict):
     await cluster.apply("services", service())
-    await cluster.apply("deployments.apps", web)
-    await cluster.settle()
-    await cluster.client.delete("services", "x", "web")
-    await cluster.settle()
+    await cluster.settled("deployments.apps", web)
+    await cluster.delete("services", "web")
     assert cluster.get("endpoints", "web") is None
     assert cluster.list("endpointslices.discovery.k8s.io") == []
 
@@ -80,8 +74,7 @@ async def test_both_go_with_their_service(cluster: Cluster, web: dict):
 async def test_a_hundred_addresses_to_a_slice(cluster: Cluster, web: dict):
     web["spec"]["replicas"] = 150
     await cluster.apply("services", service())
-    await cluster.apply("deployments.apps", web)
-    await cluster.settle(10)
+    await cluster.settled("deployments.apps", web, 10)
     sizes = [len(each["endpoints"]) for each in cluster.list("endpointslices.discovery.k8s.io")]
     assert sorted(sizes) == [50, 100]
 
@@ -108,8 +101,7 @@ def budget(name: str = "web", **spec: Any) -> dict:
 )
 async def test_budget_counts(cluster: Cluster, deployment: Make, spec: dict, expected: tuple[int, ...]):
     await cluster.apply("deployments.apps", deployment(replicas=3))
-    await cluster.apply("poddisruptionbudgets.policy", budget(**spec))
-    await cluster.settle()
+    await cluster.settled("poddisruptionbudgets.policy", budget(**spec))
     status = cluster.get("poddisruptionbudgets.policy", "web")["status"]
     fields = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
     assert tuple(status[field] for field in fields) == expected

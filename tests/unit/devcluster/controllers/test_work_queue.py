@@ -8,7 +8,7 @@ import uvloop
 
 from devcluster.controllers import queue as module
 from devcluster.controllers.queue import WorkQueue
-from tests.unit.devcluster.controllers.conftest import Cluster
+from tests.unit.devcluster.controllers.conftest import Cluster, pod
 
 
 def test_a_time_that_comes_while_it_is_set_is_a_time_like_any_other(monkeypatch: pytest.MonkeyPatch):
@@ -40,8 +40,6 @@ async def test_a_fault_that_ends_the_controllers_is_told_of(
         raise RuntimeError("the fault")
 
     monkeypatch.setattr(WorkQueue, "done", broken)
-    spec = {"containers": [{"name": "c", "image": "nginx:1"}]}
-    await cluster.apply("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
-    await cluster.settle()
+    await cluster.settled("pods", pod())
     assert "no controller works any more" in caplog.text
     assert "RuntimeError: the fault" in caplog.text

@@ -76,8 +76,7 @@ async def test_stateful_set_goes_up_in_order_and_down_in_reverse(slow_cluster: C
         "collisionCount": 0,
     }
     cluster.seen.clear()
-    await cluster.client.patch("statefulsets.apps", "x", "s", {"spec": {"replicas": 1}})
-    await cluster.settle(10)
+    await cluster.patch("statefulsets.apps", "s", {"spec": {"replicas": 1}}, 10)
     assert [each for each in changes(cluster, "pods") if each[0] == "-"] == ["-s-2", "-s-1"]
     assert cluster.events("StatefulSet")[-2:] == [
         ("SuccessfulDelete", "Delete Pod s-2 in StatefulSet s successful"),
@@ -88,25 +87,19 @@ async def test_stateful_set_goes_up_in_order_and_down_in_reverse(slow_cluster: C
 async def test_stateful_set_updates_from_the_last_to_the_partition(slow_cluster: Cluster, template: Make):
     cluster = slow_cluster
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
-    await cluster.apply("statefulsets.apps", stateful_set(template("s"), updateStrategy=strategy))
-    await cluster.settle(10)
+    await cluster.settled("statefulsets.apps", stateful_set(template("s"), updateStrategy=strategy), 10)
     cluster.seen.clear()
     new = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}}}
-    await cluster.client.patch("statefulsets.apps", "x", "s", new)
-    await cluster.settle(10)
+    await cluster.patch("statefulsets.apps", "s", new, 10)
     assert [each for each in changes(cluster, "pods") if each[0] == "-"] == ["-s-2", "-s-1"]
     images = [pod["spec"]["containers"][0]["image"] for pod in cluster.list("pods")]
     assert images == ["nginx:1", "nginx:2", "nginx:2"]
     status = cluster.get("statefulsets.apps", "s")["status"]
     assert (status["currentReplicas"], status["updatedReplicas"]) == (1, 2)
     assert status["currentRevision"] != status["updateRevision"]
-    await cluster.client.patch(
-        "statefulsets.apps",
-        "x",
-        "s",
-        {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}},
+    await cluster.patch(
+        "statefulsets.apps", "s", {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}, 10
     )
-    await cluster.settle(10)
     status = cluster.get("statefulsets.apps", "s")["status"]
     assert status["currentRevision"] == status["updateRevision"]
     assert [each["revision"] for each in cluster.list("controllerrevisions.apps")] in ([1, 2], [2, 1])
@@ -123,10 +116,9 @@ async def test_stateful_set_makes_claims_and_keeps_them(cluster: Cluster, templa
             },
         }
     ]
-    await cluster.apply(
+    await cluster.settled(
         "statefulsets.apps", stateful_set(template("s"), replicas=2, volumeClaimTemplates=claims)
     )
-    await cluster.settle()
     names = [each["metadata"]["name"] for each in cluster.list("persistentvolumeclaims")]
     assert names == ["data-s-0", "data-s-1"]
     assert cluster.get("statefulsets.apps", "s")["status"]["readyReplicas"] == 2
@@ -134,8 +126,7 @@ async def test_stateful_set_makes_claims_and_keeps_them(cluster: Cluster, templa
         ("SuccessfulCreate", "Create Claim data-s-0 Pod s-0 in StatefulSet s success"),
         ("SuccessfulCreate", "Create Pod s-0 in StatefulSet s successful"),
     ]
-    await cluster.client.delete("statefulsets.apps", "x", "s")
-    await cluster.settle()
+    await cluster.delete("statefulsets.apps", "s")
     assert cluster.list("pods") == []
     assert len(cluster.list("persistentvolumeclaims")) == 2
 
@@ -144,8 +135,7 @@ async def test_daemon_set_has_a_pod_on_each_node_and_replaces_one_at_a_time(
     slow_cluster: Cluster, template: Make
 ):
     cluster = slow_cluster
-    await cluster.apply("daemonsets.apps", daemon_set(template("ds")))
-    await cluster.settle()
+    await cluster.settled("daemonsets.apps", daemon_set(template("ds")))
     assert {pod["spec"]["nodeName"] for pod in cluster.list("pods")} == {"node-0", "node-1", "node-2"}
     assert cluster.get("daemonsets.apps", "ds")["status"] == {
         "currentNumberScheduled": 3,
@@ -158,8 +148,7 @@ async def test_daemon_set_has_a_pod_on_each_node_and_replaces_one_at_a_time(
     }
     cluster.seen.clear()
     new = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}}}
-    await cluster.client.patch("daemonsets.apps", "x", "ds", new)
-    await cluster.settle(20)
+    await cluster.patch("daemonsets.apps", "ds", new, 20)
     available = [
         obj["status"].get("numberAvailable", 0) for kind, _, obj in cluster.seen if kind == "daemonsets"
     ]
@@ -172,8 +161,9 @@ async def test_daemon_set_has_a_pod_on_each_node_and_replaces_one_at_a_time(
 
 async def test_job_completes_as_the_real_one(slow_cluster: Cluster, template: Make):
     cluster = slow_cluster
-    await cluster.apply("jobs.batch", job(template("j", restartPolicy="Never"), completions=2, parallelism=2))
-    await cluster.settle(10)
+    await cluster.settled(
+        "jobs.batch", job(template("j", restartPolicy="Never"), completions=2, parallelism=2), 10
+    )
     found = cluster.get("jobs.batch", "j")
     assert [each["type"] for each in found["status"]["conditions"]] == ["SuccessCriteriaMet", "Complete"]
     assert found["status"]["succeeded"] == 2
@@ -190,8 +180,7 @@ async def test_job_completes_as_the_real_one(slow_cluster: Cluster, template: Ma
 
 async def test_job_fails_when_too_many_pods_did(cluster: Cluster, template: Make):
     crash = template("j", image="x:crash-loop", restartPolicy="Never")
-    await cluster.apply("jobs.batch", job(crash, backoffLimit=1))
-    await cluster.settle(60)
+    await cluster.settled("jobs.batch", job(crash, backoffLimit=1), 60)
     status = cluster.get("jobs.batch", "j")["status"]
     assert status["failed"] == 2
     assert [(each["type"], each["reason"]) for each in status["conditions"]] == [
@@ -202,8 +191,7 @@ async def test_job_fails_when_too_many_pods_did(cluster: Cluster, template: Make
 
 async def test_job_is_stopped_at_its_deadline(cluster: Cluster, template: Make):
     stuck = template("j", image="x:never-ready", restartPolicy="Never")
-    await cluster.apply("jobs.batch", job(stuck, activeDeadlineSeconds=30))
-    await cluster.settle(20)
+    await cluster.settled("jobs.batch", job(stuck, activeDeadlineSeconds=30), 20)
     assert cluster.get("jobs.batch", "j")["status"]["active"] == 1
     await cluster.settle(20)
     status = cluster.get("jobs.batch", "j")["status"]
@@ -215,19 +203,16 @@ async def test_indexed_job_runs_each_index_once(cluster: Cluster, template: Make
     indexed = job(
         template("j", restartPolicy="Never"), completions=5, parallelism=2, completionMode="Indexed"
     )
-    await cluster.apply("jobs.batch", indexed)
-    await cluster.settle()
+    await cluster.settled("jobs.batch", indexed)
     status = cluster.get("jobs.batch", "j")["status"]
     assert (status["succeeded"], status["completedIndexes"]) == (5, "0-4")
     assert sorted(pod["spec"]["hostname"] for pod in cluster.list("pods")) == [f"j-{n}" for n in range(5)]
 
 
 async def test_suspended_job_waits(cluster: Cluster, template: Make):
-    await cluster.apply("jobs.batch", job(template("j", restartPolicy="Never"), suspend=True))
-    await cluster.settle()
+    await cluster.settled("jobs.batch", job(template("j", restartPolicy="Never"), suspend=True))
     assert cluster.list("pods") == []
-    await cluster.client.patch("jobs.batch", "x", "j", {"spec": {"suspend": False}})
-    await cluster.settle()
+    await cluster.patch("jobs.batch", "j", {"spec": {"suspend": False}})
     conditions = cluster.get("jobs.batch", "j")["status"]["conditions"]
     assert [(each["type"], each["status"]) for each in conditions] == [
         ("Suspended", "False"),
@@ -237,8 +222,9 @@ async def test_suspended_job_waits(cluster: Cluster, template: Make):
 
 
 async def test_finished_job_is_deleted_after_its_time(cluster: Cluster, template: Make):
-    await cluster.apply("jobs.batch", job(template("j", restartPolicy="Never"), ttlSecondsAfterFinished=100))
-    await cluster.settle(90)
+    await cluster.settled(
+        "jobs.batch", job(template("j", restartPolicy="Never"), ttlSecondsAfterFinished=100), 90
+    )
     assert cluster.get("jobs.batch", "j") is not None
     await cluster.settle(20)
     assert cluster.get("jobs.batch", "j") is None

@@ -10,6 +10,7 @@ from devcluster.crd.definition import CLEANUP_FINALIZER, DefinitionStrategy
 from devcluster.crd.establish import GROUP, PLURAL, Establisher
 from devcluster.errors import StatusError
 from devcluster.kinds.registry import Registry
+from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Context
 from devcluster.storage.records import Key
 from devcluster.storage.store import Store
@@ -48,13 +49,13 @@ class Cluster:
         self.store.create(key(plural, group), definition)
         return definition
 
-    def definition(self, plural: str = "widgets", group: str = "example.com") -> Object | None:
+    def definition(self, plural: str = "widgets", group: str = "example.com") -> Object:
         stored = self.store.get(key(plural, group))
-        return stored.decode() if stored is not None else None
+        assert stored is not None
+        return stored.decode()
 
     def conditions(self, plural: str = "widgets") -> dict[str, tuple[str, str]]:
         definition = self.definition(plural)
-        assert definition is not None
         return {each["type"]: (each["status"], each["reason"]) for each in definition["status"]["conditions"]}
 
     def add(self, name: str, finalizers: list[str] | None = None) -> Key:
@@ -66,9 +67,20 @@ class Cluster:
         self.store.create(where, obj)
         return where
 
+    def establish(self, plural: str = "widgets", group: str = "example.com", **names: Any) -> None:
+        self.define(plural, group, **names)
+        self.establisher.settle()
+
+    def resource(self, version: str = "v1") -> Resource:
+        found = self.registry.find("example.com", version, "widgets")
+        assert found is not None
+        return found
+
+    def versions(self, plural: str = "widgets", group: str = "example.com") -> list[str]:
+        return [each.version for each in self.registry.versions(group, plural)]
+
     def delete(self, plural: str = "widgets") -> None:
         definition = self.definition(plural)
-        assert definition is not None
         assert STRATEGY.prepare_delete(definition, self.context)
         self.store.update(key(plural), definition)
         self.establisher.settle()
@@ -90,113 +102,98 @@ def cluster() -> Cluster:
     return made
 
 
-def test_a_definition_is_established_and_its_served_versions_are_there(cluster: Cluster) -> None:
-    cluster.define(shortNames=["wd"], categories=["all"])
-    cluster.establisher.settle()
+def test_a_definition_is_established_and_its_served_versions_are_there(cluster: Cluster):
+    cluster.establish(shortNames=["wd"], categories=["all"])
     assert cluster.conditions() == {
         "NamesAccepted": ("True", "NoConflicts"),
         "Established": ("True", "InitialNamesAccepted"),
     }
-    assert [each.version for each in cluster.registry.versions("example.com", "widgets")] == ["v1", "v1beta1"]
-    resource = cluster.registry.find("example.com", "v1", "widgets")
-    assert resource is not None
+    assert cluster.versions() == ["v1", "v1beta1"]
+    resource = cluster.resource()
     assert (resource.kind, resource.list_kind, resource.singular) == ("Widget", "WidgetList", "widget")
     assert (resource.short_names, resource.categories) == (("wd",), ("all",))
     assert resource.storage_version == "v1"
-    old = cluster.registry.find("example.com", "v1beta1", "widgets")
-    assert old is not None
+    old = cluster.resource("v1beta1")
     assert old.deprecation == "example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget"
 
 
-async def test_the_status_follows_by_itself_where_a_loop_runs(cluster: Cluster) -> None:
+async def test_the_status_follows_by_itself_where_a_loop_runs(cluster: Cluster):
     cluster.define()
-    assert cluster.registry.versions("example.com", "widgets") == []
+    assert cluster.versions() == []
     await asyncio.sleep(0)
-    assert len(cluster.registry.versions("example.com", "widgets")) == 2
+    assert len(cluster.versions()) == 2
 
 
-def test_what_was_established_before_is_served_from_the_start() -> None:
+def test_what_was_established_before_is_served_from_the_start():
     first = Cluster()
     first.establisher.start()
-    first.define()
-    first.establisher.settle()
+    first.establish()
     second = Cluster(first.store)
     second.establisher.start()
-    assert len(second.registry.versions("example.com", "widgets")) == 2
+    assert len(second.versions()) == 2
 
 
-def test_names_that_another_has_are_refused_until_they_are_free(cluster: Cluster) -> None:
-    cluster.define()
-    cluster.establisher.settle()
-    cluster.define("gadgets", singular="gadget")
-    cluster.establisher.settle()
+def test_names_that_another_has_are_refused_until_they_are_free(cluster: Cluster):
+    cluster.establish()
+    cluster.establish("gadgets", singular="gadget")
     assert cluster.conditions("gadgets") == {
         "NamesAccepted": ("False", "ListKindConflict"),
         "Established": ("False", "NotAccepted"),
     }
-    assert cluster.registry.versions("example.com", "gadgets") == []
+    assert cluster.versions("gadgets") == []
     cluster.delete()
     cluster.establisher.settle()
     assert cluster.conditions("gadgets")["Established"] == ("True", "InitialNamesAccepted")
-    assert len(cluster.registry.versions("example.com", "gadgets")) == 2
+    assert len(cluster.versions("gadgets")) == 2
 
 
-def test_the_same_names_in_another_group_are_no_conflict(cluster: Cluster) -> None:
+def test_the_same_names_in_another_group_are_no_conflict(cluster: Cluster):
     cluster.define()
-    cluster.define(group="example.org")
-    cluster.establisher.settle()
-    assert len(cluster.registry.versions("example.org", "widgets")) == 2
+    cluster.establish(group="example.org")
+    assert len(cluster.versions(group="example.org")) == 2
 
 
-def test_a_deleted_definition_takes_its_objects_along(cluster: Cluster) -> None:
-    cluster.define()
-    cluster.establisher.settle()
+def test_a_deleted_definition_takes_its_objects_along(cluster: Cluster):
+    cluster.establish()
     where = cluster.add("one")
     cluster.delete()
     assert cluster.store.get(where) is None
-    assert cluster.definition() is None
-    assert cluster.registry.versions("example.com", "widgets") == []
+    assert cluster.store.get(key()) is None
+    assert cluster.versions() == []
 
 
-def test_it_waits_for_objects_that_have_finalizers_and_takes_no_new_ones(cluster: Cluster) -> None:
-    cluster.define()
-    cluster.establisher.settle()
+def test_it_waits_for_objects_that_have_finalizers_and_takes_no_new_ones(cluster: Cluster):
+    cluster.establish()
     where = cluster.add("one", ["example.com/wait"])
     cluster.delete()
     definition = cluster.definition()
-    assert definition is not None
     assert definition["metadata"]["finalizers"] == [CLEANUP_FINALIZER]
     assert cluster.conditions()["Terminating"] == ("True", "InstanceDeletionInProgress")
     stored = cluster.store.get(where)
     assert stored is not None
     assert "deletionTimestamp" in stored.decode()["metadata"]
-    resource = cluster.registry.find("example.com", "v1", "widgets")
-    assert resource is not None
+    resource = cluster.resource()
     with pytest.raises(
         StatusError, match="create not allowed while custom resource definition is terminating"
     ):
         resource.strategy.prepare_create({"metadata": {"name": "two"}}, cluster.context)
     cluster.store.delete(where)
     cluster.establisher.settle()
-    assert cluster.definition() is None
+    assert cluster.store.get(key()) is None
 
 
-def test_a_changed_schema_is_in_force_at_once(cluster: Cluster) -> None:
-    cluster.define()
-    cluster.establisher.settle()
+def test_a_changed_schema_is_in_force_at_once(cluster: Cluster):
+    cluster.establish()
     definition = cluster.definition()
-    assert definition is not None
-    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    schema["required"] = ["spec"]
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["required"] = ["spec"]
     cluster.store.update(key(), definition)
-    resource = cluster.registry.find("example.com", "v1", "widgets")
-    assert resource is not None
+    resource = cluster.resource()
     new = {"kind": "Widget", "apiVersion": "example.com/v1", "metadata": {"name": "a"}}
     (error,) = resource.strategy.validate_create(new, cluster.context)
     assert str(error) == "spec: Required value"
 
 
-def test_a_version_that_objects_were_stored_in_stays(cluster: Cluster) -> None:
+def test_a_version_that_objects_were_stored_in_stays(cluster: Cluster):
     old = cluster.define()
     new = {**old, "spec": {**old["spec"], "versions": [version("v3", storage=True)]}}
     STRATEGY.prepare_update(new, old, cluster.context)
@@ -207,11 +204,9 @@ def test_a_version_that_objects_were_stored_in_stays(cluster: Cluster) -> None:
     )
 
 
-def test_an_established_definition_keeps_its_scope_and_kind(cluster: Cluster) -> None:
-    cluster.define()
-    cluster.establisher.settle()
+def test_an_established_definition_keeps_its_scope_and_kind(cluster: Cluster):
+    cluster.establish()
     old = cluster.definition()
-    assert old is not None
     names = {**old["spec"]["names"], "kind": "Other", "listKind": "OtherList"}
     new = {**old, "spec": {**old["spec"], "scope": "Cluster", "names": names}}
     errors = list(map(str, STRATEGY.validate_update(new, old, cluster.context)))

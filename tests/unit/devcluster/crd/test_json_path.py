@@ -38,7 +38,7 @@ OBJ: dict[str, Any] = {
         (".spec[", []),
     ],
 )
-def test_a_path_leads_to_values(path: str, found: list[Any]) -> None:
+def test_a_path_leads_to_values(path: str, found: list[Any]):
     assert find(OBJ, path) == found
 
 
@@ -56,11 +56,11 @@ def test_a_path_leads_to_values(path: str, found: list[Any]) -> None:
         ("string", ".spec.nope", None),
     ],
 )
-def test_a_cell_has_the_type_of_its_column(kind: str, path: str, shown: Any) -> None:
+def test_a_cell_has_the_type_of_its_column(kind: str, path: str, shown: Any):
     assert cell(OBJ, Column("C", kind, json_path=path)) == shown
 
 
-def test_simple_paths_are_read_and_written() -> None:
+def test_simple_paths_are_read_and_written():
     obj: dict[str, Any] = {}
     set_nested(obj, ".spec.a.b", 1)
     assert obj == {"spec": {"a": {"b": 1}}}

@@ -29,7 +29,7 @@ def definition(generation: int) -> dict[str, Any]:
     }
 
 
-def test_what_is_unknown_now_goes_and_what_has_a_default_now_gets_it() -> None:
+def test_what_is_unknown_now_goes_and_what_has_a_default_now_gets_it():
     versions = CustomVersions({"example.com/v1": schema(new={**TEXT, "default": "x"})}, stale_until=5)
     obj = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {}, "spec": {"old": 1}}
 
@@ -39,7 +39,7 @@ def test_what_is_unknown_now_goes_and_what_has_a_default_now_gets_it() -> None:
     assert (versions.is_stale(5), versions.is_stale(6)) == (True, False)
 
 
-def test_versions_are_alike_when_they_take_the_same_objects() -> None:
+def test_versions_are_alike_when_they_take_the_same_objects():
     schemas = {"v1": schema(a=TEXT), "v2": schema(a=TEXT), "v3": schema(b=TEXT)}
     versions = CustomVersions(schemas, stale_until=0)
     assert versions.are_alike("v1", "v2")
@@ -47,7 +47,7 @@ def test_versions_are_alike_when_they_take_the_same_objects() -> None:
 
 
 @pytest.mark.parametrize(("generation", "stale"), [(1, False), (2, True)])
-def test_only_a_definition_that_has_changed_has_objects_of_other_rules(generation: int, stale: bool) -> None:
+def test_only_a_definition_that_has_changed_has_objects_of_other_rules(generation: int, stale: bool):
     (resource,) = resources_of(definition(generation))
     assert resource.custom_versions is not None
     assert resource.custom_versions.is_stale(7) is stale
@@ -89,7 +89,7 @@ class Webhook:
         return answer
 
 
-async def test_only_objects_of_other_versions_are_sent() -> None:
+async def test_only_objects_of_other_versions_are_sent():
     webhook = Webhook()
     convert = webhook_conversion(CONVERSION, webhook)
     converted = await convert([thing("v1"), thing("v2")], "example.com/v2")
@@ -100,7 +100,7 @@ async def test_only_objects_of_other_versions_are_sent() -> None:
     assert len(webhook.asked) == 1
 
 
-async def test_of_the_metadata_only_labels_and_annotations_can_change() -> None:
+async def test_of_the_metadata_only_labels_and_annotations_can_change():
     def change(answer: Object) -> None:
         metadata = {"name": "a", "uid": "u", "labels": {"c": "d"}, "finalizers": ["x"]}
         answer["response"]["convertedObjects"][0]["metadata"] = metadata
@@ -142,13 +142,13 @@ async def test_of_the_metadata_only_labels_and_annotations_can_change() -> None:
         ),
     ],
 )
-async def test_a_wrong_answer_is_the_real_servers_error(change: Any, message: str) -> None:
+async def test_a_wrong_answer_is_the_real_servers_error(change: Any, message: str):
     with pytest.raises(StatusError, match=message) as refused:
         await webhook_conversion(CONVERSION, Webhook(change))([thing("v1")], "example.com/v2")
     assert refused.value.code == 500
 
 
-async def test_a_webhook_that_cannot_be_called_is_named() -> None:
+async def test_a_webhook_that_cannot_be_called_is_named():
     async def call(config: Object, review: Object, timeout: float) -> Object:
         raise ConnectionError("connection refused")
 

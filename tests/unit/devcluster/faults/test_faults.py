@@ -53,7 +53,7 @@ async def read(response: ApiResponse, received: bytearray) -> None:
         received += chunk
 
 
-async def test_a_request_fails_as_often_as_it_was_said_and_has_no_effect() -> None:
+async def test_a_request_fails_as_often_as_it_was_said_and_has_no_effect():
     server = Server()
     number = server.control.add("fail", Match(path="pods$"), code=429, retry_after=3, times=2)
     assert (await server.handle(get("/api/v1/nodes"))).status == 200
@@ -68,7 +68,7 @@ async def test_a_request_fails_as_often_as_it_was_said_and_has_no_effect() -> No
     assert removed.hits == 2
 
 
-async def test_a_connection_breaks_before_or_after_the_effect() -> None:
+async def test_a_connection_breaks_before_or_after_the_effect():
     server = Server()
     server.control.add("cut-request", times=1)
     with pytest.raises(ConnectionCut):
@@ -83,7 +83,7 @@ async def test_a_connection_breaks_before_or_after_the_effect() -> None:
 @pytest.mark.parametrize(
     ("lines", "expected"), [(0, b"on"), (2, b"one\ntwo\nthr"), (3, b"one\ntwo\nthree\nfo")]
 )
-async def test_a_stream_breaks_off_in_the_middle_of_a_line(lines: int, expected: bytes) -> None:
+async def test_a_stream_breaks_off_in_the_middle_of_a_line(lines: int, expected: bytes):
     server = Server()
     server.control.add("cut-watch", lines=lines)
     assert (await server.handle(get())).body == b'{"ok":true}\n'
@@ -98,7 +98,7 @@ async def test_a_stream_breaks_off_in_the_middle_of_a_line(lines: int, expected:
 @pytest.mark.parametrize(
     ("lines", "expected"), [(0, b""), (2, b"one\ntwo\n"), (4, b"one\ntwo\nthree\nfour\n")]
 )
-async def test_a_stream_falls_silent(lines: int, expected: bytes) -> None:
+async def test_a_stream_falls_silent(lines: int, expected: bytes):
     server = Server()
     server.control.add("stall-watch", lines=lines)
     received = bytearray()
@@ -108,7 +108,7 @@ async def test_a_stream_falls_silent(lines: int, expected: bytes) -> None:
     assert received == expected
 
 
-async def test_a_delayed_request_is_answered_later() -> None:
+async def test_a_delayed_request_is_answered_later():
     server = Server()
     server.control.add("delay", seconds=0.02)
     loop = asyncio.get_running_loop()
@@ -126,7 +126,7 @@ async def test_a_delayed_request_is_answered_later() -> None:
         ({"lines": -1}, "lines"),
     ],
 )
-def test_a_fault_that_makes_no_sense_is_refused(options: dict[str, Any], name: str) -> None:
+def test_a_fault_that_makes_no_sense_is_refused(options: dict[str, Any], name: str):
     with pytest.raises(ValueError, match=name):
         FaultControl(Store()).add("fail", **options)
 
@@ -135,7 +135,7 @@ def with_endpoint(server: Server, user: User | None = ADMIN) -> Any:
     return with_fault_endpoint(server.handle, server.control, lambda request: user)
 
 
-async def test_faults_are_set_seen_and_unset_over_the_wire() -> None:
+async def test_faults_are_set_seen_and_unset_over_the_wire():
     server = Server()
     handle = with_endpoint(server)
     body = b'{"do": "fail", "match": {"method": "GET", "userAgent": "curl"}, "code": 500, "times": 5}'
@@ -160,7 +160,7 @@ async def test_faults_are_set_seen_and_unset_over_the_wire() -> None:
         (b'{"do": "fail", "tims": 1}', "unknown field `tims`"),
     ],
 )
-async def test_a_wrong_fault_gets_an_answer_that_names_what_is_wrong(body: bytes, message: str) -> None:
+async def test_a_wrong_fault_gets_an_answer_that_names_what_is_wrong(body: bytes, message: str):
     handle = with_endpoint(Server())
     answer = await handle(ApiRequest(method="POST", path="/devcluster/faults", body=body))
     assert answer.status == 400
@@ -168,14 +168,14 @@ async def test_a_wrong_fault_gets_an_answer_that_names_what_is_wrong(body: bytes
 
 
 @pytest.mark.parametrize(("user", "status"), [(None, 401), (User("bob", ("dev",)), 403)])
-async def test_only_administrators_inject_faults(user: User | None, status: int) -> None:
+async def test_only_administrators_inject_faults(user: User | None, status: int):
     server = Server()
     handle = with_endpoint(server, user)
     assert (await handle(ApiRequest(method="POST", path="/devcluster/history/expire"))).status == status
     assert (await handle(get())).status == 200
 
 
-async def test_history_is_expired_and_connections_are_cut_over_the_wire() -> None:
+async def test_history_is_expired_and_connections_are_cut_over_the_wire():
     server = Server()
     handle = with_endpoint(server)
     server.store.create(Key("", "pods", "ns", "a"), {"metadata": {"name": "a"}})

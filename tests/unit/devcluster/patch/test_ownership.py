@@ -49,6 +49,11 @@ def applied(
     return apply(live, thing(spec), manager=manager, **{**common, **more})
 
 
+def recorded(new: dict[str, Any], old: dict[str, Any] | None, manager: str = "m", **more: Any) -> None:
+    common: dict[str, Any] = {"schema": schema(granular=True), "api_version": API, "now": LATER}
+    record_update(new, old, manager=manager, **{**common, **more})
+
+
 def test_a_new_object_of_a_built_in_kind_is_owned_without_the_structs_that_go_always_writes():
     deployment = {
         "apiVersion": "apps/v1",
@@ -65,15 +70,8 @@ def test_a_new_object_of_a_built_in_kind_is_owned_without_the_structs_that_go_al
         "status": {},
     }
 
-    record_update(
-        deployment,
-        None,
-        schema=schema_for("apps", "v1", "Deployment"),
-        manager="m",
-        api_version="apps/v1",
-        now=NOW,
-        reset=("status",),
-    )
+    kind = schema_for("apps", "v1", "Deployment")
+    recorded(deployment, None, schema=kind, api_version="apps/v1", reset=("status",))
 
     (entry,) = deployment["metadata"]["managedFields"]
     assert entry["fieldsV1"] == {
@@ -93,10 +91,10 @@ def test_a_new_object_of_a_built_in_kind_is_owned_without_the_structs_that_go_al
 
 def test_a_write_that_changes_nothing_leaves_the_entries_with_their_times():
     old = thing({"size": 1})
-    record_update(old, None, schema=schema(granular=True), manager="a", api_version=API, now=NOW)
+    recorded(old, None, "a", now=NOW)
     new = copy.deepcopy(old)
 
-    record_update(new, old, schema=schema(granular=True), manager="b", api_version=API, now=LATER)
+    recorded(new, old, "b")
 
     assert new == old
 
@@ -106,7 +104,7 @@ def test_what_has_become_atomic_is_owned_as_a_whole():
     new = copy.deepcopy(live)
     new["spec"]["size"] = 1
 
-    record_update(new, live, schema=schema(granular=False), manager="other", api_version=API, now=LATER)
+    recorded(new, live, "other", schema=schema(granular=False))
 
     assert owned(new) == {
         "applier": {"f:spec": {"f:list": {}, "f:map": {}}},
@@ -174,15 +172,7 @@ def test_an_object_that_another_writer_s_version_does_not_know_in_full_loses_its
     new["spec"]["size"] = 2
     other = parse({"type": "object", "properties": {"spec": {"type": "object", "properties": {"x": TEXT}}}})
 
-    record_update(
-        new,
-        live,
-        schema=schema(granular=True),
-        manager="m",
-        api_version=API,
-        now=LATER,
-        convert=in_versions({API: schema(granular=True), "example.com/v2": other}),
-    )
+    recorded(new, live, convert=in_versions({API: schema(granular=True), "example.com/v2": other}))
 
     assert "managedFields" not in new["metadata"]
 
@@ -207,9 +197,7 @@ def test_entries_of_a_version_that_is_not_served_any_more_go():
     new = copy.deepcopy(live)
     new["spec"]["size"] = 2
 
-    record_update(
-        new, live, schema=schema(granular=True), manager="m", api_version=API, now=LATER, convert=renamed
-    )
+    recorded(new, live, convert=renamed)
 
     assert owned(new) == {"m": {"f:spec": {"f:size": {}}}}
 
@@ -217,7 +205,7 @@ def test_entries_of_a_version_that_is_not_served_any_more_go():
 def test_an_object_whose_lists_make_no_sense_loses_its_entries():
     new = thing({"list": [{"v": "no name"}]})
 
-    record_update(new, None, schema=schema(granular=True), manager="m", api_version=API, now=NOW)
+    recorded(new, None)
 
     assert "managedFields" not in new["metadata"]
 

@@ -74,16 +74,8 @@ def test_what_cannot_be_done_is_refused_without_saying_why(operation: dict[str, 
     with pytest.raises(StatusError) as refused:
         json_patch(DOCUMENT, [operation])
 
-    assert refused.value.to_status() == {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": "the server rejected our request due to an error in our request",
-        "reason": "Invalid",
-        "details": {},
-        "code": 422,
-    }
+    assert (refused.value.code, refused.value.reason, refused.value.details) == (422, "Invalid", {})
+    assert refused.value.message == "the server rejected our request due to an error in our request"
 
 
 def test_the_document_stays_as_it_was():

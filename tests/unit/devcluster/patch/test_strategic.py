@@ -144,7 +144,7 @@ def test_neither_argument_changes():
     assert (LIVE, patch) == before
 
 
-def test_long_lists_take_no_long_time() -> None:
+def test_long_lists_take_no_long_time():
     many = [f"example.org/{number}" for number in range(20_000)]
     with Effort() as spent:
         patched = strategic_merge_patch(

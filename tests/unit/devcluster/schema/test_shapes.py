@@ -42,7 +42,7 @@ SCHEMA = parse(
 )
 
 
-def test_unknown_fields_go_and_are_told() -> None:
+def test_unknown_fields_go_and_are_told():
     obj: dict[str, Any] = {
         "apiVersion": "g/v1",
         "kind": "K",
@@ -85,7 +85,7 @@ def test_unknown_fields_go_and_are_told() -> None:
     }
 
 
-def test_defaults_fill_what_is_missing_or_null_and_are_nobodys_to_share() -> None:
+def test_defaults_fill_what_is_missing_or_null_and_are_nobodys_to_share():
     schema = parse(
         {
             "type": "object",
@@ -150,19 +150,19 @@ def test_defaults_fill_what_is_missing_or_null_and_are_nobodys_to_share() -> Non
         ("(?)a", "a", True),
     ],
 )
-def test_patterns_mean_what_they_mean_in_go(pattern: str, text: str, *, matches: bool) -> None:
+def test_patterns_mean_what_they_mean_in_go(pattern: str, text: str, *, matches: bool):
     assert (compile_pattern(pattern).search(text) is not None) is matches
 
 
 @pytest.mark.parametrize(
     "pattern", ["(", "[a", "a**", "(?=a)", "(?<!a)", r"\p{Nope}", "a{2,1}", "(?i)a)", "((?i)a"]
 )
-def test_patterns_that_go_has_not_are_refused(pattern: str) -> None:
+def test_patterns_that_go_has_not_are_refused(pattern: str):
     with pytest.raises(ValueError, match="error parsing regexp"):
         compile_pattern(pattern)
 
 
-def test_a_field_path_is_followed_or_refused_in_the_servers_words() -> None:
+def test_a_field_path_is_followed_or_refused_in_the_servers_words():
     schema = parse(
         {
             "type": "object",
@@ -186,7 +186,7 @@ def test_a_field_path_is_followed_or_refused_in_the_servers_words() -> None:
         resolve_field_path(".a['b.c']", schema, brackets=False)
 
 
-def test_numbers_of_different_types_are_different_values() -> None:
+def test_numbers_of_different_types_are_different_values():
     assert same({"a": [1, None]}, {"a": [1, None]})
     assert not same(1, 1.0)
     assert not same(1, True)
@@ -204,5 +204,5 @@ def test_numbers_of_different_types_are_different_values() -> None:
         (-2.5, "-2.5"),
     ],
 )
-def test_floats_are_shown_as_go_shows_them(value: float, shown: str) -> None:
+def test_floats_are_shown_as_go_shows_them(value: float, shown: str):
     assert show_float(value) == shown

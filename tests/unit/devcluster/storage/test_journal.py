@@ -5,6 +5,8 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,37 +25,37 @@ def thing(name: str, **fields: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "uid": f"uid-{name}", "labels": {"a": name}}, **fields}
 
 
-async def test_a_store_begins_with_what_its_journal_holds(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "data")
-    store = Store(journal)
-    store.create(key("a"), thing("a"))
-    store.create(key("b"), thing("b"))
-    store.update(key("b"), thing("b", n=2))
-    store.delete(key("a"))
-    await journal.aclose()
-
-    journal = Journal(tmp_path / "data")
-    again = Store(journal)
-    assert again.version == store.version
-    (kept,) = again.select("g", "things")
-    assert kept.decode() == store.select("g", "things")[0].decode()
-    assert (kept.uid, kept.labels, kept.version) == ("uid-b", {"a": "b"}, 4)
-    assert again.create(key("c"), thing("c")).version == store.version + 1
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[Store]:
+    """A store whose journal is this file, until it is closed."""
+    journal = Journal(path)
+    yield Store(journal)
     await journal.aclose()
 
 
-async def test_the_version_goes_on_after_everything_was_removed(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "data")
-    store = Store(journal)
-    store.create(key("a"), thing("a"))
-    store.delete(key("a"))
-    await journal.aclose()
-    journal = Journal(tmp_path / "data")
-    assert Store(journal).version == 3
-    await journal.aclose()
+async def test_a_store_begins_with_what_its_journal_holds(tmp_path: Path):
+    async with opened(tmp_path / "data") as store:
+        store.create(key("a"), thing("a"))
+        store.create(key("b"), thing("b"))
+        store.update(key("b"), thing("b", n=2))
+        store.delete(key("a"))
+    async with opened(tmp_path / "data") as again:
+        assert again.version == store.version
+        (kept,) = again.select("g", "things")
+        assert kept.decode() == store.select("g", "things")[0].decode()
+        assert (kept.uid, kept.labels, kept.version) == ("uid-b", {"a": "b"}, 4)
+        assert again.create(key("c"), thing("c")).version == store.version + 1
 
 
-async def test_what_was_durable_survives_a_kill(tmp_path: Path) -> None:
+async def test_the_version_goes_on_after_everything_was_removed(tmp_path: Path):
+    async with opened(tmp_path / "data") as store:
+        store.create(key("a"), thing("a"))
+        store.delete(key("a"))
+    async with opened(tmp_path / "data") as again:
+        assert again.version == 3
+
+
+async def test_what_was_durable_survives_a_kill(tmp_path: Path):
     program = """
         import asyncio, os, signal, sys
         from pathlib import Path
@@ -77,19 +79,17 @@ async def test_what_was_durable_survives_a_kill(tmp_path: Path) -> None:
         subprocess.run, command, capture_output=True, text=True, timeout=30, check=False
     )
     assert done.stdout.split() == ["99", "199", "299"], done.stderr
-    journal = Journal(tmp_path / "data")
-    names = [stored.key.name for stored in Store(journal).select("g", "things")]
-    await journal.aclose()
-    # Somebody may have seen version 302, of which nothing is known now: none of its kind comes again.
-    assert journal.version > 302
+    async with opened(tmp_path / "data") as store:
+        names = [stored.key.name for stored in store.select("g", "things")]
+        # Somebody may have seen version 302, of which nothing is known now: none of its kind comes again.
+        assert store.version > 302
     assert [name for name in names if name != "late"] == [f"n{number:03d}" for number in range(300)]
 
 
-async def test_a_file_that_is_in_use_or_something_else_is_refused(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "data")
-    with pytest.raises(JournalFailed, match=r"cannot use .*data as data file: database is locked"):
-        Journal(tmp_path / "data")
-    await journal.aclose()
+async def test_a_file_that_is_in_use_or_something_else_is_refused(tmp_path: Path):
+    async with opened(tmp_path / "data"):
+        with pytest.raises(JournalFailed, match=r"cannot use .*data as data file: database is locked"):
+            Journal(tmp_path / "data")
     (tmp_path / "text").write_text("not a database at all, but long enough to be read as one\n" * 50)
     with pytest.raises(JournalFailed, match="file is not a database"):
         Journal(tmp_path / "text")
@@ -102,10 +102,9 @@ async def test_a_file_that_is_in_use_or_something_else_is_refused(tmp_path: Path
         Journal(tmp_path / "other")
 
 
-async def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "data")
-    Store(journal).create(key("a"), thing("a"))
-    await journal.aclose()
+async def test_a_damaged_file_is_refused(tmp_path: Path):
+    async with opened(tmp_path / "data") as store:
+        store.create(key("a"), thing("a"))
     with sqlite3.connect(tmp_path / "data") as database:
         database.execute("UPDATE objects SET data = '{'")
     database.close()
@@ -113,16 +112,14 @@ async def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         Store(Journal(tmp_path / "data"))
 
 
-async def test_only_its_owner_can_read_the_file(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "data")
-    store = Store(journal)
-    await store.durable(store.create(key("a"), thing("a")).version)
-    modes = {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}  # noqa: ASYNC240 -- a small one
-    assert modes == {0o600}
-    await journal.aclose()
+async def test_only_its_owner_can_read_the_file(tmp_path: Path):
+    async with opened(tmp_path / "data") as store:
+        await store.durable(store.create(key("a"), thing("a")).version)
+        modes = {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}  # noqa: ASYNC240 -- a small one
+        assert modes == {0o600}
 
 
-async def test_a_write_that_cannot_be_kept_is_not_called_durable(tmp_path: Path) -> None:
+async def test_a_write_that_cannot_be_kept_is_not_called_durable(tmp_path: Path):
     journal = Journal(tmp_path / "data")
     store = Store(journal)
     stored = store.create(key("a"), thing("a"))
@@ -137,10 +134,9 @@ async def test_a_write_that_cannot_be_kept_is_not_called_durable(tmp_path: Path)
     with pytest.raises(JournalFailed):
         await store.durable(store.create(key("c"), thing("c")).version)
     await journal.aclose()
-    journal = Journal(tmp_path / "data")
-    assert Store(journal).select("g", "things") == []
-    await journal.aclose()
+    async with opened(tmp_path / "data") as again:
+        assert again.select("g", "things") == []
 
 
-def test_sqlite_can_be_used_by_several_threads_in_turn() -> None:
+def test_sqlite_can_be_used_by_several_threads_in_turn():
     assert sqlite3.threadsafety in {1, 3}

@@ -35,7 +35,7 @@ OPERATORS = "in, notin, =, ==, !=, gt, lt"
         ("in in (notin)", False),
     ],
 )
-def test_label_selectors_match_as_on_the_real_server(text: str, matches: bool) -> None:
+def test_label_selectors_match_as_on_the_real_server(text: str, matches: bool):
     assert LabelSelector.parse(text).matches(LABELS) is matches
 
 
@@ -59,7 +59,7 @@ def test_label_selectors_match_as_on_the_real_server(text: str, matches: bool) -
         ),
     ],
 )
-def test_a_wrong_label_selector_gets_the_real_servers_text(text: str, message: str) -> None:
+def test_a_wrong_label_selector_gets_the_real_servers_text(text: str, message: str):
     with pytest.raises(SelectorError) as raised:
         LabelSelector.parse(text)
     assert str(raised.value) == message
@@ -68,13 +68,13 @@ def test_a_wrong_label_selector_gets_the_real_servers_text(text: str, message: s
 @pytest.mark.parametrize(
     ("text", "path"), [("-a=b", '<nil>: Invalid value: "-a"'), ("a=-b", "values[0][a]: ")]
 )
-def test_keys_and_values_must_be_those_of_labels(text: str, path: str) -> None:
+def test_keys_and_values_must_be_those_of_labels(text: str, path: str):
     with pytest.raises(SelectorError) as raised:
         LabelSelector.parse(text)
     assert str(raised.value).startswith(f"unable to parse requirement: {path}")
 
 
-def test_a_selector_in_an_object() -> None:
+def test_a_selector_in_an_object():
     assert LabelSelector.of({}).matches(LABELS)
     assert not LabelSelector.of(None).matches(LABELS)
     assert LabelSelector.of({"matchLabels": {"app": "web"}}).matches(LABELS)
@@ -96,13 +96,13 @@ def test_a_selector_in_an_object() -> None:
         ("metadata.name=a\\qb", "invalid field selector: invalid escape sequence: \\q"),
     ],
 )
-def test_a_wrong_field_selector_gets_the_real_servers_text(text: str, message: str) -> None:
+def test_a_wrong_field_selector_gets_the_real_servers_text(text: str, message: str):
     with pytest.raises(SelectorError) as raised:
         FieldSelector.parse(text)
     assert str(raised.value) == message
 
 
-def test_field_selectors_compare_and_unescape() -> None:
+def test_field_selectors_compare_and_unescape():
     selector = FieldSelector.parse("metadata.name==a\\,b,status.phase!=Running,")
     assert selector.fields == ["metadata.name", "status.phase"]
     assert selector.value_of("metadata.name") == "a,b"

@@ -30,7 +30,7 @@ def names(store: Store, namespace: str = "") -> list[str]:
     return [stored.key.name for stored in store.select("", "things", namespace)]
 
 
-def test_each_change_has_the_next_version_and_stamps_the_object() -> None:
+def test_each_change_has_the_next_version_and_stamps_the_object():
     store = Store()
     first = store.create(key("a"), thing("a"))
     second = store.update(key("a"), thing("a", n=1))
@@ -45,14 +45,14 @@ def test_each_change_has_the_next_version_and_stamps_the_object() -> None:
     assert store.get(key("a")) is None
 
 
-def test_what_is_read_may_be_changed_without_harm() -> None:
+def test_what_is_read_may_be_changed_without_harm():
     store = Store()
     stored = store.create(key("a"), thing("a", list=[1]))
     stored.decode()["list"].append(2)
     assert stored.decode()["list"] == [1]
 
 
-def test_an_update_that_changes_nothing_is_no_change() -> None:
+def test_an_update_that_changes_nothing_is_no_change():
     store = Store()
     first = store.create(key("a"), thing("a", x=1, y=2))
     again = thing("a")
@@ -62,7 +62,7 @@ def test_an_update_that_changes_nothing_is_no_change() -> None:
     assert store.version == first.version
 
 
-def test_writers_are_held_to_what_they_have_seen() -> None:
+def test_writers_are_held_to_what_they_have_seen():
     store = Store()
     first = store.create(key("a"), thing("a"))
     with pytest.raises(Exists):
@@ -79,7 +79,7 @@ def test_writers_are_held_to_what_they_have_seen() -> None:
         store.delete(key("b"))
 
 
-def test_lists_are_sorted_as_etcd_sorts_and_a_namespace_is_a_part_of_them() -> None:
+def test_lists_are_sorted_as_etcd_sorts_and_a_namespace_is_a_part_of_them():
     store = Store()
     for namespace, name in [("b", "x"), ("a", "z"), ("a-b", "y"), ("a", "c")]:
         store.create(key(name, namespace), thing(name))
@@ -91,7 +91,7 @@ def test_lists_are_sorted_as_etcd_sorts_and_a_namespace_is_a_part_of_them() -> N
     assert store.select("", "others") == []
 
 
-def test_a_list_of_an_earlier_version() -> None:
+def test_a_list_of_an_earlier_version():
     store = Store()
     store.create(key("a"), thing("a"))
     store.create(key("b"), thing("b", n=1))
@@ -111,7 +111,7 @@ def test_a_list_of_an_earlier_version() -> None:
     assert raised.value.oldest == store.version
 
 
-def test_the_history_is_bounded_by_number_and_by_size() -> None:
+def test_the_history_is_bounded_by_number_and_by_size():
     store = Store(history=10)
     for number in range(100):
         store.create(key(f"n{number}"), thing(f"n{number}"))
@@ -122,7 +122,7 @@ def test_the_history_is_bounded_by_number_and_by_size() -> None:
     assert 8 <= store.version - store.oldest <= 11
 
 
-async def test_a_watch_begins_in_the_past_and_goes_on() -> None:
+async def test_a_watch_begins_in_the_past_and_goes_on():
     store = Store()
     store.create(key("a"), thing("a"))
     since = store.version
@@ -142,7 +142,7 @@ async def test_a_watch_begins_in_the_past_and_goes_on() -> None:
     assert await watch.next(timeout=0) == []
 
 
-async def test_a_removal_tells_the_last_state_and_the_version_of_the_removal() -> None:
+async def test_a_removal_tells_the_last_state_and_the_version_of_the_removal():
     store = Store()
     store.create(key("a"), thing("a", n=1))
     watch = store.watch("", "things")
@@ -156,7 +156,7 @@ async def test_a_removal_tells_the_last_state_and_the_version_of_the_removal() -
     assert change.final.decode()["metadata"]["resourceVersion"] == "3"
 
 
-def test_a_watch_cannot_begin_before_the_history_or_in_the_future() -> None:
+def test_a_watch_cannot_begin_before_the_history_or_in_the_future():
     store = Store()
     store.create(key("a"), thing("a"))
     store.expire_history()
@@ -167,7 +167,7 @@ def test_a_watch_cannot_begin_before_the_history_or_in_the_future() -> None:
     store.watch("", "things", since=2).close()
 
 
-async def test_a_watch_that_is_too_slow_is_over() -> None:
+async def test_a_watch_that_is_too_slow_is_over():
     store = Store(watch_backlog=3)
     watch = store.watch("", "things")
     for number in range(4):
@@ -179,7 +179,7 @@ async def test_a_watch_that_is_too_slow_is_over() -> None:
         await watch.next()
 
 
-async def test_a_closed_watch_lets_its_reader_go() -> None:
+async def test_a_closed_watch_lets_its_reader_go():
     store = Store()
     watch = store.watch("", "things")
     reading = asyncio.create_task(watch.next())
@@ -191,7 +191,7 @@ async def test_a_closed_watch_lets_its_reader_go() -> None:
     assert await watch.next() == []
 
 
-def test_subscribers_see_each_change_once_it_has_happened() -> None:
+def test_subscribers_see_each_change_once_it_has_happened():
     store = Store()
     seen: list[tuple[Change, int]] = []
     unsubscribe = store.subscribe(lambda change: seen.append((change, store.count("", "things"))))
@@ -202,7 +202,7 @@ def test_subscribers_see_each_change_once_it_has_happened() -> None:
     assert [(change.version, count) for change, count in seen] == [(2, 1), (3, 0)]
 
 
-async def test_a_watch_that_is_not_read_holds_back_no_more_than_so_many_bytes() -> None:
+async def test_a_watch_that_is_not_read_holds_back_no_more_than_so_many_bytes():
     store = Store(watch_backlog_bytes=10_000)
     watch = store.watch("", "things")
     store.create(key("a"), thing("a", text="x" * 20_000))
@@ -213,7 +213,7 @@ async def test_a_watch_that_is_not_read_holds_back_no_more_than_so_many_bytes() 
         await watch.next()
 
 
-async def test_a_watch_from_the_past_may_begin_with_more_than_may_wait_later() -> None:
+async def test_a_watch_from_the_past_may_begin_with_more_than_may_wait_later():
     store = Store(watch_backlog=2)
     for name in "abcd":
         store.create(key(name), thing(name))
