@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from benchmarks import cli
 from tests.support.benchmark_results import made_results, made_run
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -50,22 +50,22 @@ def test_more_steps_than_expected_are_no_more_than_all():
     assert "about 0:00 to go" in stream.getvalue().splitlines()[-1]
 
 
-def test_of_a_program_that_ended_the_last_that_it_wrote_is_said():
-    log = "; the end of its log /tmp/x.log:\nstarting\nerror: no such flag\n"
-    assert reason_of(DaemonDied(f"kopf ended with 2{log}")) == "kopf ended with 2: error: no such flag"
-    assert reason_of(TimeoutError(f"kopf: not ready within 30 s{log}")) == "kopf: not ready within 30 s"
+LOG = "; the end of its log /tmp/x.log:\nstarting\nerror: no such flag\n"
 
 
-def test_the_first_of_several_failures_is_said():
-    assert reason_of(ExceptionGroup("several", [OSError("the first"), OSError("the second")])) == "the first"
-
-
-def test_a_failure_without_words_has_its_kind():
-    assert reason_of(ConnectionResetError()) == "ConnectionResetError"
-
-
-def test_a_reason_is_short_enough_for_a_footnote():
-    assert len(reason_of(OSError("x" * 1000))) <= 160
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (DaemonDied(f"kopf ended with 2{LOG}"), "kopf ended with 2: error: no such flag"),
+        (TimeoutError(f"kopf: not ready within 30 s{LOG}"), "kopf: not ready within 30 s"),
+        (ExceptionGroup("several", [OSError("the first"), OSError("the second")]), "the first"),
+        (ConnectionResetError(), "ConnectionResetError"),
+        (OSError("x" * 1000), "x" * 157 + "..."),
+    ],
+    ids=["the last words", "of who lives none", "the first of several", "without words", "short"],
+)
+def test_the_reason_of_a_failure_fits_a_footnote(error: Exception, reason: str):
+    assert reason_of(error) == reason
 
 
 class Clock:

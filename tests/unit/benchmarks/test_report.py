@@ -163,23 +163,21 @@ def test_where_one_setting_was_not_measured_the_other_counts():
     assert aim.reached
 
 
-def test_one_conflict_in_any_round_is_one_too_many():
-    (aim,) = aims_of(made_results(RUN, "cold", operator_manager={"conflicts": [0.0, 0.0, 1.0]}))
-    assert not aim.reached
-    (aim,) = aims_of(made_results(RUN, "cold", operator_manager={"conflicts": [0.0, 0.0, 0.0]}))
-    assert aim.reached
-
-
-@pytest.mark.parametrize(("many", "reached"), [(2.2, True), (4.0, False)])
-def test_a_change_costs_the_same_among_many(many: float, reached: bool):
-    found = made_results(RUN, "change", operator_manager={"few.cpu_ms": [2.0], "many.cpu_ms": [many]})
-    (aim,) = aims_of(found)
-    assert aim.reached is reached
-
-
-@pytest.mark.parametrize(("watches", "reached"), [(1.0, True), (10.0, False)])
-def test_ten_controllers_share_one_watch(watches: float, reached: bool):
-    (aim,) = aims_of(made_results(RUN, "ten", operator_manager={"watches": [watches]}))
+@pytest.mark.parametrize(
+    ("part", "figures", "reached"),
+    [
+        ("cold", {"conflicts": [0.0, 0.0, 0.0]}, True),
+        ("cold", {"conflicts": [0.0, 0.0, 1.0]}, False),
+        ("change", {"few.cpu_ms": [2.0], "many.cpu_ms": [2.2]}, True),
+        ("change", {"few.cpu_ms": [2.0], "many.cpu_ms": [4.0]}, False),
+        ("ten", {"watches": [1.0]}, True),
+        ("ten", {"watches": [10.0]}, False),
+    ],
+)
+def test_no_conflict_the_same_cost_among_many_and_one_watch_are_asked_of_ours_alone(
+    part: str, figures: dict[str, list[float]], reached: bool
+):
+    (aim,) = aims_of(made_results(RUN, part, operator_manager=figures))
     assert aim.reached is reached
 
 

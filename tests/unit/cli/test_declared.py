@@ -68,31 +68,6 @@ def test_a_name_of_the_managers_own_is_refused(name: str, told: str):
 # Flags and help.
 
 
-@pytest.mark.parametrize(
-    ("argv", "expected"),
-    [
-        (["--store-label=a", "--log-level=debug"], {"store-label": "a", "log-level": "debug"}),
-        (["--store-label", "a", "--store-label=b,c"], {"store-label": "b,c"}),
-        (["--greeting="], {"greeting": ""}),
-    ],
-)
-def test_their_flags_are_read_as_the_managers_own_are(argv: list[str], expected: dict[str, str]):
-    assert parse_flags(argv, OPERATORS, PROGRAM) == expected
-
-
-@pytest.mark.parametrize(
-    ("argv", "told"),
-    [
-        (["--store-lable=a"], "run: unknown flag '--store-lable'; did you mean --store-label?"),
-        (["--store-label"], "run: --store-label needs a value, as in --store-label=VALUE"),
-    ],
-)
-def test_what_is_wrong_with_their_flags_is_told_alike(argv: list[str], told: str):
-    with pytest.raises(UsageError) as error:
-        parse_flags(argv, OPERATORS, PROGRAM)
-    assert str(error.value) == told
-
-
 def test_help_shows_them_under_their_operator(command: Command):
     text = command("run", "--help", operators=OPERATORS).out
     shown = text[text.index("\nOperator store:") :]
@@ -148,10 +123,14 @@ def test_settings_of_an_operator_that_does_not_run_are_accepted_and_left_unread(
         (["--namespaces=a", "--namespaces=b"], {"namespaces": "a,b"}),
         (["--kubeconfig="], {"kubeconfig": ""}),
         (["--metrics-bind-address=[::]:8080"], {"metrics-bind-address": "[::]:8080"}),
+        # Those of operators are no others.
+        (["--store-label=a", "--log-level=debug"], {"store-label": "a", "log-level": "debug"}),
+        (["--store-label", "a", "--store-label=b,c"], {"store-label": "b,c"}),
+        (["--greeting="], {"greeting": ""}),
     ],
 )
 def test_flags_are_read_as_go_programs_read_them(argv: list[str], expected: dict[str, str]):
-    assert parse_flags(argv, (), PROGRAM) == expected
+    assert parse_flags(argv, OPERATORS, PROGRAM) == expected
 
 
 @pytest.mark.parametrize(
@@ -159,6 +138,8 @@ def test_flags_are_read_as_go_programs_read_them(argv: list[str], expected: dict
     [
         (["--leader-elekt"], "run: unknown flag '--leader-elekt'; did you mean --leader-elect?"),
         (["--leader-elekt=true"], "run: unknown flag '--leader-elekt'; did you mean --leader-elect?"),
+        (["--store-lable=a"], "run: unknown flag '--store-lable'; did you mean --store-label?"),
+        (["--store-label"], "run: --store-label needs a value, as in --store-label=VALUE"),
         (["--zzz", "value"], "run: unknown flag '--zzz'"),
         (["--kube=x"], "run: unknown flag '--kube'"),
         (["--log-lev=debug"], "run: unknown flag '--log-lev'"),
@@ -170,7 +151,7 @@ def test_flags_are_read_as_go_programs_read_them(argv: list[str], expected: dict
 )
 def test_what_is_wrong_with_a_flag_is_told_in_one_line(argv: list[str], expected: str):
     with pytest.raises(UsageError) as error:
-        parse_flags(argv, (), PROGRAM)
+        parse_flags(argv, OPERATORS, PROGRAM)
     assert str(error.value).startswith(expected)
     assert "\n" not in str(error.value)
 

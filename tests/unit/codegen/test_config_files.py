@@ -34,50 +34,25 @@ WEBHOOK_FOLDERS = ("certmanager", "webhook")
 
 
 def test_files_have_the_names_that_kubebuilder_gives_them():
-    assert set(FILES) == {
-        "certmanager/certificate-webhook.yaml",
-        "certmanager/issuer.yaml",
-        "certmanager/kustomization.yaml",
-        "certmanager/kustomizeconfig.yaml",
-        "certmanager/secret.yaml",
-        "crd/bases/cache.example.com_memcacheds.yaml",
-        "crd/bases/test.example.com_widgets.yaml",
-        "crd/kustomization.yaml",
-        "owner-references/kustomization.yaml",
-        "owner-references/role.yaml",
-        "owner-references/role_binding.yaml",
-        "per-operator/operators/kustomization.yaml",
-        "per-operator/operators/memcached/kustomization.yaml",
-        "per-operator/operators/memcached/rbac.yaml",
-        "per-operator/operators/widget/kustomization.yaml",
-        "per-operator/operators/widget/rbac.yaml",
-        "rbac/kustomization.yaml",
-        "rbac/leader_election_role.yaml",
-        "rbac/leader_election_role_binding.yaml",
-        "rbac/memcached_admin_role.yaml",
-        "rbac/memcached_editor_role.yaml",
-        "rbac/memcached_viewer_role.yaml",
-        "rbac/metrics_auth_role.yaml",
-        "rbac/metrics_auth_role_binding.yaml",
-        "rbac/metrics_reader_role.yaml",
-        "rbac/storage_migration_role.yaml",
-        "rbac/role.yaml",
-        "rbac/role_binding.yaml",
-        "rbac/service_account.yaml",
-        "rbac/webhook_certificate_role.yaml",
-        "rbac/webhook_certificate_role_binding.yaml",
-        "rbac/webhook_injection_role.yaml",
-        "rbac/webhook_injection_role_binding.yaml",
-        "rbac/widget_admin_role.yaml",
-        "rbac/widget_editor_role.yaml",
-        "rbac/widget_viewer_role.yaml",
-        "samples/kustomization.yaml",
-        "webhook/kustomization.yaml",
-        "webhook/kustomizeconfig.yaml",
-        "webhook/manifests.yaml",
-        "webhook/secret.yaml",
-        "webhook/service.yaml",
+    roles = ("admin_role", "editor_role", "viewer_role")
+    bound = ("leader_election_role", "metrics_auth_role", "role", "webhook_certificate_role")
+    bound += ("webhook_injection_role",)
+    expected = {
+        "certmanager": ("certificate-webhook", "issuer", "kustomization", "kustomizeconfig", "secret"),
+        "crd": ("bases/cache.example.com_memcacheds", "bases/test.example.com_widgets", "kustomization"),
+        "owner-references": ("kustomization", "role", "role_binding"),
+        "per-operator/operators": ("kustomization",),
+        "per-operator/operators/memcached": ("kustomization", "rbac"),
+        "per-operator/operators/widget": ("kustomization", "rbac"),
+        "rbac": (
+            *("kustomization", "service_account", "metrics_reader_role", "storage_migration_role"),
+            *(f"{kind}_{role}" for kind in ("memcached", "widget") for role in roles),
+            *(f"{role}{binding}" for role in bound for binding in ("", "_binding")),
+        ),
+        "samples": ("kustomization",),
+        "webhook": ("kustomization", "kustomizeconfig", "manifests", "secret", "service"),
     }
+    assert set(FILES) == {f"{folder}/{name}.yaml" for folder, names in expected.items() for name in names}
 
 
 def test_each_kustomization_lists_all_files_beside_it():

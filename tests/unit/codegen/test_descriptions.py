@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import pytest
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from manager.api import ApiModel
@@ -89,18 +90,18 @@ def test_a_field_with_an_alias_of_its_own_is_described_under_that():
     assert model_schema(Aliased)["properties"]["count"]["description"] == "How many."
 
 
-def test_lines_of_a_paragraph_are_joined():
-    assert paragraphs("One sentence\n    over two lines.\n    ") == "One sentence over two lines."
+LISTED = "Either:\n- one\n- two\n  indented\n1. first\n* starred"
 
 
-def test_paragraphs_stay_apart():
-    assert paragraphs("A\nb.\n\nC\nd.") == "A b.\n\nC d."
-
-
-def test_lists_and_indented_lines_keep_their_lines():
-    text = "Either:\n- one\n- two\n  indented\n1. first\n* starred"
-    assert paragraphs(text) == text
-
-
-def test_text_after_a_blank_line_starts_anew_after_a_list():
-    assert paragraphs("- one\n\nand\nmore") == "- one\n\nand more"
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("One sentence\n    over two lines.\n    ", "One sentence over two lines."),
+        ("A\nb.\n\nC\nd.", "A b.\n\nC d."),
+        (LISTED, LISTED),
+        ("- one\n\nand\nmore", "- one\n\nand more"),
+    ],
+    ids=["a paragraph", "paragraphs", "lists and indented lines", "a text after a list"],
+)
+def test_lines_are_joined_within_a_paragraph_and_stay_apart_in_lists(text: str, shown: str):
+    assert paragraphs(text) == shown

@@ -230,16 +230,10 @@ async def answers(crd: Manifest) -> dict[str, Any]:
         await cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", crd)
         await asyncio.sleep(0)
         for number, (name, spec) in enumerate(OBJECTS.items()):
-            head = {
-                "apiVersion": "ops.vendor.io/v1",
-                "kind": "Installation",
-                "metadata": {"name": f"i{number}"},
-            }
+            head = {"apiVersion": "ops.vendor.io/v1", "kind": "Installation"}
+            obj = {**head, "metadata": {"name": f"i{number}"}, "spec": spec}
             try:
-                stored = await cluster.client.create(
-                    "installations.ops.vendor.io", "", {**head, "spec": spec}
-                )
-                found[name] = stored["spec"]
+                found[name] = (await cluster.client.create("installations.ops.vendor.io", "", obj))["spec"]
             except StatusError as error:
                 found[name] = str(error)
     return found
@@ -417,12 +411,7 @@ def test_what_is_no_definition_is_told_in_one_line(text: str, said: str):
     [
         {"None": {"type": "object", "properties": {"a": {"type": "string"}}}},
         {"spec": {"type": "object", "properties": None}},
-        {
-            "conditions": {
-                "type": "array",
-                "items": {**object_schema(Condition), "required": None},
-            }
-        },
+        {"conditions": {"type": "array", "items": {**object_schema(Condition), "required": None}}},
         {"conditions": {"type": "array", "items": {**object_schema(Condition), "enum": [None, 1, "a", {}]}}},
     ],
     ids=["a name that is none in Python", "no properties", "nothing required", "values of any kind"],
@@ -437,21 +426,8 @@ def test_what_a_definition_may_say_oddly_is_written_as_python(properties: Any, t
 
 
 def test_names_that_mean_something_else_are_changed_and_stay_on_the_wire(tmp_path: Path):
-    names = [
-        "list",
-        "str",
-        "cel",
-        "json",
-        "from",
-        "None",
-        "1st",
-        "_",
-        "key",
-        "podIPs",
-        "pod_ips",
-        "modelName",
-        "$x",
-    ]
+    names = ["list", "str", "cel", "json", "from", "None", "1st", "_"]
+    names += ["key", "podIPs", "pod_ips", "modelName", "$x"]
     properties = {name: {"type": "array", "items": {"type": "string"}} for name in names}
     properties |= {"field": {"type": "object", "properties": {"a": {"type": "string"}}}}
     schema = {

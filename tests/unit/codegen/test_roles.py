@@ -105,13 +105,9 @@ def test_who_migrates_what_is_stored_writes_nothing_but_that():
     assert all(rule["resourceNames"] == ["memcacheds.cache.example.com"] for rule in definitions)
 
 
-def rule(groups: str, resources: str, verbs: str, names: str = "") -> RbacRule:
-    return RbacRule(
-        tuple(groups.split(";")),
-        tuple(resources.split(";")),
-        tuple(verbs.split(";")),
-        tuple(names.split(";")) if names else (),
-    )
+def rule(*parts: str) -> RbacRule:
+    """Groups, resources, verbs and names."""
+    return RbacRule(*(tuple(part.split(";")) for part in parts))
 
 
 def test_verbs_on_the_same_resource_are_joined():

@@ -6,16 +6,13 @@ import os
 import re
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 
 from manager.version import KUBERNETES_VERSIONS
 from tests.support.dockerfile import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ASSETS = 'echo "/assets/${1:-new}"'
 ASKED = 'echo "on $$KUBEBUILDER_ASSETS and $$KUBEBUILDER_ASSETS_OLDEST"'

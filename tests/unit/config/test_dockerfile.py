@@ -9,16 +9,14 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.tags import compatible_tags, cpython_tags
 
 from tests.support.dockerfile import ROOT, Dockerfile, Stage
 from tests.support.wheels import PROJECTS, dependencies, tags
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DOCKERFILE = Dockerfile.read()
 TARGETS = ("manager", "petstore", "dev")

@@ -21,29 +21,9 @@ from tests.support.scheduling import SECONDS
 QUICK_TESTS = ROOT / "scripts/quick-tests"
 
 FIELD = (
-    *(
-        "help",
-        "manifests",
-        "generate",
-        "fmt",
-        "lint",
-        "test",
-        "demo",
-        "install",
-        "uninstall",
-        "run",
-        "deploy",
-    ),
-    *(
-        "undeploy",
-        "docker-build",
-        "docker-push",
-        "docker-buildx",
-        "build-installer",
-        "bundle",
-        "bundle-build",
-    ),
-    *("bundle-push", "catalog-build"),
+    *("help", "manifests", "generate", "fmt", "lint", "test", "demo", "install", "uninstall", "run"),
+    *("deploy", "undeploy", "docker-build", "docker-push", "docker-buildx", "build-installer"),
+    *("bundle", "bundle-build", "bundle-push", "catalog-build"),
 )
 
 
@@ -65,15 +45,9 @@ def bare(tmp_path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("target", "missing"),
     [
-        *(
-            ("install", "kubectl"),
-            ("uninstall", "kubectl"),
-            ("deploy", "kubectl"),
-            ("build-installer", "kubectl"),
-        ),
-        *(("chart", "kubectl"), ("bundle", "kubectl")),
+        *((each, "kubectl") for each in ("install", "uninstall", "deploy", "build-installer")),
+        *(("chart", "kubectl"), ("bundle", "kubectl"), ("bundle-push", "docker"), ("catalog-build", "opm")),
         *(("docker-build", "docker"), ("docker-push", "docker"), ("docker-buildx", "docker")),
-        *(("bundle-push", "docker"), ("catalog-build", "opm")),
     ],
 )
 def test_a_missing_program_is_named_in_one_line(target: str, missing: str, bare: dict[str, Any]):
@@ -144,16 +118,13 @@ def recorded(bare: dict[str, Any], folder: Path, tool: str, *arguments: str, fai
     return [line for line in calls.read_text().splitlines() if "version" not in line.split()]
 
 
+IMAGES = ("IMG=om:v2", "PETSTORE_IMG=store:v2")
+
+
 def test_buildx_has_a_builder_of_its_own_that_can_do_several_processors_and_goes_at_the_end(
     bare: dict[str, Any], tmp_path: Path
 ):
-    arguments = (
-        "docker-buildx",
-        "IMG=om:v2",
-        "PETSTORE_IMG=store:v2",
-        "REVISION=abc",
-        "PLATFORMS=linux/arm64",
-    )
+    arguments = ("docker-buildx", *IMAGES, "REVISION=abc", "PLATFORMS=linux/arm64")
     create, manager, store, remove = recorded(bare, tmp_path, "docker", *arguments)
     assert create == "buildx create --name operator-manager"
     assert remove == "buildx rm operator-manager"
@@ -170,13 +141,7 @@ def test_the_builder_goes_too_when_a_build_fails(bare: dict[str, Any], tmp_path:
 
 
 def test_podman_makes_a_list_of_images_for_several_processors(bare: dict[str, Any], tmp_path: Path):
-    arguments = (
-        "docker-buildx",
-        "CONTAINER_TOOL=podman",
-        "IMG=om:v2",
-        "PETSTORE_IMG=store:v2",
-        "REVISION=abc",
-    )
+    arguments = ("docker-buildx", "CONTAINER_TOOL=podman", *IMAGES, "REVISION=abc")
     calls = recorded(bare, tmp_path, "podman", *arguments)
     assert [call for call in calls if call.startswith("manifest")] == [
         "manifest push --all om:v2 docker://om:v2",
@@ -189,20 +154,22 @@ def test_podman_makes_a_list_of_images_for_several_processors(bare: dict[str, An
         ) in calls
 
 
-def test_images_say_which_commit_they_are_of(bare: dict[str, Any], tmp_path: Path):
-    program(tmp_path, "git", 'echo "$1-of-this"')
-    for call in recorded(bare, tmp_path, "docker", "docker-build"):
-        assert "--build-arg REVISION=describe-of-this " in call
-
-
-def test_without_git_the_commit_is_unknown(bare: dict[str, Any], tmp_path: Path):
-    for call in recorded(bare, tmp_path, "docker", "docker-build"):
-        assert "--build-arg REVISION=unknown " in call
-
-
-def test_the_base_image_can_come_from_a_mirror(bare: dict[str, Any], tmp_path: Path):
-    for call in recorded(bare, tmp_path, "docker", "docker-build", "PYTHON_IMAGE=mirror.test/python:3"):
-        assert "--build-arg PYTHON_IMAGE=mirror.test/python:3 " in call
+@pytest.mark.parametrize(
+    ("git", "variables", "told"),
+    [
+        (True, (), "REVISION=describe-of-this"),
+        (False, (), "REVISION=unknown"),
+        (False, ("PYTHON_IMAGE=mirror.test/python:3",), "PYTHON_IMAGE=mirror.test/python:3"),
+    ],
+    ids=["the commit", "none without git", "a base image of a mirror"],
+)
+def test_images_are_built_with_their_commit_and_the_base_that_is_wanted(
+    bare: dict[str, Any], tmp_path: Path, git: bool, variables: tuple[str, ...], told: str
+):
+    if git:
+        program(tmp_path, "git", 'echo "$1-of-this"')
+    for call in recorded(bare, tmp_path, "docker", "docker-build", *variables):
+        assert f"--build-arg {told} " in call
 
 
 def test_a_make_around_it_is_not_felt(bare: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
@@ -221,7 +188,7 @@ def test_the_container_tool_can_be_another(bare: dict[str, Any]):
 
 
 def test_images_are_named_by_img():
-    steps = make("--dry-run", "docker-build", "docker-push", "IMG=om:v2", "PETSTORE_IMG=store:v2").stdout
+    steps = make("--dry-run", "docker-build", "docker-push", *IMAGES).stdout
     for step in ("--tag om:v2", "--tag store:v2", "push om:v2", "push store:v2"):
         assert step in steps
 

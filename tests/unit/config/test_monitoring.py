@@ -7,11 +7,13 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 
 from manager.metrics import Metrics
@@ -19,11 +21,6 @@ from petstore.metrics import ServerMetrics
 from release.dashboard import ROWS
 from release.kustomize import ROOT
 from tests.support.prometheus_operator import RULES, write_rules
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from prometheus_client import CollectorRegistry
 
 CASES = Path(__file__).with_name("alerts.yaml")
 ALERTS: list[dict[str, Any]] = [

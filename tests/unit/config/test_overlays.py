@@ -13,6 +13,7 @@ import yaml
 from controllers.main import OPERATORS, PROGRAM
 from manager.address import parse_bind_address
 from manager.cli.flags import parse_flags
+from manager.cli.settings import Settings
 from manager.codegen import yaml_documents
 from manager.manager import EVENTS_FLUSH_TIMEOUT
 from manager.version import VERSION
@@ -26,6 +27,7 @@ from tests.support.manifests import (
     OVERLAYS,
     PETSTORE,
     SYSTEM,
+    Manifest,
     container_of,
     flags_of,
     manifests,
@@ -35,6 +37,21 @@ from tests.support.manifests import (
 from tests.support.settings import load_settings
 
 WEBHOOK_SERVICE = "operator-manager-webhook-service"
+
+
+def settings_of(deployment: Manifest) -> Settings:
+    """What the flags of a manager say."""
+    return load_settings(parse_flags(flags_of(deployment), (), PROGRAM))
+
+
+def of_kind(kind: str, overlay: str = "default") -> list[Manifest]:
+    return [each for each in manifests(overlay) if each["kind"] == kind]
+
+
+def labels_of(deployment: Manifest) -> dict[str, str]:
+    """Those of its pods."""
+    labels: dict[str, str] = deployment["spec"]["template"]["metadata"]["labels"]
+    return labels
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -81,7 +98,7 @@ def test_images_are_those_of_this_version_and_name_no_host(name: str):
 
 def test_the_manager_understands_its_flags():
     deployment = the("Deployment", MANAGER)
-    settings = load_settings(parse_flags(flags_of(deployment), (), PROGRAM))
+    settings = settings_of(deployment)
     assert settings.leader_elect
     assert settings.metrics_secure
     after = EVENTS_FLUSH_TIMEOUT + LIMITS.finish
@@ -102,7 +119,7 @@ def test_a_pod_takes_the_api_servers_calls_as_soon_as_it_answers_webhooks_whatev
 
 
 def test_the_manager_looks_for_configurations_and_secret_under_the_names_they_have():
-    prefix = load_settings(parse_flags(flags_of(the("Deployment", MANAGER)), (), PROGRAM)).webhook_name_prefix
+    prefix = settings_of(the("Deployment", MANAGER)).webhook_name_prefix
     configured = {each["metadata"]["name"] for each in manifests() if "webhooks" in each}
     assert configured
     assert configured <= {f"{prefix}{MUTATING}", f"{prefix}{VALIDATING}"}
@@ -112,21 +129,16 @@ def test_the_manager_looks_for_configurations_and_secret_under_the_names_they_ha
 
 @pytest.mark.parametrize("overlay", ["default", "per-operator"])
 def test_each_manager_may_use_the_lease_that_it_asks_for_and_no_other(overlay: str):
-    made = manifests(overlay)
-    deployments = [
-        each for each in made if MANAGER in each["metadata"]["name"] and each["kind"] == "Deployment"
-    ]
+    deployments = [each for each in of_kind("Deployment", overlay) if MANAGER in each["metadata"]["name"]]
     leases = set()
     for deployment in deployments:
         account = pod_of(deployment)["serviceAccountName"]
         (binding,) = [
             each
-            for each in made
-            if each["kind"] == "RoleBinding"
-            and "leader-election" in each["metadata"]["name"]
-            and each["subjects"][0]["name"] == account
+            for each in of_kind("RoleBinding", overlay)
+            if "leader-election" in each["metadata"]["name"] and each["subjects"][0]["name"] == account
         ]
-        settings = load_settings(parse_flags(flags_of(deployment), (), PROGRAM))
+        settings = settings_of(deployment)
         assert named_in(the("Role", binding["roleRef"]["name"], overlay), "leases") == {
             settings.leader_election_id or PROGRAM.name
         }
@@ -138,17 +150,15 @@ def test_each_operator_can_have_a_deployment_of_its_own_and_webhooks_have_one_ho
     made = manifests("per-operator")
     managers = {
         name.removeprefix(f"{MANAGER}-"): each
-        for each in made
-        if each["kind"] == "Deployment" and (name := each["metadata"]["name"]).startswith(MANAGER)
+        for each in of_kind("Deployment", "per-operator")
+        if (name := each["metadata"]["name"]).startswith(MANAGER)
     }
-    settings = {
-        name: load_settings(parse_flags(flags_of(each), (), PROGRAM)) for name, each in managers.items()
-    }
+    settings = {name: settings_of(each) for name, each in managers.items()}
     assert {name: each.controllers for name, each in settings.items()} == {
         operator.name: (operator.name,) for operator in OPERATORS
     }
     serving = [name for name, each in settings.items() if each.webhook_bind_address is not None]
-    labels = {name: each["spec"]["template"]["metadata"]["labels"] for name, each in managers.items()}
+    labels = {name: labels_of(each) for name, each in managers.items()}
     selector = the("Service", WEBHOOK_SERVICE, "per-operator")["spec"]["selector"]
     assert [name for name in managers if selected(selector, labels[name])] == serving
     (home_name,) = serving
@@ -187,8 +197,8 @@ def test_every_operator_alone_has_no_more_rights_than_all_together():
     whole = rights(the("ClusterRole", "operator-manager-manager-role"))
     apart = {
         each["metadata"]["name"].removeprefix("operator-manager-manager-role-"): rights(each)
-        for each in manifests("per-operator")
-        if each["kind"] == "ClusterRole" and "-manager-role-" in each["metadata"]["name"]
+        for each in of_kind("ClusterRole", "per-operator")
+        if "-manager-role-" in each["metadata"]["name"]
     }
     assert set().union(*apart.values()) == whole
     assert [name for name, granted in apart.items() if ("", "secrets", "get") in granted] == ["wordpress"]
@@ -208,9 +218,7 @@ def test_the_manager_may_put_its_authority_wherever_webhooks_are_called_and_nowh
         ("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
         ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
     ):
-        assert named_in(role, resource) == {
-            each["metadata"]["name"] for each in manifests() if each["kind"] == kind
-        }
+        assert named_in(role, resource) == {each["metadata"]["name"] for each in of_kind(kind)}
     assert named_in(role, "customresourcedefinitions") == {
         each["metadata"]["name"] for each in manifests() if "conversion" in each.get("spec", {})
     }
@@ -247,7 +255,7 @@ def is_certificate(manifest: dict[str, Any]) -> bool:
 
 def test_with_cert_manager_the_manager_reads_the_certificate_where_it_is_mounted():
     deployment = the("Deployment", MANAGER, "cert-manager")
-    settings = load_settings(parse_flags(flags_of(deployment), (), PROGRAM))
+    settings = settings_of(deployment)
     (mount,) = [
         each
         for each in container_of(deployment)["volumeMounts"]
@@ -344,19 +352,17 @@ def test_services_select_the_pods_and_the_ports_they_are_for():
         (PETSTORE, PETSTORE),
     ):
         spec = the("Service", service)["spec"]
-        template = the("Deployment", deployment)["spec"]["template"]
-        assert selected(spec["selector"], template["metadata"]["labels"])
+        assert selected(spec["selector"], labels_of(the("Deployment", deployment)))
         named = {each["name"] for each in container_of(the("Deployment", deployment))["ports"]}
         assert {each["targetPort"] for each in spec["ports"]} <= named
 
 
 def test_monitors_select_the_services_and_name_their_ports_and_jobs():
-    services = [each for each in manifests() if each["kind"] == "Service"]
     jobs = set()
-    for monitor in (each for each in manifests("prometheus") if each["kind"] == "ServiceMonitor"):
+    for monitor in of_kind("ServiceMonitor", "prometheus"):
         (service,) = [
             each
-            for each in services
+            for each in of_kind("Service")
             if selected(monitor["spec"]["selector"]["matchLabels"], each["metadata"]["labels"])
         ]
         for endpoint in monitor["spec"]["endpoints"]:
@@ -375,8 +381,7 @@ def test_network_policies_open_the_ports_that_pods_listen_on():
             deployment
             for deployment in (MANAGER, PETSTORE)
             if selected(
-                policy["spec"]["podSelector"]["matchLabels"],
-                the("Deployment", deployment)["spec"]["template"]["metadata"]["labels"],
+                policy["spec"]["podSelector"]["matchLabels"], labels_of(the("Deployment", deployment))
             )
         ]
         opened = {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]}
@@ -385,10 +390,9 @@ def test_network_policies_open_the_ports_that_pods_listen_on():
 
 @pytest.mark.parametrize("overlay", ["default", "per-operator"])
 def test_what_no_policy_opens_is_closed_at_every_pod(overlay: str):
-    made = manifests(overlay)
-    policies = [each["spec"] for each in made if each["kind"] == "NetworkPolicy"]
-    for deployment in (each for each in made if each["kind"] == "Deployment"):
-        labels = deployment["spec"]["template"]["metadata"]["labels"]
+    policies = [each["spec"] for each in of_kind("NetworkPolicy", overlay)]
+    for deployment in of_kind("Deployment", overlay):
+        labels = labels_of(deployment)
         mine = [each for each in policies if selected(each["podSelector"]["matchLabels"], labels)]
         assert mine
         assert all(each["policyTypes"] == ["Ingress"] for each in mine)
@@ -398,24 +402,21 @@ def test_what_no_policy_opens_is_closed_at_every_pod(overlay: str):
 def test_nobody_but_a_manager_reaches_the_store(overlay: str):
     (policy,) = [
         each
-        for each in manifests(overlay)
-        if each["kind"] == "NetworkPolicy" and each["metadata"]["name"].endswith("petstore-traffic")
+        for each in of_kind("NetworkPolicy", overlay)
+        if each["metadata"]["name"].endswith("petstore-traffic")
     ]
     grpc = [rule for rule in policy["spec"]["ingress"] if 6742 in [port["port"] for port in rule["ports"]]]
     ((source,),) = [rule["from"] for rule in grpc]
     assert source.keys() == {"podSelector"}
-    for deployment in (each for each in manifests(overlay) if each["kind"] == "Deployment"):
-        labels = deployment["spec"]["template"]["metadata"]["labels"]
-        assert selected(source["podSelector"]["matchLabels"], labels) is (
-            MANAGER in deployment["metadata"]["name"]
-        )
+    for deployment in of_kind("Deployment", overlay):
+        is_manager = MANAGER in deployment["metadata"]["name"]
+        assert selected(source["podSelector"]["matchLabels"], labels_of(deployment)) is is_manager
 
 
 def test_two_managers_have_a_disruption_budget():
     assert the("Deployment", MANAGER, "high-availability")["spec"]["replicas"] == 2
-    (budget,) = [each for each in manifests("high-availability") if each["kind"] == "PodDisruptionBudget"]
-    labels = the("Deployment", MANAGER)["spec"]["template"]["metadata"]["labels"]
-    assert selected(budget["spec"]["selector"]["matchLabels"], labels)
+    (budget,) = of_kind("PodDisruptionBudget", "high-availability")
+    assert selected(budget["spec"]["selector"]["matchLabels"], labels_of(the("Deployment", MANAGER)))
     assert budget["metadata"]["namespace"] == SYSTEM
 
 

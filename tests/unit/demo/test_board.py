@@ -42,6 +42,13 @@ def board() -> Board:
     return Board([("Memcached", "default", "a")], Columns(definitions))
 
 
+def seen(shown: Board, plural: str, obj: dict[str, Any], *, gone: bool = False) -> Entry:
+    """What is shown of an object that has changed."""
+    entry = shown.see(plural, obj, gone=gone)
+    assert isinstance(entry, Entry)
+    return entry
+
+
 @pytest.mark.parametrize(
     ("obj", "ready"),
     [
@@ -53,13 +60,13 @@ def board() -> Board:
     ],
     ids=["no status", "available", "not available", "of an older generation", "without conditions"],
 )
-def test_a_sample_is_ready_when_its_status_says_so(obj: dict[str, Any], ready: bool) -> None:
+def test_a_sample_is_ready_when_its_status_says_so(obj: dict[str, Any], ready: bool):
     shown = board()
     shown.see("memcacheds", obj)
     assert shown.ready is ready
 
 
-def test_it_says_what_it_waits_for_and_why() -> None:
+def test_it_says_what_it_waits_for_and_why():
     shown = board()
     assert shown.waiting_for() == ["memcached/a is not there"]
     shown.see("memcacheds", sample(status=status(Available="False")))
@@ -68,13 +75,12 @@ def test_it_says_what_it_waits_for_and_why() -> None:
     assert shown.waiting_for() == []
 
 
-def test_only_what_changes_is_told() -> None:
+def test_only_what_changes_is_told():
     shown = board()
     assert isinstance(shown.see("memcacheds", sample()), Entry)
     assert shown.see("memcacheds", sample()) is None
     assert shown.see("configmaps", sample(kind="ConfigMap")) is None
-    gone = shown.see("memcacheds", sample(), gone=True)
-    assert isinstance(gone, Entry)
+    gone = seen(shown, "memcacheds", sample(), gone=True)
     assert gone.state == "deleted"
     assert not shown.ready
 
@@ -100,30 +106,26 @@ def test_only_what_changes_is_told() -> None:
         ),
     ],
 )
-def test_workloads_are_shown_in_a_word(plural: str, obj: dict[str, Any], state: str, ready: bool) -> None:
-    entry = board().see(plural, {**sample(kind="X"), **obj})
-    assert isinstance(entry, Entry)
+def test_workloads_are_shown_in_a_word(plural: str, obj: dict[str, Any], state: str, ready: bool):
+    entry = seen(board(), plural, {**sample(kind="X"), **obj})
     assert (entry.state, entry.ready) == (state, ready)
 
 
-def test_a_kind_that_is_never_ready_is_what_its_condition_says() -> None:
+def test_a_kind_that_is_never_ready_is_what_its_condition_says():
     shown = board()
-    entry = shown.see("foos", sample(kind="Foo", status=status(Happy="False")))
-    assert isinstance(entry, Entry)
+    entry = seen(shown, "foos", sample(kind="Foo", status=status(Happy="False")))
     assert (entry.state, entry.ready) == ("not happy", True)
-    entry = shown.see("foos", sample(kind="Foo", status=status(Happy="True")))
-    assert isinstance(entry, Entry)
+    entry = seen(shown, "foos", sample(kind="Foo", status=status(Happy="True")))
     assert (entry.state, entry.ready) == ("happy", True)
 
 
-def test_a_custom_resource_has_the_columns_of_its_definition_but_those_that_repeat_a_condition() -> None:
+def test_a_custom_resource_has_the_columns_of_its_definition_but_those_that_repeat_a_condition():
     printed = {"happy": False, "colour": "red", "ready": "True", "age": "2026-01-01T10:20:30Z"}
-    entry = board().see("foos", sample(kind="Foo", status=printed))
-    assert isinstance(entry, Entry)
+    entry = seen(board(), "foos", sample(kind="Foo", status=printed))
     assert entry.columns == [("Happy", "false"), ("Colour", "red")]
 
 
-def test_a_custom_resource_that_is_no_sample_is_shown_but_not_waited_for() -> None:
+def test_a_custom_resource_that_is_no_sample_is_shown_but_not_waited_for():
     shown = board()
     shown.see("memcacheds", sample(status=status(Available="True")))
     other = sample(status=status(Available="False"))
@@ -132,22 +134,20 @@ def test_a_custom_resource_that_is_no_sample_is_shown_but_not_waited_for() -> No
     assert shown.ready
 
 
-def test_objects_of_one_name_in_two_namespaces_are_two() -> None:
+def test_objects_of_one_name_in_two_namespaces_are_two():
     shown = board()
     shown.see("memcacheds", sample(status=status(Available="True")))
     other = sample(status=status(Available="False"))
     other["metadata"]["namespace"] = "x"
-    entry = shown.see("memcacheds", other)
-    assert isinstance(entry, Entry)
+    entry = seen(shown, "memcacheds", other)
     assert entry.title == "memcached/a in x"
     assert shown.ready
 
 
-def test_a_sample_that_waits_for_its_finalizer_is_terminating() -> None:
+def test_a_sample_that_waits_for_its_finalizer_is_terminating():
     obj = sample(status=status(Ready="True"))
     obj["metadata"]["deletionTimestamp"] = "2026-01-01T10:20:30Z"
-    entry = board().see("memcacheds", obj)
-    assert isinstance(entry, Entry)
+    entry = seen(board(), "memcacheds", obj)
     assert (entry.state, entry.ready) == ("terminating", False)
 
 
@@ -162,9 +162,7 @@ def test_a_sample_that_waits_for_its_finalizer_is_terminating() -> None:
         ([("Happy", "False")], "Happy"),
     ],
 )
-def test_because_is_what_its_most_telling_condition_says(
-    conditions: list[tuple[str, str]], because: str
-) -> None:
+def test_because_is_what_its_most_telling_condition_says(conditions: list[tuple[str, str]], because: str):
     entry = Entry("p", "K", "default", "a", "s", True, [(name, value, name) for name, value in conditions])
     assert entry.because == because
 
@@ -188,7 +186,7 @@ def ours(reason: str, message: str = "") -> dict[str, Any]:
     return {**event(), **about, "type": "Normal", "reason": reason, "message": message}
 
 
-def test_an_event_is_told_each_time_it_happened() -> None:
+def test_an_event_is_told_each_time_it_happened():
     shown = board()
     note = shown.see("events", event())
     assert isinstance(note, Note)
@@ -197,7 +195,7 @@ def test_an_event_is_told_each_time_it_happened() -> None:
     assert isinstance(shown.see("events", event(2)), Note)
 
 
-def test_an_event_has_the_time_of_the_clock_on_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_has_the_time_of_the_clock_on_the_wall(monkeypatch: pytest.MonkeyPatch):
     try:
         monkeypatch.setenv("TZ", "Asia/Kathmandu")
         time.tzset()
@@ -209,7 +207,7 @@ def test_an_event_has_the_time_of_the_clock_on_the_wall(monkeypatch: pytest.Monk
     assert note.time == "16:05:30"
 
 
-def test_what_custom_resources_tell_outlasts_what_any_number_of_pods_do() -> None:
+def test_what_custom_resources_tell_outlasts_what_any_number_of_pods_do():
     shown = board()
     for number in range(600):
         about_pod = event()
@@ -224,7 +222,7 @@ def test_what_custom_resources_tell_outlasts_what_any_number_of_pods_do() -> Non
     assert [(note.about, note.reason) for note in shown.notes] == [("foo/f", "Grew"), ("pod/p599", "Failed")]
 
 
-def test_of_one_reason_the_last_event_is_kept() -> None:
+def test_of_one_reason_the_last_event_is_kept():
     shown = board()
     for reason, message in (("Made", "1"), ("Grew", "2"), ("Made", "3")):
         shown.see("events", ours(reason, message))

@@ -18,19 +18,19 @@ def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
         return bound
 
 
-def test_a_free_port_is_taken(port: int) -> None:
+def test_a_free_port_is_taken(port: int):
     with Ports() as ports:
         assert ports.claim(port) == port
 
 
-def test_another_is_taken_where_a_program_listens(port: int) -> None:
+def test_another_is_taken_where_a_program_listens(port: int):
     with socket.socket() as program, Ports() as ports:
         program.bind(("127.0.0.1", port))
         program.listen()
         assert ports.claim(port) not in {port, 0}
 
 
-def test_two_demos_at_once_get_two_ports_before_their_programs_listen(port: int) -> None:
+def test_two_demos_at_once_get_two_ports_before_their_programs_listen(port: int):
     with Ports() as one, Ports() as other:
         assert one.claim(port) == port
         assert other.claim(port) not in {port, 0}

@@ -17,7 +17,7 @@ from tests.unit.demo.test_view import board
 LARGEST = 200_000
 
 
-def test_the_picture_is_small_and_has_every_sample_and_every_command() -> None:
+def test_the_picture_is_small_and_has_every_sample_and_every_command():
     text = PICTURE.read_text()
     assert len(text.encode()) < LARGEST
     shown = [
@@ -31,7 +31,7 @@ def test_the_picture_is_small_and_has_every_sample_and_every_command() -> None:
         assert any(act in each for each in shown), f"{act}: make picture"
 
 
-def test_each_command_is_one_that_the_demo_tells_of_and_fits_a_line() -> None:
+def test_each_command_is_one_that_the_demo_tells_of_and_fits_a_line():
     part: Any = SimpleNamespace(
         kubeconfig_path="k", command="p", address="a", console="c", metrics="m", health="h", log=Path("l")
     )
@@ -41,7 +41,7 @@ def test_each_command_is_one_that_the_demo_tells_of_and_fits_a_line() -> None:
         assert len(re.sub(r"\s{2,}#.*", "", command)) <= WIDTH - 2
 
 
-async def test_a_frame_is_kept_when_something_has_changed_and_fits_the_terminal(tmp_path: Path) -> None:
+async def test_a_frame_is_kept_when_something_has_changed_and_fits_the_terminal(tmp_path: Path):
     recording = Recording(tmp_path)
     for pods in (20, 20, 3):
         recording.refresh(board(pods=pods), "")
@@ -51,7 +51,7 @@ async def test_a_frame_is_kept_when_something_has_changed_and_fits_the_terminal(
         assert all(run.column + len(run.text) <= WIDTH for row in frame.rows for run in row)
 
 
-def test_a_line_is_drawn_once_for_as_long_as_it_stays_and_the_end_is_seen_where_nothing_moves() -> None:
+def test_a_line_is_drawn_once_for_as_long_as_it_stays_and_the_end_is_seen_where_nothing_moves():
     empty = ((),) * (HEIGHT - 2)
     stays, goes, comes = (Run(2, text, "font-weight:bold") for text in ("stays", "a < b", "comes"))
     drawn = picture([Frame(0, ((stays,), (goes,), *empty)), Frame(2, ((stays,), (comes,), *empty))])

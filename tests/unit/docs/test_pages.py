@@ -13,7 +13,6 @@ import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -27,8 +26,6 @@ from tests.support.markdown import PAGES, Block, Page
 from tests.support.terminal import PROGRAMS
 from tests.support.transcript import commands
 
-if TYPE_CHECKING:
-    from pathlib import Path
 OUTSIDE = re.compile(r"https?://|mailto:")
 EXAMPLES = [block for page in PAGES for block in page.blocks() if block.language in {"python", "yaml"}]
 

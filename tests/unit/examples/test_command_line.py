@@ -10,7 +10,7 @@ from examples.workloads.program import run
 from tests.support.kubeconfig import Credentials
 
 
-def test_flags_have_defaults_and_durations_are_read() -> None:
+def test_flags_have_defaults_and_durations_are_read():
     options = parse_options([])
     assert (options.kubeconfig, options.context) == (None, None)
     assert (options.namespace, options.timeout) == ("workloads-example", 120.0)
@@ -31,7 +31,7 @@ def test_flags_have_defaults_and_durations_are_read() -> None:
         ("--timeout", "-1s"),
     ],
 )
-def test_a_wrong_flag_is_named(flag: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_flag_is_named(flag: str, value: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as ended:
         parse_options([f"{flag}={value}"])
     assert ended.value.code == 2
@@ -44,9 +44,7 @@ async def told(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err
 
 
-async def test_a_broken_kubeconfig_is_told_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_broken_kubeconfig_is_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     broken = tmp_path / "broken"
     broken.write_text("clusters: {")
     assert re.fullmatch(
@@ -56,6 +54,6 @@ async def test_a_broken_kubeconfig_is_told_in_one_line(
 
 async def test_a_server_that_is_not_there_is_told_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     nowhere = Credentials(server="http://127.0.0.1:1", token="x").write(tmp_path / "nowhere")
     assert re.fullmatch(r"error: cannot connect to 127\.0\.0\.1:1: .+\n", await told(nowhere, capsys))

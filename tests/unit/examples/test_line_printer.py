@@ -8,7 +8,7 @@ import pytest
 from examples.workloads.line_printer import WAITING, LinePrinter
 
 
-async def test_lines_are_printed_in_their_order() -> None:
+async def test_lines_are_printed_in_their_order():
     reading, writing = os.pipe()
     printer = LinePrinter(writing)
     running = asyncio.create_task(printer.run())
@@ -25,7 +25,7 @@ async def test_lines_are_printed_in_their_order() -> None:
     assert received.decode().splitlines() == expected
 
 
-async def test_that_nobody_reads_any_more_is_raised() -> None:
+async def test_that_nobody_reads_any_more_is_raised():
     reading, writing = os.pipe()
     os.close(reading)
     printer = LinePrinter(writing)

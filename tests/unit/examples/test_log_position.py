@@ -21,19 +21,19 @@ def read(position: LogPosition, lines: list[bytes]) -> list[str]:
     return [text.decode() for line in lines if (text := position.advance(line)) is not None]
 
 
-def test_the_timestamp_is_not_shown() -> None:
+def test_the_timestamp_is_not_shown():
     assert LogPosition().advance(stamped(1, 5, "  two words ")) == b"  two words "
     assert LogPosition().advance(b"2026-11-21T12:00:01+01:00 zone") == b"zone"
 
 
-def test_reading_begins_at_the_beginning_and_goes_on_at_the_last_second() -> None:
+def test_reading_begins_at_the_beginning_and_goes_on_at_the_last_second():
     position = LogPosition()
     assert position.resume() == {}
     read(position, [stamped(1, 1, "a"), stamped(3, 999, "b")])
     assert position.resume() == {"sinceTime": "2026-11-21T12:00:03Z"}
 
 
-def test_lines_that_are_equal_are_all_shown_and_none_twice() -> None:
+def test_lines_that_are_equal_are_all_shown_and_none_twice():
     position, line = LogPosition(), stamped(1, 1, "again")
     position.resume()
     assert read(position, [line, line]) == ["again", "again"]
@@ -41,7 +41,7 @@ def test_lines_that_are_equal_are_all_shown_and_none_twice() -> None:
     assert read(position, [line, line, line]) == ["again"]
 
 
-def test_lines_that_were_rotated_away_do_not_hide_those_that_follow() -> None:
+def test_lines_that_were_rotated_away_do_not_hide_those_that_follow():
     position = LogPosition()
     position.resume()
     read(position, [stamped(1, 1, "a"), stamped(1, 2, "b")])
@@ -49,14 +49,14 @@ def test_lines_that_were_rotated_away_do_not_hide_those_that_follow() -> None:
     assert read(position, [stamped(1, 2, "b"), stamped(1, 3, "c")]) == ["c"]
 
 
-def test_a_complaint_without_a_timestamp_is_shown_once() -> None:
+def test_a_complaint_without_a_timestamp_is_shown_once():
     position, complaint = LogPosition(), b"unable to retrieve container logs"
     for expected in ([complaint.decode()], [], []):
         position.resume()
         assert read(position, [complaint]) == expected
 
 
-def test_wherever_it_is_cut_nothing_is_lost_and_nothing_repeated() -> None:
+def test_wherever_it_is_cut_nothing_is_lost_and_nothing_repeated():
     rng = random.Random(5)
     for _ in range(200):
         # Two streams of a container, whose lines are not quite in the order of their times.

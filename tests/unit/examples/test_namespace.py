@@ -57,9 +57,7 @@ class NamespaceServer:
         return namespace
 
 
-async def test_a_create_whose_answer_was_lost_is_found_to_have_worked(
-    client: Client, wire: ScriptedWire
-) -> None:
+async def test_a_create_whose_answer_was_lost_is_found_to_have_worked(client: Client, wire: ScriptedWire):
     server = NamespaceServer(wire)
     wire.on("POST", ALL, LostAfter(server.create))
     assert (await create_namespace(client, "n")).metadata.uid == "u"
@@ -69,15 +67,13 @@ async def test_a_create_whose_answer_was_lost_is_found_to_have_worked(
         await create_namespace(client, "n")
 
 
-async def test_the_namespace_of_another_run_is_not_taken_for_this_ones(
-    client: Client, wire: ScriptedWire
-) -> None:
+async def test_the_namespace_of_another_run_is_not_taken_for_this_ones(client: Client, wire: ScriptedWire):
     NamespaceServer(wire).has()
     with pytest.raises(AlreadyExists):
         await create_namespace(client, "n")
 
 
-async def test_removing_waits_until_it_has_gone(client: Client, wire: ScriptedWire) -> None:
+async def test_removing_waits_until_it_has_gone(client: Client, wire: ScriptedWire):
     server = NamespaceServer(wire)
     await remove_namespace(client, server.has(), timeout=10)
     assert server.namespace is None
@@ -87,7 +83,7 @@ async def test_removing_waits_until_it_has_gone(client: Client, wire: ScriptedWi
 
 async def test_removing_is_tried_again_while_the_server_is_away(
     client: Client, wire: ScriptedWire, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     server = NamespaceServer(wire)
     wire.on(
         "DELETE", ONE, LostBefore(), LostBefore(), Reply.status(500, "InternalError", "boom"), server.delete
@@ -99,7 +95,7 @@ async def test_removing_is_tried_again_while_the_server_is_away(
     assert said[1] == "deleting namespace n: boom; trying again"
 
 
-async def test_another_namespace_of_that_name_is_not_removed(client: Client, wire: ScriptedWire) -> None:
+async def test_another_namespace_of_that_name_is_not_removed(client: Client, wire: ScriptedWire):
     server = NamespaceServer(wire)
     mine = server.has()
     server.has(uid="another")
@@ -107,13 +103,13 @@ async def test_another_namespace_of_that_name_is_not_removed(client: Client, wir
     assert not wire.sent("DELETE")
 
 
-async def test_what_holds_a_namespace_is_told(client: Client, wire: ScriptedWire) -> None:
+async def test_what_holds_a_namespace_is_told(client: Client, wire: ScriptedWire):
     server = NamespaceServer(wire, seconds=1000)
     with pytest.raises(Failure, match="n has not gone within 10s of being deleted: some widgets remain"):
         await remove_namespace(client, server.has(), timeout=10)
 
 
-async def test_leftovers_are_cleared_and_what_is_not_ours_is_left(client: Client, wire: ScriptedWire) -> None:
+async def test_leftovers_are_cleared_and_what_is_not_ours_is_left(client: Client, wire: ScriptedWire):
     server = NamespaceServer(wire)
     await clear_leftovers(client, "n", timeout=10)
     server.has()

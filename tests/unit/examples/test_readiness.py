@@ -37,7 +37,7 @@ def conditions(**kinds: str) -> dict[str, Any]:
         ({}, ["Pending: no node has taken it yet"]),
     ],
 )
-def test_the_most_telling_reason_of_a_pod(status: dict[str, Any], expected: list[str]) -> None:
+def test_the_most_telling_reason_of_a_pod(status: dict[str, Any], expected: list[str]):
     assert list(pod_reasons(Pod(metadata=ObjectMeta(name="p"), status=status))) == expected
 
 
@@ -45,9 +45,7 @@ def test_the_most_telling_reason_of_a_pod(status: dict[str, Any], expected: list
     ("observed", "updated", "ready", "expected"),
     [(2, 2, 2, 2), (2, 1, 2, 1), (2, 2, 1, 1), (1, 2, 2, 0)],
 )
-def test_replicas_of_an_earlier_spec_do_not_count(
-    observed: int, updated: int, ready: int, expected: int
-) -> None:
+def test_replicas_of_an_earlier_spec_do_not_count(observed: int, updated: int, ready: int, expected: int):
     status = DeploymentStatus(observed_generation=observed, updated_replicas=updated, ready_replicas=ready)
     status.conditions.append(DeploymentCondition(type="Available", status="True"))
     assert ready_replicas(Deployment(metadata=ObjectMeta(generation=2), status=status)) == expected

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,12 +11,18 @@ import pytest
 from manager.address import BindAddress
 from manager.http.server import Page, serve
 
+Headers = Mapping[str, str] | Sequence[tuple[str, str]]
+
 
 @dataclass(frozen=True)
 class Answer:
     status: int
-    content_type: str
+    headers: Mapping[str, str]
     text: str
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("Content-Type", "")
 
 
 class Site:
@@ -26,11 +32,10 @@ class Site:
         self.address = address
         self._session = session
 
-    async def get(self, path: str, *, method: str = "GET", accept: str | None = None) -> Answer:
-        headers = {} if accept is None else {"Accept": accept}
+    async def get(self, path: str, *, method: str = "GET", headers: Headers = ()) -> Answer:
         url = f"http://{self.address}{path}"
         async with self._session.request(method, url, headers=headers) as response:
-            return Answer(response.status, response.headers.get("Content-Type", ""), await response.text())
+            return Answer(response.status, response.headers, await response.text())
 
 
 class ServePages(Protocol):

@@ -88,11 +88,8 @@ def console_of(world: World, access: Access | None = None, *, debugs: bool = Fal
 
 
 async def get(site: Site, path: str = PAGE, **headers: str) -> tuple[int, str]:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"http://{site.address}{path}", headers=headers) as answer,
-    ):
-        return answer.status, await answer.text()
+    answer = await site.get(path, headers=headers)
+    return answer.status, answer.text
 
 
 @asynccontextmanager

@@ -5,7 +5,6 @@ import random
 from collections import Counter
 from collections.abc import Mapping
 
-import aiohttp
 import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
@@ -16,7 +15,7 @@ from manager.http.guard import guarded
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Sent
-from tests.unit.http.conftest import ServePages, Site
+from tests.unit.http.conftest import Headers, ServePages, Site
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -70,14 +69,9 @@ async def site(serve_pages: ServePages, access: Access) -> Site:
     return await serve_pages({"/metrics": guarded(secret, access)})
 
 
-async def get(
-    site: Site, headers: Mapping[str, str] | list[tuple[str, str]], *, method: str = "GET"
-) -> tuple[int, str, Mapping[str, str]]:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.request(method, f"http://{site.address}/metrics", headers=headers) as answer,
-    ):
-        return answer.status, await answer.text(), answer.headers
+async def get(site: Site, headers: Headers, *, method: str = "GET") -> tuple[int, str, Mapping[str, str]]:
+    answer = await site.get("/metrics", method=method, headers=headers)
+    return answer.status, answer.text, answer.headers
 
 
 def bearer(token: str) -> dict[str, str]:

@@ -33,14 +33,14 @@ async def site(serve_pages: ServePages, metrics: Metrics) -> Site:
 
 @pytest.mark.parametrize("accept", [None, "*/*", "text/plain", "text/plain;version=0.0.4"])
 async def test_plain_text_is_the_default(site: Site, accept: str | None):
-    answer = await site.get("/metrics", accept=accept)
+    answer = await site.get("/metrics", headers={"Accept": accept} if accept else {})
     assert answer.content_type == "text/plain; version=0.0.4; charset=utf-8"
     samples = {s.name: s.value for family in read_plain(answer.text) for s in family.samples}
     assert samples["controller_runtime_reconcile_total"] == 3
 
 
 async def test_prometheus_gets_open_metrics(site: Site):
-    answer = await site.get("/metrics", accept=PROMETHEUS)
+    answer = await site.get("/metrics", headers={"Accept": PROMETHEUS})
     assert answer.content_type.startswith("application/openmetrics-text; version=1.0.0; charset=utf-8")
     assert answer.text.count("# EOF") == 1
     names = {family.name for family in read_open_metrics(answer.text)}

@@ -6,7 +6,7 @@ import ipaddress
 import json
 import re
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +17,6 @@ from petstore.limits import Limits
 from tests.support.dockerfile import ROOT
 from tests.support.petstore_process import petstore
 from tests.support.ports import PortBlock
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PET = ["add", "Thor", "--type", "dog", "--birthday", "2021-04-01"]
 
@@ -59,7 +56,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("arguments", "named"), WRONG.values(), ids=WRONG)
-def test_a_wrong_flag_is_named(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_flag_is_named(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
@@ -67,7 +64,7 @@ def test_a_wrong_flag_is_named(arguments: list[str], named: str, capsys: pytest.
 
 
 @pytest.mark.parametrize("command", ["serve", "add", "search", "delete"])
-def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as caught:
         main([command, "--help"])
     assert caught.value.code == 0
@@ -75,26 +72,26 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
     assert [flag for flag in flags if not re.search("default|needed", flag)] == []
 
 
-def test_it_says_which_version_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_says_which_version_it_is(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
     assert caught.value.code == 0
     assert capsys.readouterr().out == f"petstore {version('operator-manager-operators')}\n"
 
 
-def test_its_arguments_are_read_as_those_of_devcluster() -> None:
+def test_its_arguments_are_read_as_those_of_devcluster():
     """Each stands alone, so both have what is the same."""
     petstore, devcluster = (ROOT / path for path in ("petstore/cli/arguments.py", "devcluster/arguments.py"))
     assert petstore.read_text() == devcluster.read_text()
 
 
-def test_a_store_listens_where_only_its_own_machine_reaches_it() -> None:
+def test_a_store_listens_where_only_its_own_machine_reaches_it():
     options = command_line().read(["serve"])
     for address in (options.bind_address, options.metrics_bind_address):
         assert ipaddress.ip_address(address.host).is_loopback
 
 
-def test_limits_are_numbers_with_or_without_a_unit() -> None:
+def test_limits_are_numbers_with_or_without_a_unit():
     options = command_line().read(
         ["serve", "--max-message-size=64Ki", "--max-data-size", "1Gi", "--max-calls=7"]
     )
@@ -110,7 +107,7 @@ def test_limits_are_numbers_with_or_without_a_unit() -> None:
         ("store.example:80", "store.example", 80),
     ],
 )
-def test_addresses(text: str, host: str, port: int) -> None:
+def test_addresses(text: str, host: str, port: int):
     assert parse_address(text) == BindAddress(host, port)
     assert str(parse_address(text)) == text
 
@@ -118,13 +115,13 @@ def test_addresses(text: str, host: str, port: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "6742", ":", ":x", "::1:80", "[1.2.3.4]:80", "a_b:80", "[::1]", "host:-1"]
 )
-def test_what_is_no_address(text: str) -> None:
+def test_what_is_no_address(text: str):
     with pytest.raises(ValueError, match="is expected"):
         parse_address(text)
 
 
 @pytest.mark.parametrize("arguments", [PET, ["search"], ["search", "-o", "json"], ["delete", "x"]])
-def test_a_store_that_is_not_there_is_told_in_one_line(arguments: list[str]) -> None:
+def test_a_store_that_is_not_there_is_told_in_one_line(arguments: list[str]):
     with PortBlock(1) as ports:
         address = f"127.0.0.1:{ports[0]}"
         done = petstore(*arguments, "--timeout", "5s", environ={"PETSTORE_ADDRESS": address})
@@ -138,9 +135,7 @@ def test_a_store_that_is_not_there_is_told_in_one_line(arguments: list[str]) -> 
     ("content", "reason"),
     [(b"something else entirely\n" * 50, "is not a pet store's file, or is damaged"), (None, "is a folder")],
 )
-def test_a_file_that_cannot_be_used_is_told_in_one_line(
-    tmp_path: Path, content: bytes | None, reason: str
-) -> None:
+def test_a_file_that_cannot_be_used_is_told_in_one_line(tmp_path: Path, content: bytes | None, reason: str):
     path = tmp_path / "pets\n.db"
     if content is None:
         path.mkdir()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
 
 import grpc
 import pytest
@@ -15,10 +16,6 @@ from petstore.proto.petstore_pb2_grpc import PetStoreServicer, add_PetStoreServi
 from petstore.wire import pet_message
 from tests.support.petstores import Faults, LocalStore, local_store, pet
 from tests.support.ports import PortBlock
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 
 ODD_IDS = {"Nameless": "", "Endless": "1" * 254, "Forged": "1\x1b[2J"}
 
@@ -47,18 +44,24 @@ class OtherStore(PetStoreServicer):
     ChangeSampler = PetStoreServicer.ChangeSampler
 
 
-@pytest.fixture
-async def other() -> AsyncIterator[PetStoreClient]:
+@asynccontextmanager
+async def client_of(store: PetStoreServicer) -> AsyncIterator[PetStoreClient]:
     server = grpc.aio.server()
-    add_PetStoreServicer_to_server(OtherStore(), server)
+    add_PetStoreServicer_to_server(store, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    async with PetStoreClient(f"127.0.0.1:{port}", timeout=10) as client:
+    async with PetStoreClient(f"127.0.0.1:{port}", timeout=60) as client:
         yield client
     await server.stop(0)
 
 
-async def test_a_store_that_is_down_and_comes_up() -> None:
+@pytest.fixture
+async def other() -> AsyncIterator[PetStoreClient]:
+    async with client_of(OtherStore()) as client:
+        yield client
+
+
+async def test_a_store_that_is_down_and_comes_up():
     with PortBlock(1) as ports:
         async with PetStoreClient(f"127.0.0.1:{ports[0]}") as client:
             with pytest.raises(Unreachable, match="Connection refused"):
@@ -67,18 +70,18 @@ async def test_a_store_that_is_down_and_comes_up() -> None:
                 _ = [found async for found in client.search()]
 
 
-async def test_every_call_has_a_deadline(other: PetStoreClient) -> None:
+async def test_every_call_has_a_deadline(other: PetStoreClient):
     with pytest.raises(DeadlinePassed):
         await other.delete(["x"], timeout=0.05)
 
 
-async def test_cancelled_is_cancelled(other: PetStoreClient) -> None:
+async def test_cancelled_is_cancelled(other: PetStoreClient):
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await other.delete(["x"])
 
 
-async def test_a_call_on_a_client_that_is_closed(other: PetStoreClient) -> None:
+async def test_a_call_on_a_client_that_is_closed(other: PetStoreClient):
     async with PetStoreClient(other.address) as client:
         call = asyncio.create_task(client.delete(["x"]))
         await other.add([])  # the store is up, and this loop has had its turns
@@ -86,7 +89,7 @@ async def test_a_call_on_a_client_that_is_closed(other: PetStoreClient) -> None:
         await call
 
 
-async def test_answers_that_no_store_would_give(other: PetStoreClient) -> None:
+async def test_answers_that_no_store_would_give(other: PetStoreClient):
     with pytest.raises(UnexpectedAnswer, match="0 ids came for 1 pets"):
         await other.add([pet()])
     for name in ODD_IDS:
@@ -98,18 +101,18 @@ async def test_answers_that_no_store_would_give(other: PetStoreClient) -> None:
         await other.update([pet(id="1")])
 
 
-async def test_a_call_that_a_store_on_its_way_out_cancels_may_be_made_again(other: PetStoreClient) -> None:
+async def test_a_call_that_a_store_on_its_way_out_cancels_may_be_made_again(other: PetStoreClient):
     with pytest.raises(Unreachable, match="the server is stopping"):
         await other.add([pet("Late")])
 
 
-async def test_a_lenient_search_leaves_out_what_is_no_pet(other: PetStoreClient) -> None:
+async def test_a_lenient_search_leaves_out_what_is_no_pet(other: PetStoreClient):
     assert [found.name async for found in other.search(lenient=True)] == ["Thor"]
     assert other.knows_keys is True
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_lost_answer_is_made_up_for_by_the_key(when: str) -> None:
+async def test_a_lost_answer_is_made_up_for_by_the_key(when: str):
     faults = Faults()
     async with local_store(faults=faults) as store:
         faults.fail("AddPets", when, times=2)
@@ -120,7 +123,7 @@ async def test_a_lost_answer_is_made_up_for_by_the_key(when: str) -> None:
         assert [found.id for found in await store.pets()] == [identity]
 
 
-async def test_leaving_a_search_early_ends_it(store: LocalStore) -> None:
+async def test_leaving_a_search_early_ends_it(store: LocalStore):
     for start in (0, 1000):
         await store.client.add([pet(str(number)) for number in range(start, start + 1000)])
     async with aclosing(store.client.search()) as pets:
@@ -130,7 +133,7 @@ async def test_leaving_a_search_early_ends_it(store: LocalStore) -> None:
     assert len(await store.pets()) == 2000
 
 
-async def test_whether_the_store_knows_keys_shows_in_what_it_sends(store: LocalStore) -> None:
+async def test_whether_the_store_knows_keys_shows_in_what_it_sends(store: LocalStore):
     client = store.client
     await client.add([pet(idempotency_key="mine"), pet()])
     assert client.knows_keys is None
@@ -150,18 +153,13 @@ class EndlessStore(OtherStore):
             yield pet_message(pet())
 
 
-async def test_a_store_that_ignores_the_filter_for_keys_is_not_read_to_its_end() -> None:
-    server = grpc.aio.server()
-    add_PetStoreServicer_to_server(EndlessStore(), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    async with PetStoreClient(f"127.0.0.1:{port}", timeout=60) as client:
+async def test_a_store_that_ignores_the_filter_for_keys_is_not_read_to_its_end():
+    async with client_of(EndlessStore()) as client:
         assert [each async for each in client.search(keys=["mine"])] == []
         assert client.knows_keys is False
-    await server.stop(0)
 
 
-async def test_the_end_of_each_call_is_told() -> None:
+async def test_the_end_of_each_call_is_told():
     told: list[tuple[str, str, str]] = []
     async with (
         local_store() as store,

@@ -5,23 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from petstore.front import open_front
+from petstore.front import Front, open_front
 from petstore.limits import Limits
 from petstore.proto import petstore_pb2 as pb
 from petstore.tls import ServerTls, TlsFiles
 from tests.support.certificates import Authority
 from tests.support.petstores import LOOPBACK, Faults, local_store, pet
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from petstore.front import Front
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, WINDOW_UPDATE, CONTINUATION = (
@@ -138,14 +133,14 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("data", NONSENSE.values(), ids=NONSENSE)
-async def test_what_is_no_http_2_is_cut_off(data: bytes) -> None:
+async def test_what_is_no_http_2_is_cut_off(data: bytes):
     async with standing() as scene, connected(scene.port) as client:
         await client.send(data)
         assert await client.is_cut_off()
 
 
 @pytest.mark.parametrize("piece", [SOME, b""], ids=["full", "empty"])
-async def test_headers_without_end_are_cut_off(piece: bytes) -> None:
+async def test_headers_without_end_are_cut_off(piece: bytes):
     async with standing() as scene, connected(scene.port) as client:
         await client.send(HELLO + frame(HEADERS, 0, 1, SOME))
         await client.flood(frame(CONTINUATION, 0, 1, piece) * 100)
@@ -153,7 +148,7 @@ async def test_headers_without_end_are_cut_off(piece: bytes) -> None:
         assert len(scene.beyond.data) < 70_000
 
 
-async def test_headers_in_many_frames_that_end_are_passed_on() -> None:
+async def test_headers_in_many_frames_that_end_are_passed_on():
     data = HELLO + frame(HEADERS, 0, 1, SOME) + frame(CONTINUATION, 0, 1, SOME)
     data += frame(CONTINUATION, END_HEADERS, 1, SOME) + frame(DATA, END_STREAM, 1, b"x" * 16_384)
     async with standing() as scene, connected(scene.port) as client:
@@ -181,7 +176,7 @@ FLOODS = {
 
 
 @pytest.mark.parametrize("piece", FLOODS.values(), ids=FLOODS)
-async def test_frames_that_bring_nothing_have_to_wait(piece: bytes, caplog: pytest.LogCaptureFixture) -> None:
+async def test_frames_that_bring_nothing_have_to_wait(piece: bytes, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG, "petstore.front")
     now = asyncio.get_running_loop().time
     async with standing() as scene, connected(scene.port) as client:
@@ -208,7 +203,7 @@ async def until_it_waits(caplog: pytest.LogCaptureFixture) -> None:
     await asyncio.sleep(0.1)
 
 
-async def test_honest_clients_never_have_to_wait(caplog: pytest.LogCaptureFixture) -> None:
+async def test_honest_clients_never_have_to_wait(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG, "petstore.front")
     faults = Faults()
     async with local_store(faults=faults) as store:
@@ -229,15 +224,7 @@ async def test_honest_clients_never_have_to_wait(caplog: pytest.LogCaptureFixtur
     assert caplog.messages == []
 
 
-async def test_the_log_of_calls_names_the_client(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "petstore.calls")
-    async with local_store(allow_change_sampler=True) as store:
-        await store.stub.ChangeSampler(pb.ChangeSamplerReq(sampler=pb.Sampler(type=pb.STAlways)))
-        await store.client.add([pet()])
-    assert caplog.messages[-1].rpartition(" from ")[2].startswith("127.0.0.1:")
-
-
-async def test_the_address_with_most_connections_makes_room_for_others() -> None:
+async def test_the_address_with_most_connections_makes_room_for_others():
     async with standing(Limits(connections=4)) as scene, AsyncExitStack() as stack:
         many = []
         for _ in range(4):
@@ -254,7 +241,7 @@ async def test_the_address_with_most_connections_makes_room_for_others() -> None
         await scene.beyond.until(5 * len(HELLO) + 9)
 
 
-async def test_who_takes_nothing_holds_up_its_own_answers_alone() -> None:
+async def test_who_takes_nothing_holds_up_its_own_answers_alone():
     much = frame(DATA, stream=1, payload=b"x" * 16_384) * 800
     async with standing() as scene, connected(scene.port) as slow:
         await slow.send(HELLO)
@@ -268,7 +255,7 @@ async def test_who_takes_nothing_holds_up_its_own_answers_alone() -> None:
         await server.drain()
 
 
-async def test_who_takes_nothing_does_not_keep_it_from_stopping() -> None:
+async def test_who_takes_nothing_does_not_keep_it_from_stopping():
     async with AsyncExitStack() as stack:  # noqa: SIM117 -- the client goes last
         async with standing() as scene:
             slow = await stack.enter_async_context(connected(scene.port))
@@ -304,7 +291,7 @@ def trusting(authority: Authority) -> ssl.SSLContext:
 
 async def test_records_of_a_byte_each_have_to_wait(
     tls: ServerTls, trusting: ssl.SSLContext, caplog: pytest.LogCaptureFixture
-) -> None:
+):
     caplog.set_level(logging.DEBUG, "petstore.front")
     now = asyncio.get_running_loop().time
     async with standing(tls=tls) as scene, connected(scene.port, tls=trusting) as client:
@@ -316,7 +303,7 @@ async def test_records_of_a_byte_each_have_to_wait(
         assert len(scene.beyond.data) <= 500 + 100 * (now() - begun) + 16_384 / 22
 
 
-async def test_a_handshake_that_does_not_go_on_is_cut_off(tls: ServerTls) -> None:
+async def test_a_handshake_that_does_not_go_on_is_cut_off(tls: ServerTls):
     async with standing(Limits(silent_seconds=0.1), tls) as scene:
         for data in (b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"):
             async with connected(scene.port) as client:
@@ -324,9 +311,7 @@ async def test_a_handshake_that_does_not_go_on_is_cut_off(tls: ServerTls) -> Non
                 assert await client.is_cut_off()
 
 
-async def test_an_honest_client_over_tls_gets_all_of_a_long_answer(
-    tls: ServerTls, trusting: ssl.SSLContext
-) -> None:
+async def test_an_honest_client_over_tls_gets_all_of_a_long_answer(tls: ServerTls, trusting: ssl.SSLContext):
     much = frame(DATA, stream=1, payload=b"x" * 16_384) * 200
     async with standing(tls=tls) as scene, connected(scene.port, tls=trusting) as client:
         await client.send(HELLO)
@@ -338,7 +323,7 @@ async def test_an_honest_client_over_tls_gets_all_of_a_long_answer(
 @pytest.mark.each_loop
 async def test_an_answer_to_who_has_broken_its_tls_meanwhile_ends_the_connection_and_is_no_error(
     tls: ServerTls, trusting: ssl.SSLContext, caplog: pytest.LogCaptureFixture
-) -> None:
+):
     async with standing(tls=tls) as scene, connected(scene.port, tls=trusting) as client:
         await client.send(HELLO)
         await scene.beyond.until(len(HELLO))

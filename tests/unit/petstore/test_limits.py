@@ -6,13 +6,14 @@ import asyncio
 import socket
 import threading
 from contextlib import AsyncExitStack, aclosing, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from prometheus_client import CollectorRegistry
 
+from petstore.address import BindAddress
 from petstore.bounds import CallRefused, Place, Places
 from petstore.client import DeadlinePassed, Exhausted, InvalidPet, Unreachable
 from petstore.limits import MAX_PETS, MAX_TEXT, MAX_VALUES, Limits
@@ -21,9 +22,6 @@ from petstore.proto import petstore_pb2 as pb
 from petstore.storage import Add, Delete, Query, Storage, StoreFull, TooBusy, Update
 from petstore.wire import pet_message
 from tests.support.petstores import LOOPBACK, Faults, LocalStore, local_store, pet
-
-if TYPE_CHECKING:
-    from petstore.address import BindAddress
 
 LONG = "x" * MAX_TEXT
 OWN = (("grpc.use_local_subchannel_pool", 1),)
@@ -43,13 +41,13 @@ async def add_once_there_is_room(store: LocalStore) -> None:
             return
 
 
-async def test_calls_above_a_connections_share_wait_and_none_is_refused() -> None:
+async def test_calls_above_a_connections_share_wait_and_none_is_refused():
     async with local_store(limits=Limits(calls=64, connections=32)) as store:
         await asyncio.gather(*(store.client.add([pet()]) for _ in range(200)))
         assert len(await store.pets()) == 200
 
 
-async def test_calls_whose_answers_are_never_taken_keep_nobody_out() -> None:
+async def test_calls_whose_answers_are_never_taken_keep_nobody_out():
     limits = Limits(calls=64, connections=8)
     async with local_store(limits=limits) as store, AsyncExitStack() as stack:
         for _ in range(limits.connections - 2):
@@ -59,14 +57,14 @@ async def test_calls_whose_answers_are_never_taken_keep_nobody_out() -> None:
             assert await store.client.add([pet(name)])
 
 
-async def test_a_request_that_is_too_long_is_refused_before_it_is_read() -> None:
+async def test_a_request_that_is_too_long_is_refused_before_it_is_read():
     async with local_store(limits=Limits(message_bytes=10_000)) as store:
         with pytest.raises(Exhausted, match="larger than max"):
             await store.client.add([pet(LONG)] * 10)
         assert len(await store.client.add([pet(LONG)] * 9)) == 9
 
 
-async def test_what_one_call_may_bring_is_limited(store: LocalStore) -> None:
+async def test_what_one_call_may_bring_is_limited(store: LocalStore):
     with pytest.raises(InvalidPet, match=f"pets: at most {MAX_PETS} are expected, not {MAX_PETS + 1}"):
         await store.client.add([pet()] * (MAX_PETS + 1))
     with pytest.raises(InvalidPet, match=rf"pets\[0\]\.name: must not be longer than {MAX_TEXT} bytes"):
@@ -85,7 +83,7 @@ async def fill(store: LocalStore) -> None:
         await store.client.add([pet(LONG)] * 200)
 
 
-async def test_searches_above_the_limit_are_refused() -> None:
+async def test_searches_above_the_limit_are_refused():
     async with local_store(limits=Limits(searches=1)) as store, AsyncExitStack() as stack:
         await fill(store)
         first = await stack.enter_async_context(aclosing(store.client.search(timeout=60)))
@@ -94,7 +92,7 @@ async def test_searches_above_the_limit_are_refused() -> None:
             await anext(store.client.search())
 
 
-async def test_who_does_not_read_gives_way_to_others() -> None:
+async def test_who_does_not_read_gives_way_to_others():
     async with local_store(limits=Limits(searches=1, reader_seconds=0.5)) as store:
         await fill(store)
         await store.client.add([pet("wanted")])
@@ -119,7 +117,7 @@ async def is_found(store: LocalStore, name: str) -> bool:
 
 async def test_clients_that_go_in_the_middle_and_garbage_leave_no_errors_in_the_log(
     caplog: pytest.LogCaptureFixture,
-) -> None:
+):
     async with local_store(limits=Limits(reader_seconds=0.1)) as store:
         await fill(store)
         for wait in (0.0, 0.3):
@@ -137,7 +135,7 @@ async def test_clients_that_go_in_the_middle_and_garbage_leave_no_errors_in_the_
     assert [record.message for record in caplog.records if record.levelname in {"ERROR", "WARNING"}] == []
 
 
-async def test_a_call_without_a_deadline_ends_all_the_same() -> None:
+async def test_a_call_without_a_deadline_ends_all_the_same():
     faults = Faults()
     async with local_store(faults=faults, limits=Limits(call_seconds=0.1)) as store:
         held = faults.hold("AddPets")
@@ -173,7 +171,7 @@ async def begin_and_take_nothing(store: LocalStore, stack: AsyncExitStack, calls
 
 async def test_who_goes_before_its_answer_is_taken_leaves_no_errors_in_the_log(
     store: LocalStore, caplog: pytest.LogCaptureFixture
-) -> None:
+):
     async with AsyncExitStack() as stack:
         await begin_and_take_nothing(store, stack, 1)
         await asyncio.sleep(0.1)
@@ -197,7 +195,7 @@ class Refusing(Faults):
 
 async def test_a_refusal_that_is_not_taken_leaves_no_error_in_the_log(
     caplog: pytest.LogCaptureFixture,
-) -> None:
+):
     async with local_store(faults=Refusing(), limits=Limits(call_seconds=0.1)) as store:
         with pytest.raises(grpc.aio.AioRpcError, match="not here"):
             await store.stub.AddPets(pb.AddPetsReq())
@@ -211,7 +209,7 @@ def ended(store: LocalStore) -> float:
     return counted(store, "grpc_server_handled_total")
 
 
-async def test_who_says_nothing_keeps_nobody_out() -> None:
+async def test_who_says_nothing_keeps_nobody_out():
     async with local_store(limits=Limits(connections=4, silent_seconds=0.3)) as store:
         where = ("127.0.0.1", store.server.address.port)
         silent = [await asyncio.to_thread(socket.create_connection, where) for _ in range(8)]
@@ -270,7 +268,7 @@ def counted(store: LocalStore, name: str) -> float:
         pytest.param(REFLECTION, LIST_SERVICES, id="who asks for services, and then nothing"),
     ],
 )
-async def test_calls_that_wait_for_their_client_keep_nobody_out(method: str, request_: bytes | None) -> None:
+async def test_calls_that_wait_for_their_client_keep_nobody_out(method: str, request_: bytes | None):
     stalls = method == SEARCH and request_ is not None  # what it has been sent stays with its connection
     async with local_store(limits=FEW) as store, AsyncExitStack() as stack:
         if stalls:
@@ -285,7 +283,7 @@ async def test_calls_that_wait_for_their_client_keep_nobody_out(method: str, req
 
 
 @pytest.mark.parametrize("method", [ADD, SEARCH, CHECK, WATCH])
-async def test_a_call_whose_request_does_not_come_is_ended(method: str) -> None:
+async def test_a_call_whose_request_does_not_come_is_ended(method: str):
     async with local_store(limits=Limits(silent_seconds=0.1)) as store, AsyncExitStack() as stack:
         channel = await connected(store, stack)
         with pytest.raises(grpc.aio.AioRpcError, match=r"nothing came of it for 0\.1 s") as caught:
@@ -294,7 +292,7 @@ async def test_a_call_whose_request_does_not_come_is_ended(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", [ADD, SEARCH, CHECK, WATCH])
-async def test_a_call_that_ends_without_a_request_is_refused(method: str) -> None:
+async def test_a_call_that_ends_without_a_request_is_refused(method: str):
     async with local_store() as store, AsyncExitStack() as stack:
         without: Any = (await connected(store, stack)).stream_stream(method)()
         await without.done_writing()
@@ -302,7 +300,7 @@ async def test_a_call_that_ends_without_a_request_is_refused(method: str) -> Non
             await without.read()
 
 
-async def test_who_asks_by_reflection_has_a_minute() -> None:
+async def test_who_asks_by_reflection_has_a_minute():
     async with local_store(limits=Limits(call_seconds=0.1)) as store, AsyncExitStack() as stack:
         call: Any = (await connected(store, stack)).stream_stream(REFLECTION)()
         await call.write(LIST_SERVICES)
@@ -311,7 +309,7 @@ async def test_who_asks_by_reflection_has_a_minute() -> None:
             await call.read()
 
 
-def test_who_holds_most_places_makes_room_for_who_holds_few() -> None:
+def test_who_holds_most_places_makes_room_for_who_holds_few():
     places, gone = Places(3, "places"), list[str]()
 
     def take(name: str) -> Place:
@@ -340,7 +338,7 @@ async def connected(store: LocalStore, stack: AsyncExitStack) -> grpc.aio.Channe
     return await stack.enter_async_context(channel)
 
 
-async def test_the_queue_of_writes_is_limited_and_who_has_gone_takes_no_place() -> None:
+async def test_the_queue_of_writes_is_limited_and_who_has_gone_takes_no_place():
     async with Storage(None, Limits(waiting_pets=50)) as storage:
         first = [asyncio.create_task(storage.write(Add([pet()] * 9))) for _ in range(5)]
         await asyncio.sleep(0)  # all wait, and none has begun
@@ -353,7 +351,7 @@ async def test_the_queue_of_writes_is_limited_and_who_has_gone_takes_no_place() 
         assert len([one async for page in storage.search(Query()) for one in page]) == 10
 
 
-async def test_the_number_of_pets_is_limited() -> None:
+async def test_the_number_of_pets_is_limited():
     async with Storage(None, Limits(pets=10)) as storage:
         ids = await storage.write(Add([pet(str(number), idempotency_key=str(number)) for number in range(8)]))
         with pytest.raises(StoreFull, match=r"the store is full: it may have 10 pets \(--max-pets\)"):
@@ -371,7 +369,7 @@ async def test_the_number_of_pets_is_limited() -> None:
             await storage.write(Add([pet()]))
 
 
-async def test_the_bytes_of_the_file_are_limited() -> None:
+async def test_the_bytes_of_the_file_are_limited():
     async with Storage(None, Limits(data_bytes=300_000)) as storage:
         ids: list[str] = []
         with pytest.raises(StoreFull, match=r"it may have 300000 bytes \(--max-data-size\)"):
@@ -387,14 +385,14 @@ async def test_the_bytes_of_the_file_are_limited() -> None:
         await storage.write(Update([pet("short", id=identity) for identity in ids[20:]]))
 
 
-async def test_a_full_store_says_so(store: LocalStore) -> None:
+async def test_a_full_store_says_so(store: LocalStore):
     async with local_store(limits=Limits(pets=1)) as full:
         await full.client.add([pet()])
         with pytest.raises(Exhausted, match="the store is full"):
             await full.client.add([pet()])
 
 
-async def test_only_a_store_that_was_told_so_lets_its_log_be_changed(store: LocalStore) -> None:
+async def test_only_a_store_that_was_told_so_lets_its_log_be_changed(store: LocalStore):
     with pytest.raises(grpc.aio.AioRpcError, match="--allow-change-sampler") as caught:
         await store.stub.ChangeSampler(pb.ChangeSamplerReq(sampler=pb.Sampler(type=pb.STAlways)))
     assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
@@ -418,7 +416,7 @@ async def scrape(address: BindAddress, request: bytes = b"GET /metrics HTTP/1.1\
         writer.close()
 
 
-async def test_150_half_sent_requests_take_no_threads_and_keep_no_scraper_out() -> None:
+async def test_150_half_sent_requests_take_no_threads_and_keep_no_scraper_out():
     async with local_store(metrics=True) as store:
         address = store.server.metrics_address
         assert address is not None
@@ -437,7 +435,7 @@ async def test_150_half_sent_requests_take_no_threads_and_keep_no_scraper_out() 
                 writer.close()
 
 
-async def test_a_half_sent_request_ends_after_a_while() -> None:
+async def test_a_half_sent_request_ends_after_a_while():
     async with serve_metrics(LOOPBACK, CollectorRegistry(), seconds=0.1) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /metrics HTTP/1.1\r\n")
@@ -460,7 +458,7 @@ async def test_a_half_sent_request_ends_after_a_while() -> None:
         ),
     ],
 )
-async def test_whatever_is_asked_of_the_page_gets_an_answer(request_: bytes, status: bytes) -> None:
+async def test_whatever_is_asked_of_the_page_gets_an_answer(request_: bytes, status: bytes):
     async with local_store(metrics=True) as store:
         assert store.server.metrics_address is not None
         answer = await scrape(store.server.metrics_address, request_)

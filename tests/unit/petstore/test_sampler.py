@@ -13,7 +13,7 @@ def picked(sampler: Sampler) -> int:
     return sum(sampler.picks() for _ in range(1000))
 
 
-def test_it_picks_the_share_that_was_asked_for_and_none_at_first() -> None:
+def test_it_picks_the_share_that_was_asked_for_and_none_at_first():
     sampler = Sampler(random.Random(1))
     assert picked(sampler) == 0
     sampler.change(pb.Sampler(type=pb.STAlways))
@@ -24,7 +24,7 @@ def test_it_picks_the_share_that_was_asked_for_and_none_at_first() -> None:
     assert picked(sampler) == 0
 
 
-def test_what_is_refused_changes_nothing() -> None:
+def test_what_is_refused_changes_nothing():
     sampler = Sampler(random.Random(1))
     sampler.change(pb.Sampler(type=pb.STAlways))
     with pytest.raises(Malformed, match=r"sampler\.type"):

@@ -6,7 +6,8 @@ import asyncio
 import dataclasses
 import datetime
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable
+from typing import Any
 
 import grpc
 import pytest
@@ -15,9 +16,6 @@ from google.type import date_pb2
 from petstore.client import InvalidPet, KeyRefused, PetType, UnknownPet
 from petstore.proto import petstore_pb2 as pb
 from tests.support.petstores import LocalStore, local_store, pet
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
 
 DAY = date_pb2.Date(year=2021, month=4, day=1)
 
@@ -51,7 +49,7 @@ INVALID = {
 @pytest.mark.parametrize(("fields", "named"), INVALID.values(), ids=INVALID)
 async def test_a_pet_that_cannot_be_is_refused_and_nothing_is_done(
     store: LocalStore, fields: dict[str, Any], named: str
-) -> None:
+):
     (identity,) = await store.client.add([pet("Old")])
     request = pb.AddPetsReq(pets=[message(), message(**fields)])
     code, details = await code_of(store.stub.AddPets(request))
@@ -64,7 +62,7 @@ async def test_a_pet_that_cannot_be_is_refused_and_nothing_is_done(
     assert [found.name for found in await store.pets()] == ["Old"]
 
 
-async def test_ids_are_given_by_the_store_and_come_in_order(store: LocalStore) -> None:
+async def test_ids_are_given_by_the_store_and_come_in_order(store: LocalStore):
     with pytest.raises(InvalidPet, match=r"pets\[0\]\.id: must not be set"):
         await store.client.add([pet(id=str(uuid.uuid4()))])
     ids = await store.client.add([pet(f"pet-{number}") for number in range(10)])
@@ -79,9 +77,7 @@ async def test_ids_are_given_by_the_store_and_come_in_order(store: LocalStore) -
     "name", ["Ünïcödé 🐕", "a\tb\x1b", "x" * 1000, "'; DROP TABLE pets; --", "\u202egnirts"]
 )
 @pytest.mark.parametrize("birthday", [datetime.date.min, datetime.date(2024, 2, 29), datetime.date.max])
-async def test_what_is_allowed_comes_back_as_it_was(
-    store: LocalStore, name: str, birthday: datetime.date
-) -> None:
+async def test_what_is_allowed_comes_back_as_it_was(store: LocalStore, name: str, birthday: datetime.date):
     sent = pet(name, PetType.REPTILE, birthday, idempotency_key=f"key {name}")
     (identity,) = await store.client.add([sent])
     expected = [dataclasses.replace(sent, id=identity)]
@@ -90,7 +86,7 @@ async def test_what_is_allowed_comes_back_as_it_was(
     assert [found async for found in store.client.search(keys=[sent.idempotency_key])] == expected
 
 
-async def test_update_changes_all_or_none(store: LocalStore) -> None:
+async def test_update_changes_all_or_none(store: LocalStore):
     first, second = await store.client.add([pet("a"), pet("b")])
     changed = [pet("A", PetType.BIRD, id=first), pet("B", PetType.CAT, datetime.date(2000, 1, 1), id=second)]
     with pytest.raises(UnknownPet, match="no-such-id"):
@@ -102,7 +98,7 @@ async def test_update_changes_all_or_none(store: LocalStore) -> None:
         await store.client.update([pet()])
 
 
-async def test_delete_ignores_what_is_not_there(store: LocalStore) -> None:
+async def test_delete_ignores_what_is_not_there(store: LocalStore):
     first, second, third = await store.client.add([pet("a"), pet("b"), pet("c")])
     await store.client.delete([first, "no-such-id", third, first])
     assert [found.id for found in await store.pets()] == [second]
@@ -143,7 +139,7 @@ SEARCHES = {
 @pytest.mark.parametrize(("filters", "found"), SEARCHES.values(), ids=SEARCHES)
 async def test_search_takes_any_within_a_filter_and_all_filters(
     store: LocalStore, filters: dict[str, Any], found: str
-) -> None:
+):
     await store.client.add(
         [
             pet("a", PetType.DOG, datetime.date(2000, 1, 1)),
@@ -155,7 +151,7 @@ async def test_search_takes_any_within_a_filter_and_all_filters(
     assert "".join([one.name async for one in store.client.search(**filters)]) == found
 
 
-async def test_search_by_bare_messages(store: LocalStore) -> None:
+async def test_search_by_bare_messages(store: LocalStore):
     await store.client.add([pet()])
     unknown = pb.SearchPetsReq(types=[pb.PTUnknown])
     assert [found async for found in store.stub.SearchPets(unknown)] == []
@@ -182,27 +178,23 @@ SAMPLERS = {
 
 
 @pytest.mark.parametrize(("sampler", "allowed"), SAMPLERS.values(), ids=SAMPLERS)
-async def test_samplers(sampler: pb.Sampler, allowed: bool) -> None:
+async def test_samplers(sampler: pb.Sampler, allowed: bool):
     async with local_store(allow_change_sampler=True) as store:
-        await change_sampler(store, sampler, allowed)
+        call = store.stub.ChangeSampler(pb.ChangeSamplerReq(sampler=sampler))
+        if allowed:
+            assert await call == pb.ChangeSamplerResp()
+        else:
+            assert (await code_of(call))[0] is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def change_sampler(store: LocalStore, sampler: pb.Sampler, allowed: bool) -> None:
-    call = store.stub.ChangeSampler(pb.ChangeSamplerReq(sampler=sampler))
-    if allowed:
-        assert await call == pb.ChangeSamplerResp()
-    else:
-        assert (await code_of(call))[0] is grpc.StatusCode.INVALID_ARGUMENT
-
-
-async def test_the_same_key_is_the_same_pet(store: LocalStore) -> None:
+async def test_the_same_key_is_the_same_pet(store: LocalStore):
     first = await store.client.add([pet("Thor", idempotency_key="uid-1")])
     assert await store.client.add([pet("Thor", idempotency_key="uid-1")]) == first
     assert await store.client.add([pet("Tron", PetType.CAT, idempotency_key="uid-1")]) == first
     assert [found.name for found in await store.pets()] == ["Thor"]
 
 
-async def test_the_same_key_in_parallel_and_within_a_call(store: LocalStore) -> None:
+async def test_the_same_key_in_parallel_and_within_a_call(store: LocalStore):
     pets = [pet("Thor", idempotency_key="uid-1"), pet("Tron", idempotency_key="uid-2")] * 2
     answers = await asyncio.gather(*(store.client.add(pets) for _ in range(50)))
     assert len({tuple(ids) for ids in answers}) == 1
@@ -210,14 +202,14 @@ async def test_the_same_key_in_parallel_and_within_a_call(store: LocalStore) -> 
     assert [found.name for found in await store.pets()] == ["Thor", "Tron"]
 
 
-async def test_a_deleted_pets_key_is_free_again(store: LocalStore) -> None:
+async def test_a_deleted_pets_key_is_free_again(store: LocalStore):
     (first,) = await store.client.add([pet(idempotency_key="uid-1")])
     await store.client.delete([first])
     (second,) = await store.client.add([pet(idempotency_key="uid-1")])
     assert first != second
 
 
-async def test_an_update_claims_a_pet_that_has_no_key(store: LocalStore) -> None:
+async def test_an_update_claims_a_pet_that_has_no_key(store: LocalStore):
     free, taken = await store.client.add([pet("free"), pet("taken", idempotency_key="uid-1")])
     with pytest.raises(KeyRefused, match="another pet has"):
         await store.client.update([pet("changed", id=free, idempotency_key="uid-1")])
@@ -239,7 +231,7 @@ async def test_an_update_claims_a_pet_that_has_no_key(store: LocalStore) -> None
     }
 
 
-async def test_a_store_that_knows_the_published_contract_only() -> None:
+async def test_a_store_that_knows_the_published_contract_only():
     async with local_store(ignore_idempotency_keys=True) as store:
         first = await store.client.add([pet(idempotency_key="uid-1")])
         assert await store.client.add([pet(idempotency_key="uid-1")]) != first

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import urllib.request
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import grpc
 import pytest
@@ -19,10 +19,7 @@ from petstore.limits import Limits
 from petstore.proto import petstore_pb2 as pb
 from petstore.server import CannotListen, PetStoreServer, ServerOptions
 from petstore.storage import DataUnusable
-from tests.support.petstores import LOOPBACK, LocalStore, local_store, pet
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.support.petstores import LOOPBACK, local_store, pet
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -42,7 +39,7 @@ def read(url: str) -> str:
         return str(answer.read().decode())
 
 
-async def test_metrics_have_the_names_of_the_field() -> None:
+async def test_metrics_have_the_names_of_the_field():
     async with local_store(metrics=True) as store:
         await store.client.add([pet("a"), pet("b")])
         with pytest.raises(InvalidPet):
@@ -60,25 +57,22 @@ async def test_metrics_have_the_names_of_the_field() -> None:
     assert not [name for name, *_ in found if name.endswith("_created")]
 
 
-async def test_calls_that_the_sampler_picks_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    async with local_store(allow_change_sampler=True) as store:
-        await pick_calls(store, caplog)
-
-
-async def pick_calls(store: LocalStore, caplog: pytest.LogCaptureFixture) -> None:
+async def test_calls_that_the_sampler_picks_are_logged_with_their_client(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO, "petstore.calls")
-    await store.client.add([pet()])
-    assert not caplog.messages
-    await store.stub.ChangeSampler(pb.ChangeSamplerReq(sampler=pb.Sampler(type=pb.STAlways)))
-    with pytest.raises(InvalidPet):
-        await store.client.add([pet(" ")])
+    async with local_store(allow_change_sampler=True) as store:
+        await store.client.add([pet()])
+        assert not caplog.messages
+        await store.stub.ChangeSampler(pb.ChangeSamplerReq(sampler=pb.Sampler(type=pb.STAlways)))
+        with pytest.raises(InvalidPet):
+            await store.client.add([pet(" ")])
     assert "/petstore.PetStore/AddPets INVALID_ARGUMENT" in caplog.messages[-1]
+    assert caplog.messages[-1].rpartition(" from ")[2].startswith("127.0.0.1:")
 
 
 @pytest.mark.parametrize("method", ["AddPets", "UpdatePets", "DeletePets", "SearchPets", "ChangeSampler"])
 async def test_bytes_that_are_no_message_are_refused_and_are_no_news(
     method: str, caplog: pytest.LogCaptureFixture
-) -> None:
+):
     async with local_store() as store, grpc.aio.insecure_channel(str(store.server.address)) as channel:
         call = channel.unary_stream(f"/petstore.PetStore/{method}")(b"\0\n\x14", timeout=60)
         with pytest.raises(grpc.aio.AioRpcError) as error:
@@ -90,7 +84,7 @@ async def test_bytes_that_are_no_message_are_refused_and_are_no_news(
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-async def test_health_is_told_until_it_stops() -> None:
+async def test_health_is_told_until_it_stops():
     async with AsyncExitStack() as outside:
         async with PetStoreServer(ServerOptions(bind_address=LOOPBACK, grace=0.2)) as server:
             channel = await outside.enter_async_context(grpc.aio.insecure_channel(str(server.address)))
@@ -105,7 +99,7 @@ async def test_health_is_told_until_it_stops() -> None:
         assert (await change).status == NOT_SERVING
 
 
-async def test_addresses_that_are_taken(tmp_path: Path) -> None:
+async def test_addresses_that_are_taken(tmp_path: Path):
     async with local_store(metrics=True) as store:
         calls, metrics = store.server.address, store.server.metrics_address
         assert metrics is not None
@@ -123,7 +117,7 @@ async def test_addresses_that_are_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize("folder", ["that-is-not-there", "x" * 100])
 async def test_a_folder_where_its_socket_cannot_be_is_named(
     folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     if folder.startswith("x"):  # more than the path of a socket may have
         await asyncio.to_thread((tmp_path / folder).mkdir)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / folder))
@@ -132,7 +126,7 @@ async def test_a_folder_where_its_socket_cannot_be_is_named(
             pass
 
 
-async def test_every_interface() -> None:
+async def test_every_interface():
     everywhere = BindAddress("", 0)
     async with PetStoreServer(
         ServerOptions(bind_address=everywhere, metrics_bind_address=everywhere)
@@ -144,7 +138,7 @@ async def test_every_interface() -> None:
         assert "grpc_server_handled_total" in page
 
 
-async def test_a_thousand_adds_in_parallel_a_search_meanwhile_and_a_restart(tmp_path: Path) -> None:
+async def test_a_thousand_adds_in_parallel_a_search_meanwhile_and_a_restart(tmp_path: Path):
     path = tmp_path / "pets.db"
     async with local_store(path, limits=Limits(calls=128_000)) as store, asyncio.TaskGroup() as tasks:
         adds = [

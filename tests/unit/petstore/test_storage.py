@@ -8,7 +8,7 @@ import os
 import shutil
 import sqlite3
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,16 +17,13 @@ from petstore.storage import Add, DataUnusable, Delete, PetUnknown, Query, Stora
 from petstore.storage.database import open_database
 from tests.support.petstores import pet
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 async def found(storage: Storage, query: Query | None = None) -> list[str]:
     """The names."""
     return [one.name async for page in storage.search(query or Query()) for one in page]
 
 
-async def test_a_restart_keeps_all(tmp_path: Path) -> None:
+async def test_a_restart_keeps_all(tmp_path: Path):
     path = tmp_path / "pets.db"
     async with Storage(path) as storage:
         ids = await storage.write(Add([pet("a", idempotency_key="key"), pet("b")]))
@@ -36,7 +33,7 @@ async def test_a_restart_keeps_all(tmp_path: Path) -> None:
         assert await storage.write(Add([pet("c", idempotency_key="key")])) == ids[:1]
 
 
-async def test_memory_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     async with Storage(None) as storage:
         await storage.write(Add([pet()]))
@@ -46,7 +43,7 @@ async def test_memory_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert os.listdir(tmp_path) == []  # noqa: PTH208
 
 
-async def test_two_on_one_file_are_refused_by_any_path(tmp_path: Path) -> None:
+async def test_two_on_one_file_are_refused_by_any_path(tmp_path: Path):
     path = tmp_path / "pets.db"
     link = tmp_path / "link.db"
     link.symlink_to(path)
@@ -76,7 +73,7 @@ def refused(path: Path, match: str) -> None:
     assert path.read_bytes() == before
 
 
-def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
+def test_damaged_and_foreign_files_are_refused(tmp_path: Path):
     good = tmp_path / "good.db"
     asyncio.run(fill(good))
     bad = tmp_path / "bad.db"
@@ -104,7 +101,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
         refused(bad, reason)
 
 
-async def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
+async def test_what_cannot_be_opened_is_told(tmp_path: Path):
     for path, reason in (
         (tmp_path / "missing" / "pets.db", "No such file or directory"),
         (tmp_path, "is a folder"),
@@ -114,7 +111,7 @@ async def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
                 pass
 
 
-async def test_a_start_that_was_killed_is_made_up_for(tmp_path: Path) -> None:
+async def test_a_start_that_was_killed_is_made_up_for(tmp_path: Path):
     path = tmp_path / "pets.db"
     database = sqlite3.connect(path)
     database.execute("PRAGMA journal_mode = WAL")
@@ -124,7 +121,7 @@ async def test_a_start_that_was_killed_is_made_up_for(tmp_path: Path) -> None:
         assert await found(storage) == ["Thor"]
 
 
-async def test_who_is_refused_takes_nobody_along(tmp_path: Path) -> None:
+async def test_who_is_refused_takes_nobody_along(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage:
         (identity,) = await storage.write(Add([pet("a")]))
         results = await asyncio.gather(
@@ -137,7 +134,7 @@ async def test_who_is_refused_takes_nobody_along(tmp_path: Path) -> None:
         assert await found(storage) == ["a", "b", "c"]
 
 
-async def test_a_search_sees_what_was_asked_for_before_it(tmp_path: Path) -> None:
+async def test_a_search_sees_what_was_asked_for_before_it(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage, asyncio.TaskGroup() as tasks:
         writes = [tasks.create_task(storage.write(Add([pet(str(number))]))) for number in range(100)]
         await asyncio.sleep(0)  # the writes have been asked for, none has been done
@@ -145,7 +142,7 @@ async def test_a_search_sees_what_was_asked_for_before_it(tmp_path: Path) -> Non
         assert all(write.done() for write in writes)
 
 
-async def test_what_nobody_waits_for_any_more_is_not_begun(tmp_path: Path) -> None:
+async def test_what_nobody_waits_for_any_more_is_not_begun(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage, asyncio.TaskGroup() as tasks:
         gone = tasks.create_task(storage.write(Add([pet("gone")])))
         kept = tasks.create_task(storage.write(Add([pet("kept")])))
@@ -155,7 +152,7 @@ async def test_what_nobody_waits_for_any_more_is_not_begun(tmp_path: Path) -> No
         assert await found(storage) == ["kept"]
 
 
-async def test_pages_hold_together_while_pets_come_and_go(tmp_path: Path) -> None:
+async def test_pages_hold_together_while_pets_come_and_go(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage:
         ids = await storage.write(Add([pet(str(number)) for number in range(1200)]))
         seen: list[Pet] = []
@@ -169,7 +166,7 @@ async def test_pages_hold_together_while_pets_come_and_go(tmp_path: Path) -> Non
         assert [one.name for one in seen] == [*expected, "late"]
 
 
-async def test_leaving_finishes_what_waits(tmp_path: Path) -> None:
+async def test_leaving_finishes_what_waits(tmp_path: Path):
     path = tmp_path / "pets.db"
     async with Storage(path) as storage:
         writing = asyncio.gather(*(storage.write(Add([pet(str(number))])) for number in range(50)))
@@ -179,7 +176,7 @@ async def test_leaving_finishes_what_waits(tmp_path: Path) -> None:
         assert len(await found(storage)) == 50
 
 
-async def test_a_write_that_fails_is_told_and_the_next_one_works() -> None:
+async def test_a_write_that_fails_is_told_and_the_next_one_works():
     async with Storage(None) as storage:
         broken = pet("broken", birthday=None)  # type: ignore[arg-type] -- whatever it is that goes wrong
         with pytest.raises(WriteFailed):
@@ -215,9 +212,7 @@ def many(tmp_path: Path) -> Path:
         Query(born_from=datetime.date(2022, 1, 1)),
     ],
 )
-async def test_a_search_that_looks_at_many_pets_lets_others_read_meanwhile(
-    many: Path, expensive: Query
-) -> None:
+async def test_a_search_that_looks_at_many_pets_lets_others_read_meanwhile(many: Path, expensive: Query):
     async with Storage(many) as storage:
         searching = [asyncio.create_task(found(storage, expensive)) for _ in range(4)]
         await asyncio.sleep(0)
@@ -227,7 +222,7 @@ async def test_a_search_that_looks_at_many_pets_lets_others_read_meanwhile(
         assert await asyncio.gather(*searching) == [[]] * 4
 
 
-async def test_what_is_far_behind_others_is_found(many: Path) -> None:
+async def test_what_is_far_behind_others_is_found(many: Path):
     async with Storage(many) as storage:
         wanted = f"pet-{MANY}"
         assert await found(storage, Query(types=[PetType.CAT])) == [wanted]

@@ -7,8 +7,9 @@ import ipaddress
 import os
 import ssl
 import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -20,10 +21,6 @@ from petstore.server import PetStoreServer, ServerOptions
 from petstore.tls import ServerTls, Tls, TlsFiles, TlsUnusable
 from tests.support.certificates import Authority, private_pem, signing_key
 from tests.support.petstores import LOOPBACK, pet
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 NAMES = (x509.DNSName("pets.example"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
 
@@ -74,13 +71,13 @@ async def ask(address: str, files: TlsFiles, server_name: str | None = None) -> 
         assert await client.add([pet()])
 
 
-async def test_who_shows_the_right_certificate_is_served(world: World) -> None:
+async def test_who_shows_the_right_certificate_is_served(world: World):
     async with serving(world.server_files) as address:
         await ask(address, world.client_files)
         await ask(address, world.client_files, "pets.example")
 
 
-async def test_who_shows_no_certificate_or_a_strangers_is_not_served(world: World, tmp_path: Path) -> None:
+async def test_who_shows_no_certificate_or_a_strangers_is_not_served(world: World, tmp_path: Path):
     async with serving(world.server_files) as address:
         with pytest.raises(Unreachable):
             await ask(address, TlsFiles(ca_file=world.client.ca))
@@ -97,7 +94,7 @@ async def test_who_shows_no_certificate_or_a_strangers_is_not_served(world: Worl
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_who_resumes_a_session_after_its_certificate_is_over_is_not_served(
     world: World, version: ssl.TLSVersion, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     server = ServerTls(world.server_files, needs="cert_file")
     context = ssl.create_default_context(cafile=world.client.ca)
     context.check_hostname = False
@@ -124,14 +121,14 @@ def test_who_resumes_a_session_after_its_certificate_is_over_is_not_served(
         meet(first.session)
 
 
-async def test_a_store_of_another_authority_or_name_is_not_talked_to(world: World) -> None:
+async def test_a_store_of_another_authority_or_name_is_not_talked_to(world: World):
     async with serving(world.server_files) as address:
         for files, name in ((TlsFiles(ca_file=world.server.ca), None), (world.client_files, "other.example")):
             with pytest.raises(Unreachable):
                 await ask(address, files, name)
 
 
-async def test_without_a_client_ca_the_store_asks_for_no_certificate(world: World) -> None:
+async def test_without_a_client_ca_the_store_asks_for_no_certificate(world: World):
     files = TlsFiles(cert_file=world.server.cert, key_file=world.server.key)
     async with serving(files) as address:
         await ask(address, TlsFiles(ca_file=world.client.ca))
@@ -139,7 +136,7 @@ async def test_without_a_client_ca_the_store_asks_for_no_certificate(world: Worl
 
 async def test_renewed_certificates_are_used_and_wrong_ones_are_not(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+):
     monkeypatch.setattr(Tls, "look_every", 0.0)
     renewed_ca = Authority("renewed")
     async with serving(world.server_files) as address:
@@ -167,11 +164,7 @@ async def test_renewed_certificates_are_used_and_wrong_ones_are_not(
                 await asyncio.sleep(0.01)
             await client.add([pet()])
 
-            def mend_both() -> None:
-                world.server.write(renewed_ca.pem, renewed_ca.server(*NAMES))
-                world.client.write(renewed_ca.pem, renewed_ca.user("manager", ()))
-
-            await asyncio.to_thread(mend_both)
+            await asyncio.to_thread(renew_both)
             await until_served(address, world.client_files)
             await client.add([pet()])
 
@@ -207,7 +200,7 @@ def test_wrong_files_are_one_line_that_names_the_flag(
     content: bytes | None,
     text: str,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     files = world.server_files if side == "server" else world.client_files
     path = getattr(files, file)
     path.unlink() if content is None else path.write_bytes(content)
@@ -230,14 +223,14 @@ def test_wrong_files_are_one_line_that_names_the_flag(
     ("names", "missing"),
     [(("ca_file",), "cert_file"), (("cert_file",), "key_file"), (("key_file",), "cert_file")],
 )
-def test_a_server_has_a_certificate_with_its_key(world: World, names: tuple[str, ...], missing: str) -> None:
+def test_a_server_has_a_certificate_with_its_key(world: World, names: tuple[str, ...], missing: str):
     files = TlsFiles(**{name: getattr(world.server_files, name) for name in names})
     with pytest.raises(TlsUnusable, match="is missing") as caught:
         ServerTls.of_server(files)
     assert caught.value.file == missing
 
 
-def test_a_client_trusts_somebody(world: World) -> None:
+def test_a_client_trusts_somebody(world: World):
     with pytest.raises(TlsUnusable, match="is missing: without it there is no TLS") as caught:
         Tls.of_client(TlsFiles(cert_file=world.client.cert, key_file=world.client.key))
     assert caught.value.file == "ca_file"

@@ -6,8 +6,9 @@ import base64
 import json
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -27,8 +28,6 @@ from tests.support.markdown import Page
 from tests.support.settings import load_declared, load_settings
 from tests.unit.cli.conftest import operator
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 # What a bundle may hold, besides the definitions and the one ClusterServiceVersion.
 SUPPORTED = {
     *("ClusterRole", "ClusterRoleBinding", "ConfigMap", "Role", "RoleBinding", "Secret", "Service"),
@@ -77,14 +76,7 @@ def test_name_and_version_are_this_version(csv: Manifest):
 
 
 def test_everything_that_a_catalogue_shows_is_there(csv: Manifest):
-    for field in (
-        "displayName",
-        "description",
-        "keywords",
-        "maintainers",
-        "provider",
-        "maturity",
-    ):
+    for field in ("displayName", "description", "keywords", "maintainers", "provider", "maturity"):
         assert csv["spec"][field], field
     assert csv["spec"]["minKubeVersion"] == OLDEST_KUBERNETES
     for name in ("capabilities", "categories", "containerImage", "description", "alm-examples"):
@@ -100,12 +92,8 @@ def test_the_catalogue_has_a_picture_of_it(csv: Manifest):
 
 def test_it_is_installed_for_all_namespaces_as_olm_demands_of_who_converts(csv: Manifest):
     modes = {each["type"]: each["supported"] for each in csv["spec"]["installModes"]}
-    assert modes == {
-        "OwnNamespace": False,
-        "SingleNamespace": False,
-        "MultiNamespace": False,
-        "AllNamespaces": True,
-    }
+    narrower = dict.fromkeys(("OwnNamespace", "SingleNamespace", "MultiNamespace"), False)
+    assert modes == {**narrower, "AllNamespaces": True}
 
 
 def test_every_definition_is_owned_and_every_owned_one_is_there(folder: Path, csv: Manifest):

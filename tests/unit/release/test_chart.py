@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import os
 import re
-import shutil
 import subprocess
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -28,22 +28,18 @@ from release import OLDEST_KUBERNETES
 from release.artifacts import context
 from release.chart import _template
 from release.cli import main
-from tests.support.dockerfile import Dockerfile
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, Manifest, container_of, flags_of, manifests
 from tests.support.settings import load_settings
 from tests.support.tools import tool
+from tests.unit.config.test_dockerfile import COPIED
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 RELEASE = "operator-manager"
 Objects = dict[tuple[str, str], Manifest]
 
 
 @pytest.fixture(scope="module")
 def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("kubectl") is None:
-        pytest.skip("no kubectl on the PATH")
+    tool("kubectl")
     folder = tmp_path_factory.mktemp("dist") / "chart"
     assert main(["chart", str(folder)]) == 0
     return folder
@@ -427,8 +423,7 @@ def test_definitions_and_helper_roles_can_be_left_out(chart: Path):
 
 
 def test_another_folder_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    if shutil.which("kubectl") is None:
-        pytest.skip("no kubectl on the PATH")
+    tool("kubectl")
     precious = tmp_path / "precious"
     precious.write_text("here")
     assert main(["chart", str(tmp_path)]) == 1
@@ -491,10 +486,7 @@ def test_the_context_holds_what_the_dockerfile_copies_and_runs():
     _, packed = context()
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         modes = {entry.name: entry.mode for entry in archive}
-    stages = Dockerfile.read().stages.values()
-    copies = [copy for stage in stages for copy in stage.of("COPY") if "from" not in copy.flags]
-    copied = [name for copy in copies for name in copy.arguments[:-1]]
-    for name in ["Dockerfile", ".dockerignore", *copied]:
+    for name in ["Dockerfile", ".dockerignore", *COPIED]:
         assert [path for path in modes if path == name or path.startswith(f"{name}/")], name
     assert modes["scripts/restarting"] == 0o755
     assert not [path for path in modes if path.startswith(("tests/", "docs/"))]

@@ -1,16 +1,17 @@
 from __future__ import annotations
 
-import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from manager.codegen import yaml_documents
 from release.cli import main
 from release.image import Image, InvalidImage
+from tests.support.tools import tool
 
-if TYPE_CHECKING:
-    from pathlib import Path
+Printed = Callable[..., list[dict[str, Any]]]
 
 
 DIGEST = "sha256:" + "0" * 64
@@ -18,38 +19,38 @@ DIGEST = "sha256:" + "0" * 64
 
 @pytest.fixture
 def kubectl() -> None:
-    if shutil.which("kubectl") is None:
-        pytest.skip("no kubectl on the PATH")
+    tool("kubectl")
 
 
-def images(text: str) -> dict[str, str]:
-    deployments = [each for each in yaml_documents(text) if each["kind"] == "Deployment"]
+@pytest.fixture
+def printed(kubectl: None, capsys: pytest.CaptureFixture[str]) -> Printed:
+    """What `manifests` prints with some flags."""
+
+    def call(*flags: str) -> list[dict[str, Any]]:
+        assert main(["manifests", *flags]) == 0
+        return yaml_documents(capsys.readouterr().out)
+
+    return call
+
+
+def images(made: list[dict[str, Any]]) -> dict[str, str]:
+    deployments = [each for each in made if each["kind"] == "Deployment"]
     containers = [each["spec"]["template"]["spec"]["containers"][0] for each in deployments]
     return {each["name"]: each["image"] for each in containers}
 
 
-@pytest.mark.usefixtures("kubectl")
-def test_manifests_have_the_images_that_were_asked_for(capsys: pytest.CaptureFixture[str]):
-    flags = ["--image=local.test:5000/om:v2", f"--petstore-image=store@{DIGEST}"]
-    assert main(["manifests", *flags]) == 0
-    assert images(capsys.readouterr().out) == {
+def test_manifests_have_the_images_that_were_asked_for(printed: Printed):
+    assert images(printed("--image=local.test:5000/om:v2", f"--petstore-image=store@{DIGEST}")) == {
         "manager": "local.test:5000/om:v2",
         "petstore": f"store@{DIGEST}",
     }
 
 
-@pytest.mark.usefixtures("kubectl")
-def test_an_image_without_a_tag_is_the_latest(capsys: pytest.CaptureFixture[str]):
-    assert main(["manifests", "--image=om"]) == 0
-    assert images(capsys.readouterr().out)["manager"] == "om:latest"
+def test_an_image_without_a_tag_is_the_latest(printed: Printed):
+    assert images(printed("--image=om"))["manager"] == "om:latest"
 
 
-@pytest.mark.usefixtures("kubectl")
-def test_for_deletion_it_comes_in_parts_of_which_the_namespace_is_last(capsys: pytest.CaptureFixture[str]):
-    def printed(*flags: str) -> list[dict[str, Any]]:
-        assert main(["manifests", *flags]) == 0
-        return yaml_documents(capsys.readouterr().out)
-
+def test_for_deletion_it_comes_in_parts_of_which_the_namespace_is_last(printed: Printed):
     webhooks, definitions = printed("--only=webhooks"), printed("--only=definitions")
     assert {each["kind"] for each in definitions} == {"CustomResourceDefinition"}
     assert {each["apiVersion"] for each in webhooks} == {"admissionregistration.k8s.io/v1"}
@@ -61,12 +62,8 @@ def test_for_deletion_it_comes_in_parts_of_which_the_namespace_is_last(capsys: p
     assert rest[-1]["kind"] == "Namespace"
 
 
-@pytest.mark.usefixtures("kubectl")
-def test_webhooks_of_a_manager_of_some_namespaces_have_a_say_in_these_alone(
-    capsys: pytest.CaptureFixture[str],
-):
-    assert main(["manifests", "--only=webhooks", "--namespaces=a,b"]) == 0
-    configurations = yaml_documents(capsys.readouterr().out)
+def test_webhooks_of_a_manager_of_some_namespaces_have_a_say_in_these_alone(printed: Printed):
+    configurations = printed("--only=webhooks", "--namespaces=a,b")
     selectors = [webhook["namespaceSelector"] for each in configurations for webhook in each["webhooks"]]
     within = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
     assert selectors
@@ -86,13 +83,8 @@ def test_an_overlay_that_names_namespaces_itself_is_not_limited_to_others(
     )
 
 
-@pytest.mark.usefixtures("kubectl")
-def test_rights_can_be_limited_to_namespaces(capsys: pytest.CaptureFixture[str]):
-    assert main(["manifests"]) == 0
-    whole = yaml_documents(capsys.readouterr().out)
-    assert main(["manifests", "--namespaces=a,b"]) == 0
-    limited = yaml_documents(capsys.readouterr().out)
-
+def test_rights_can_be_limited_to_namespaces(printed: Printed):
+    whole, limited = printed(), printed("--namespaces=a,b")
     name = "operator-manager-manager-role"
     (cluster_wide,) = [each for each in whole if each["metadata"]["name"] == name]
     roles = [each for each in limited if each["metadata"]["name"] == name]

@@ -77,18 +77,14 @@ def test_figures_are_printed_and_kept(tmp_path: Path, capsys: pytest.CaptureFixt
     assert set(Baseline.load(path).costs) == {FAST}
 
 
-def test_what_is_slower_than_it_was_makes_it_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+@pytest.mark.parametrize(("before", "code", "said"), [(1e-9, 1, "slower"), (1e9, 0, "faster")])
+def test_what_has_changed_is_said_and_what_is_slower_makes_it_fail(
+    before: float, code: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     path = tmp_path / "baseline"
-    Baseline.now({FAST: Middle(1e-9, 0.0)}).save(path)
-    assert main(["--rounds", "1", "--against", str(path), FAST]) == 1
-    assert capsys.readouterr().out.splitlines()[-1].split()[-1] == "slower"
-
-
-def test_what_is_faster_than_it_was_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    path = tmp_path / "baseline"
-    Baseline.now({FAST: Middle(1e9, 0.0)}).save(path)
-    assert main(["--rounds", "1", "--against", str(path), FAST]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].split()[-1] == "faster"
+    Baseline.now({FAST: Middle(before, 0.0)}).save(path)
+    assert main(["--rounds", "1", "--against", str(path), FAST]) == code
+    assert capsys.readouterr().out.splitlines()[-1].split()[-1] == said
 
 
 def test_what_the_baseline_does_not_have_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -18,16 +18,11 @@ def test_one_value_has_no_spread():
     assert Middle.of([3.0]) == Middle(3.0, 0.0)
 
 
-def test_a_machine_that_becomes_slower_meanwhile_changes_no_ratio():
+def test_a_machine_that_becomes_slower_meanwhile_changes_no_ratio_and_no_cost():
     slower = [1.0, 1.5, 4.0]
     samples = Samples([2e-6 * factor for factor in slower], [1e-3 * factor for factor in slower])
     other = Samples([1e-6 * factor for factor in slower], [1e-3 * factor for factor in slower])
     assert ratio(samples, other) == Middle(pytest.approx(2.0), pytest.approx(0.0))
-
-
-def test_a_machine_that_becomes_slower_meanwhile_changes_no_cost():
-    slower = [1.0, 1.5, 4.0]
-    samples = Samples([2e-6 * factor for factor in slower], [1e-3 * factor for factor in slower])
     assert cost(samples) == Middle(pytest.approx(2000.0), pytest.approx(0.0))
 
 

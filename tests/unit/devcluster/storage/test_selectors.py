@@ -53,25 +53,15 @@ def test_label_selectors_match_as_on_the_real_server(text: str, matches: bool):
         ("(", "found '(', expected: !, identifier, or 'end of string'"),
         ("a=b=c", "found '=', expected: ',' or 'end of string'"),
         ("a,b,c d", f"unable to parse requirement: found 'd', expected: {OPERATORS}"),
-        (
-            "a>x",
-            f'unable to parse requirement: values[0]: Invalid value: "x": {NOT_A_NUMBER}',
-        ),
+        ("a>x", f'unable to parse requirement: values[0]: Invalid value: "x": {NOT_A_NUMBER}'),
+        ("-a=b", 'unable to parse requirement: <nil>: Invalid value: "-a"'),
+        ("a=-b", "unable to parse requirement: values[0][a]: "),
     ],
 )
 def test_a_wrong_label_selector_gets_the_real_servers_text(text: str, message: str):
     with pytest.raises(SelectorError) as raised:
         LabelSelector.parse(text)
-    assert str(raised.value) == message
-
-
-@pytest.mark.parametrize(
-    ("text", "path"), [("-a=b", '<nil>: Invalid value: "-a"'), ("a=-b", "values[0][a]: ")]
-)
-def test_keys_and_values_must_be_those_of_labels(text: str, path: str):
-    with pytest.raises(SelectorError) as raised:
-        LabelSelector.parse(text)
-    assert str(raised.value).startswith(f"unable to parse requirement: {path}")
+    assert str(raised.value).startswith(message)
 
 
 def test_a_selector_in_an_object():
