@@ -60,7 +60,7 @@ LOG = "; the end of its log /tmp/x.log:\nstarting\nerror: no such flag\n"
         (TimeoutError(f"kopf: not ready within 30 s{LOG}"), "kopf: not ready within 30 s"),
         (ExceptionGroup("several", [OSError("the first"), OSError("the second")]), "the first"),
         (ConnectionResetError(), "ConnectionResetError"),
-        (OSError("x" * 1000), "x" * 157 + "..."),
+        (OSError("x" * 1000), "x" * 159 + "…"),
     ],
     ids=["the last words", "of who lives none", "the first of several", "without words", "short"],
 )
