@@ -35,7 +35,7 @@ from manager.controller import Controller
 from manager.controller.queue import WorkQueue
 from manager.duration import format_duration, parse_wait
 from manager.events import ObjectReference
-from manager.explain.looking import Found, Looker, bad_leaves
+from manager.explain.looking import Found, Looker, bad_leaves, listed_alone
 from manager.explain.telling import ago, explanation, next_run, said, whose
 from manager.http.guard import guarded, path_itself, who_asks
 from manager.http.server import Page
@@ -401,12 +401,22 @@ class Console:
         look = partial(self._found, search, wanted)
         return Subject((_who_sees(), wanted), _SEARCH_TICK, look, search.glance, kept)
 
-    async def _look(self, user: User | None, looker: Looker, gvk: GroupVersionKind, key: ObjectKey) -> Found:
+    async def _look(self, gvk: GroupVersionKind, key: ObjectKey) -> Found:
         """Each user has one at a time, and all together a few: an object and its children may be large."""
+        user = who_asks()
         mine = asyncio.Lock() if user is None else self._looking.setdefault(user.name, asyncio.Lock())
         async with mine, self._looks:
             await self._feeds.allowance.ready()
-            return await self._feeds.allowance.paid(looker.look(gvk, key))
+            return await self._feeds.allowance.paid(self._looked_at(gvk, key))
+
+    async def _looked_at(self, gvk: GroupVersionKind, key: ObjectKey) -> Found:
+        mapper = self._manager.mapper
+        known = _cached(self._manager, gvk, key)
+        if known is None and self._owners is not None:
+            known = await listed_alone(self._transport, mapper, gvk, key)
+        may_get = None if self._access is None else self._may_get
+        looker = Looker(self._transport, mapper, self._owned, may_get=may_get, known=known)
+        return await looker.look(gvk, key)
 
     async def _object(self, request: web.Request) -> Subject:
         manager, key, resource = self._manager, _key(request), request.match_info["resource"]
@@ -464,15 +474,7 @@ class Console:
         except KubeError as error:
             return {**shown, "problem": f"It cannot be read: {error}", "status": _BAD_GATEWAY}
         try:
-            looker = Looker(
-                self._transport,
-                self._manager.mapper,
-                self._owned,
-                may_get=None if self._access is None else self._may_get,
-                known=_cached(self._manager, gvk, key),
-            )
-            user = who_asks()
-            look = partial(self._look, user, looker, gvk, key)
+            look = partial(self._look, gvk, key)
             if following is None:
                 found = await self._shared.get((_who_sees(), gvk, key), look)
             else:

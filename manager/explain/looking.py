@@ -14,7 +14,7 @@ from manager.access.reviews import Place
 from manager.api import GroupVersionKind, ObjectKey
 from manager.explain.judging import Object, Verdict, conditions_of, judge
 from manager.kube.decoding import Decoder, despite_depth, json_object
-from manager.kube.errors import ApiError, Forbidden, KubeError, NoMatch
+from manager.kube.errors import ApiError, Forbidden, KubeError, NoMatch, NotFound
 from manager.kube.rest_mapping import RestMapper, RestMapping
 from manager.kube.transport import LONGEST_LIST, Transport
 from manager.logs import shortened
@@ -149,6 +149,23 @@ class Found:
 
 class _Withheld(KubeError):
     """We may read it, and whom we would tell may not."""
+
+
+async def listed_alone(
+    transport: Transport, mapper: RestMapper, gvk: GroupVersionKind, key: ObjectKey
+) -> bytes:
+    """An object, by a list that has no other: who watches a kind may list it, and perhaps not get from it.
+
+    Raises NotFound where there is none, and `KubeError`.
+    """
+    path = (await mapper.resolve(gvk)).path(key.namespace)
+    asked = {"fieldSelector": f"metadata.name={key.name}", "limit": "1"}
+    answer = await transport.request("GET", path, query=asked, longest=LONGEST_LIST)
+    await own_turn(len(answer))
+    for raw in map(bytes, (await despite_depth(_decode_list, answer)).items or ()):
+        if _decode_owned(raw).metadata.name == key.name:  # a name may look like a selector
+            return raw
+    raise NotFound(404, "NotFound", "it is not in the list")
 
 
 class Looker:

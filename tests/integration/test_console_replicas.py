@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.foos import foo, foo_path
 from tests.support.manager_process import run_once
+from tests.support.roles import LEADER_ELECTION, MANAGER, Roles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from tests.support.manager_process import ManagerProcess
 
 RANGES = 4
-NAMES = [f"foo-{number}" for number in range(8)]
+NAMES = [f"server-{number}" for number in range(8)]
+SPEC = {"name": "CloudCMP", "port": 80}
+RESOURCE, VERSION = "mysrvs.myapp.idcos.com", "myapp.idcos.com/v1alpha1"
+"""A kind whose objects a replica need not know all of, and that a manager may list, and not get."""
 
 
 def page(manager: ManagerProcess, path: str) -> str:
@@ -41,7 +44,7 @@ def shares(manager: ManagerProcess) -> dict[str, int]:
 
 def explained(crds: ControlPlane, namespace: str, name: str, folder: Path, *flags: str) -> dict[str, Any]:
     done = run_once(
-        *("explain", f"foo/{name}", f"--namespace={namespace}", f"--kubeconfig={crds.kubeconfig}"),
+        *("explain", f"mysrv/{name}", f"--namespace={namespace}", f"--kubeconfig={crds.kubeconfig}"),
         *("--output=json", f"--manager-namespace={namespace}", *flags),
         folder=folder,
     )
@@ -56,12 +59,16 @@ def test_whose_an_object_is_is_told_by_every_replica_and_without_one(
 ) -> None:
     flags = (
         *(f"--namespaces={namespace}", f"--leader-election-namespace={namespace}"),
-        *("--controllers=foo", f"--shards={RANGES}"),
+        *("--controllers=mysrv", f"--shards={RANGES}"),
     )
-    replicas = [run_manager(crds.kubeconfig, *flags).wait_ready() for _ in range(2)]
+    # With the rights that a manager has, and no others.
+    user = f"sharing-{namespace}"
+    Roles(crds, user, namespace).grant(*MANAGER, *LEADER_ELECTION, "../shards/role.yaml")
+    replicas = [run_manager(crds.user_kubeconfig(user), *flags).wait_ready() for _ in range(2)]
     eventually(lambda: [sorted(shares(each).values()) for each in replicas] == [[2, 2], [2, 2]])
     for name in NAMES:
-        crds.api.create(foo_path(namespace), foo(name, "jack"))
+        server = {"apiVersion": VERSION, "kind": "MySrv", "metadata": {"name": name}, "spec": SPEC}
+        crds.api.create(f"/apis/{VERSION}/namespaces/{namespace}/mysrvs", server)
 
     def owner(name: str) -> tuple[str, list[bool]]:
         """Who holds it, and which of the replicas says that it is the one."""
@@ -78,7 +85,7 @@ def test_whose_an_object_is_is_told_by_every_replica_and_without_one(
             [whose] = one["owners"]
             [controller] = one["controllers"]
             assert bool(controller["runs"]) is whose["here"]
-            text = page(replica, f"/objects/foos.tutorial.my.domain/{namespace}/{name}")
+            text = page(replica, f"/objects/{RESOURCE}/{namespace}/{name}")
             assert ("this replica</span>" in text) is whose["here"]
             assert ("Reconcile now" in text) is whose["here"]
             assert f"range {whose['range']} of {RANGES}, which {whose['holder']} holds" in text

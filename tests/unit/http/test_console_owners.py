@@ -11,12 +11,14 @@ import pytest
 
 from apis.tutorial.v1.foo import Foo
 from controllers.main import OPERATORS
+from devcluster.exchange import ApiResponse
 from manager.access.access import Access
 from manager.cli.operators import owned_by
 from manager.clock import now
 from manager.console.owners import Leases, Owners
 from manager.console.pages import Console
 from manager.kube.transport import Transport
+from manager.kube.wire import WireRequest
 from manager.leader.leadership import Leadership
 from manager.leader.terms import Terms
 from manager.metrics import Metrics
@@ -142,6 +144,34 @@ async def test_of_an_object_that_is_in_no_cache_its_uid_tells_whose_it_is(serve_
         assert owner["range"] == part.terms.number_of("a-uid")
         assert (owner["holder"], owner["here"]) == (OTHER, False)
         assert (await post(site, f"{PATH.replace('lonely', 'elsewhere')}/reconcile"))[0] == 409
+
+
+async def test_an_object_that_is_not_in_the_cache_is_listed_because_a_manager_may_do_no_more(
+    serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch
+):
+    asked_for: list[str] = []
+
+    class Wire(LocalWire):
+        async def answer(self, request: WireRequest) -> ApiResponse:
+            asked_for.append(request.path.partition("?")[0])
+            return await super().answer(request)
+
+    monkeypatch.setattr("tests.unit.http.test_console_owners.LocalWire", Wire)
+    monkeypatch.setattr("manager.console.pages._cached", lambda *_: None)
+    async with lonely() as world:
+        part = Part(world)
+        await part.hold()
+        site = await serving(serve_pages, part.console)
+        status, text = await get(site, PATH)
+        assert status == 200
+        assert "There is no pod named jack" in text
+        for nobody in ("nobody", "lonely%2Cmetadata.namespace%3Ddefault"):
+            status, text = await get(site, PATH.replace("lonely", nobody))
+            assert status == 404
+            assert "There is no such object." in text
+    foos = "/apis/tutorial.my.domain/v1/namespaces/default/foos"
+    assert foos in asked_for
+    assert not [path for path in asked_for if path.startswith(f"{foos}/")]
 
 
 async def test_what_is_not_shared_out_is_the_holders_of_the_first_range(serve_pages: ServePages):
