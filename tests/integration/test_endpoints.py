@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.memcacheds import assert_converged, memcached, memcached_path
-from tests.unit.metrics.test_families import FAMILIES
+from tests.support.metrics_page import documented
 
 if TYPE_CHECKING:
     from tests.conftest import RunManager
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 # Only what goes wrong, or is not there, has no samples.
 NOTHING_OF = {
-    *("controller_runtime_webhook_requests", "controller_runtime_webhook_latency_seconds"),
-    *("controller_runtime_webhook_requests_in_flight", "operator_manager_cache_failures"),
-    *("operator_manager_watch_restarts", "controller_runtime_webhook_panics"),
-    "controller_runtime_conversion_webhook_panics",
+    *("controller_runtime_webhook_requests_total", "controller_runtime_webhook_latency_seconds"),
+    *("controller_runtime_webhook_requests_in_flight", "operator_manager_cache_failures_total"),
+    *("operator_manager_watch_restarts_total", "controller_runtime_webhook_panics_total"),
+    *("controller_runtime_conversion_webhook_panics_total", "grpc_client_handled_total"),
 }
 
 
@@ -62,14 +62,15 @@ def manager(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Mana
 
 def test_metrics_carry_the_names_and_labels_of_the_field(manager: ManagerProcess, work: Work) -> None:
     work.grow_to(3)
-    suffixes = {"counter": "_total", "histogram": "_count", "gauge": ""}
 
     def each_has_a_sample() -> None:
-        found = manager.metrics()
-        silent = {name for name, (kind, _) in FAMILIES.items() if not found.select(f"{name}{suffixes[kind]}")}
+        found, silent = manager.metrics(), set()
+        for name, (kind, labels) in documented():
+            samples = found.select(f"{name}_count" if kind == "histogram" else name)
+            assert all(set(each.labels) == set(labels) for each in samples)
+            if not samples:
+                silent.add(name)
         assert silent <= NOTHING_OF
-        for name, (kind, labels) in FAMILIES.items():
-            assert all(set(each.labels) == set(labels) for each in found.select(f"{name}{suffixes[kind]}"))
 
     eventually(each_has_a_sample)  # Events, for one, are sent after all else
     promtool = shutil.which("promtool")

@@ -154,11 +154,6 @@ def test_a_context_is_for_a_server_of_today(pairs: Pairs):
     assert context.options & ssl.OP_NO_RENEGOTIATION
 
 
-def test_a_key_of_another_certificate_is_told_in_a_sentence(pairs: Pairs):
-    with pytest.raises(CertificateUnusable, match=r"^the key is not that of the certificate$"):
-        KeyPair(pairs[0].certificates, pairs[1].key).context()
-
-
 @pytest.mark.parametrize("half", [0.0, 0.5])
 def test_half_a_file_is_no_certificate(pairs: Pairs, half: float):
     whole = pairs[0]
