@@ -168,10 +168,9 @@ def pytest_sessionstart() -> None:
 @pytest.fixture(scope="session")
 def blocking_calls() -> BlockBuster:
     """What blocks, where our own code calls it; once for each worker, as it takes longer than many a test."""
-    # One runs a library that blocks in a loop of its own, in a thread; the other runs the tests.
     made = BlockBuster(
         ["manager", "controllers", "apis", "examples", "petstore"],
-        excluded_modules=["manager.kube.auth_provider", "manager.simulation.loop"],
+        excluded_modules=["manager.simulation.loop"],  # it runs the tests
     )
     # The last channel of gRPC joins a thread of its own when it is collected, in whichever test that is.
     locks = made.functions["threading.Lock.acquire"]

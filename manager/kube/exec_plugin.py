@@ -1,7 +1,7 @@
 """Credentials from a program, as the `exec` of a kubeconfig's user asks for.
 
-kubernetes-asyncio runs such programs as well, but without a limit in time, without telling them of
-the cluster (which `provideClusterInfo` asks for) and without ending them when nobody waits any more.
+It is told of the cluster if `provideClusterInfo` asks for that, and ended when it takes too long or nobody
+waits any more.
 """
 
 from __future__ import annotations

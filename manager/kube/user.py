@@ -38,7 +38,6 @@ _CREDENTIALS = {
     "client-certificate-data",
     "client-key",
     "client-key-data",
-    "auth-provider",
     "exec",
 }
 
@@ -58,17 +57,14 @@ def credentials_of(choice: Choice, environ: Mapping[str, str]) -> Credentials:
     if user is None:
         return FixedCredentials(None)
     label = f"{user.path}: user {user.name!r}"
-    for key in ("token", "username", "password"):
-        user.text(key)  # an auth-provider's loader would take a list for the text of it
+    if user.value.get("auth-provider") is not None:
+        raise ConfigError(
+            f"{label}: auth-provider is not supported: use exec, for OpenID Connect with kubelogin"
+        )
     if (token_file := user.text("tokenFile")) is not None:
         return TokenFile(_resolve(token_file, user), label=f"{label}: tokenFile")
     if "exec" in user.value:
         return _exec_credentials(choice, user, label, environ)
-    if "auth-provider" in user.value:
-        # It has to be looked for far, and few have one.
-        from manager.kube.auth_provider import AuthProvider  # noqa: PLC0415
-
-        return AuthProvider(user, label)
     return FixedCredentials(_header_of(user, label))
 
 

@@ -25,7 +25,6 @@ _QUIET = {
     # What engine it uses, and each request once more.
     "_cygrpc": logging.WARNING,
     "grpc": logging.WARNING,
-    "kubernetes_asyncio": logging.WARNING,
 }
 
 

@@ -141,7 +141,6 @@ CREDENTIALS: list[dict[str, Any]] = [
     {"username": "jane", "password": "hunter2"},
     {"client-certificate": "hunter2", "client-key": "hunter2"},
     {"client-certificate-data": "hunter2", "client-key-data": "hunter2"},
-    {"auth-provider": {"name": "oidc", "config": {"id-token": "hunter2"}}},
     {"exec": {"command": "touch", "args": ["ran"], "apiVersion": "v1"}},
 ]
 

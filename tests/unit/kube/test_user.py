@@ -2,19 +2,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import time
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-import yaml
 
 from manager.kube.credentials import Credentials
 from manager.kube.errors import ConfigError
 from manager.kube.kubeconfig import Choice, Entry
 from manager.kube.user import credentials_of, impersonation_of, pem_of
-from tests.unit.kube.servers import Answer, LocalServer, Request
 
 
 def user(folder: Path, **value: Any) -> Entry:
@@ -95,95 +92,26 @@ async def test_a_user_that_is_wrong_is_an_error_that_names_the_file(
     assert str(caught.value).startswith(f"{tmp_path}/config: ")
 
 
-@pytest.mark.parametrize(
-    "provider",
-    [
-        {"name": "oidc"},
-        {"name": "oidc", "config": {"id-token": "not-a-jwt"}},
-        {"name": "oidc", "config": {}},
-        {"name": "gcp", "config": {}},
-        {"name": "unknown"},
-        {},
-    ],
-)
-async def test_whatever_goes_wrong_in_a_provider_is_one_line_with_the_file(
-    tmp_path: Path, provider: dict[str, Any]
+PROVIDERS: list[dict[str, Any]] = [
+    {"name": "oidc", "config": {"id-token": "x"}},
+    {"name": "gcp", "config": {"cmd-path": "touch", "cmd-args": "ran"}},
+    {},
+]
+OTHERS: list[dict[str, Any]] = [{}, {"token": "x"}, {"tokenFile": "x"}, {"exec": {"command": "x"}}]
+
+
+@pytest.mark.parametrize("others", OTHERS, ids=lambda others: next(iter(others), "alone"))
+@pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.get("name", "unnamed"))
+def test_an_auth_provider_is_refused_by_the_users_name_with_what_to_use_instead(
+    tmp_path: Path, provider: dict[str, Any], others: dict[str, Any]
 ):
-    with pytest.raises(ConfigError, match="user 'me': cannot authenticate: ") as caught:
-        await header(user(tmp_path, **{"auth-provider": provider}))
-    assert str(caught.value).startswith(f"{tmp_path}/config: ")
-    assert "\n" not in str(caught.value)
-
-
-def token_expiring_at(seconds: float) -> str:
-    claims = base64.urlsafe_b64encode(orjson.dumps({"exp": int(seconds)})).decode().rstrip("=")
-    return f"e30.{claims}.sig"
-
-
-class Issuer:
-    """An OpenID provider that takes each refresh token once."""
-
-    def __init__(self) -> None:
-        self.refreshed = 0
-
-    def answer(self, request: Request) -> Answer:
-        headers = {"Content-Type": "application/json"}
-        if request.target.startswith("/.well-known/"):
-            return Answer(
-                orjson.dumps({"token_endpoint": f"http://{request.headers['Host']}/token"}), headers=headers
-            )
-        if f"refresh_token=refresh-{self.refreshed}".encode() not in request.body:
-            return Answer(status=400)
-        self.refreshed += 1
-        tokens = {"id_token": self.id_token, "refresh_token": f"refresh-{self.refreshed}"}
-        return Answer(orjson.dumps(tokens), headers=headers)
-
-    @property
-    def id_token(self) -> str:
-        return token_expiring_at(time.time() + 3600 + self.refreshed)
-
-
-@pytest.mark.parametrize("expired", [True, False], ids=["expired", "rejected"])
-@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")  # kubernetes-asyncio's way to call aiohttp
-async def test_an_openid_token_is_refreshed_and_the_new_refresh_token_kept_in_the_file(
-    tmp_path: Path, expired: bool
-):
-    issuer = Issuer()
-    async with LocalServer() as server:
-        server.answer = issuer.answer
-        old = token_expiring_at(0 if expired else time.time() + 3600)
-        provider = {
-            "name": "oidc",
-            "config": {
-                "client-id": "me",
-                "client-secret": "secret",
-                "idp-issuer-url": server.url,
-                "id-token": old,
-                "refresh-token": "refresh-0",
-            },
-        }
-        value = {"auth-provider": provider}
-        others = {"name": "other", "user": {"token": "other"}}
-        path = tmp_path / "config"
-        write(path, {"users": [{"name": "me", "user": value}, others]})
-        found = credentials(Entry("me", value, path))
-        if expired:
-            obtained = await found.current()
-        else:
-            assert (await found.current()).header == f"Bearer {old}"
-            obtained = await found.current(rejected=f"Bearer {old}")
-        assert issuer.refreshed == 1
-        assert obtained.header is not None
-        assert obtained.header != f"Bearer {old}"
-    kept, other = yaml.safe_load(path.read_text())["users"]
-    assert kept["user"]["auth-provider"]["config"]["refresh-token"] == "refresh-1"
-    assert other == others
-    assert path.stat().st_mode & 0o777 == 0o600
-
-
-def write(path: Path, value: Any) -> None:
-    path.write_text(yaml.safe_dump(value))
-    path.chmod(0o600)
+    expected = (
+        f"{tmp_path}/config: user 'me': auth-provider is not supported: "
+        "use exec, for OpenID Connect with kubelogin"
+    )
+    with pytest.raises(ConfigError) as caught:
+        credentials(user(tmp_path, **{"auth-provider": provider}, **others))
+    assert str(caught.value) == expected
 
 
 def test_a_certificate_is_found_as_data_or_as_a_file_beside_the_kubeconfig(tmp_path: Path):
