@@ -246,11 +246,8 @@ def test_the_api_server_is_led_to_the_managers_service(overlay: str):
 
 
 def test_no_secret_is_part_of_what_is_installed():
-    assert not [each for overlay in OVERLAYS for each in manifests(overlay) if is_certificate(each)]
-
-
-def is_certificate(manifest: dict[str, Any]) -> bool:
-    return bool(manifest["kind"] == "Secret" and manifest.get("type") == "kubernetes.io/tls")
+    secrets = [each for overlay in OVERLAYS for each in of_kind("Secret", overlay)]
+    assert not [each for each in secrets if each.get("type") == "kubernetes.io/tls"]
 
 
 def test_with_cert_manager_the_manager_reads_the_certificate_where_it_is_mounted():

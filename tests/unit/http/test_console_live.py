@@ -238,27 +238,21 @@ async def test_a_list_that_nobody_may_watch_is_looked_at_again_now_and_then(monk
 
 
 CORE = "/api/v1/namespaces/default"
-EVENTS = Listed(
-    GroupVersionKind("", "v1", "Event"),
-    "default",
-    f"{CORE}/events",
-    (("fieldSelector", "involvedObject.uid=u"),),
-)
-CLAIMS = Listed(
-    GroupVersionKind("", "v1", "PersistentVolumeClaim"), "default", f"{CORE}/persistentvolumeclaims", ()
-)
-OWNED = Listed(
-    GroupVersionKind("apps", "v1", "Deployment"),
-    "default",
-    "/apis/apps/v1/namespaces/default/deployments",
-    (),
-)
-PODS = Listed(GroupVersionKind("", "v1", "Pod"), "default", f"{CORE}/pods", (("labelSelector", "app=web"),))
 
 
-def found_for(uid: str, *listed: Listed) -> Found:
+def listed(kind: str, path: str, *query: tuple[str, str], group: str = "") -> Listed:
+    return Listed(GroupVersionKind(group, "v1", kind), "default", path, query)
+
+
+EVENTS = listed("Event", f"{CORE}/events", ("fieldSelector", "involvedObject.uid=u"))
+CLAIMS = listed("PersistentVolumeClaim", f"{CORE}/persistentvolumeclaims")
+OWNED = listed("Deployment", "/apis/apps/v1/namespaces/default/deployments", group="apps")
+PODS = listed("Pod", f"{CORE}/pods", ("labelSelector", "app=web"))
+
+
+def found_for(uid: str, *lists: Listed) -> Found:
     root = Node("Memcached", "default", "web", uid, Verdict(True))
-    return Found({}, root, [], [], dict.fromkeys(listed, "1"))
+    return Found({}, root, [], [], dict.fromkeys(lists, "1"))
 
 
 @asynccontextmanager
@@ -327,8 +321,8 @@ async def test_of_large_objects_that_change_at_once_one_is_read_in_a_turn_of_the
     wire = ScriptedWire()
     several = [Listed(CLAIMS.gvk, f"n{each}", f"/n{each}", EVENTS.query) for each in range(8)]
     streams = [Stream() for _ in several]
-    for listed, stream in zip(several, streams, strict=True):
-        wire.on("GET", listed.path, stream)
+    for each, stream in zip(several, streams, strict=True):
+        wire.on("GET", each.path, stream)
     async with watches_by(wire) as watches:
         page = Following(watches)
         async with page.kept():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import random
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from controllers.main import PROGRAM
 from manager.console.reaching import AccountToken, Installed
 from manager.kube.errors import ConfigError, Forbidden, KubeError
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
 
 pytestmark = pytest.mark.virtual_time
@@ -27,11 +25,6 @@ MUTATING = f"{CONFIGURATIONS}mutatingwebhookconfigurations/operator-manager-muta
 TOKEN = "/api/v1/namespaces/zoo/serviceaccounts/ann/token"
 ACCOUNT = "operator-manager-controller-manager"
 LONG = f"manager-{'x' * 70}"
-
-
-@pytest.fixture
-def transport(wire: ScriptedWire) -> Transport:
-    return Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
 
 
 def pod(name: str, account: str = ACCOUNT, phase: str = "Running", **metadata: Any) -> dict[str, Any]:

@@ -107,6 +107,10 @@ async def test_delete_ignores_what_is_not_there(store: LocalStore):
     assert [found.id for found in await store.pets()] == [second]
 
 
+def new_year(year: int) -> datetime.date:
+    return datetime.date(year, 1, 1)
+
+
 SEARCHES = {
     "no filter": ({}, "abcd"),
     "a name": ({"names": ["a"]}, "a"),
@@ -115,20 +119,11 @@ SEARCHES = {
     "a type": ({"types": [PetType.DOG]}, "ab"),
     "any of the types": ({"types": [PetType.DOG, PetType.BIRD]}, "abd"),
     "name and type": ({"names": ["a", "c"], "types": [PetType.DOG]}, "a"),
-    "from is inclusive": ({"born_from": datetime.date(2001, 1, 1)}, "bcd"),
-    "before is exclusive": ({"born_before": datetime.date(2003, 1, 1)}, "abc"),
-    "a range": (
-        {"born_from": datetime.date(2001, 1, 1), "born_before": datetime.date(2002, 1, 1)},
-        "b",
-    ),
-    "an empty range": (
-        {"born_from": datetime.date(2001, 1, 1), "born_before": datetime.date(2001, 1, 1)},
-        "",
-    ),
-    "all of them": (
-        {"names": ["b", "d"], "types": [PetType.BIRD], "born_from": datetime.date(2003, 1, 1)},
-        "d",
-    ),
+    "from is inclusive": ({"born_from": new_year(2001)}, "bcd"),
+    "before is exclusive": ({"born_before": new_year(2003)}, "abc"),
+    "a range": ({"born_from": new_year(2001), "born_before": new_year(2002)}, "b"),
+    "an empty range": ({"born_from": new_year(2001), "born_before": new_year(2001)}, ""),
+    "all of them": ({"names": ["b", "d"], "types": [PetType.BIRD], "born_from": new_year(2003)}, "d"),
     "a key": ({"keys": ["key-b", "none"]}, "b"),
     "a key and a name": ({"keys": ["key-b"], "names": ["a"]}, ""),
     "a NUL": ({"names": ["a\0b"]}, ""),
@@ -142,10 +137,10 @@ async def test_search_takes_any_within_a_filter_and_all_filters(
 ):
     await store.client.add(
         [
-            pet("a", PetType.DOG, datetime.date(2000, 1, 1)),
-            pet("b", PetType.DOG, datetime.date(2001, 1, 1), idempotency_key="key-b"),
-            pet("c", PetType.CAT, datetime.date(2002, 1, 1)),
-            pet("d", PetType.BIRD, datetime.date(2003, 1, 1)),
+            pet("a", PetType.DOG, new_year(2000)),
+            pet("b", PetType.DOG, new_year(2001), idempotency_key="key-b"),
+            pet("c", PetType.CAT, new_year(2002)),
+            pet("d", PetType.BIRD, new_year(2003)),
         ]
     )
     assert "".join([one.name async for one in store.client.search(**filters)]) == found

@@ -52,10 +52,6 @@ def test_a_kind_of_the_core_group_has_an_empty_group_in_its_path():
     assert webhook.path == "/mutate--v1-lonely"
 
 
-def test_there_is_no_webhook_without_a_function():
-    assert list(Admission(Thing).webhooks) == []
-
-
 def test_the_operations_are_those_that_have_a_function():
     admission = Admission(Thing)
     admission.default(default)
@@ -114,7 +110,8 @@ def test_a_version_with_a_way_in_one_direction_only_is_refused():
         Webhooks([conversion])
 
 
-def test_a_registration_without_any_function_is_refused():
+def test_a_registration_without_any_function_has_no_webhook_and_is_refused():
+    assert list(Admission(Thing).webhooks) == []
     with pytest.raises(RegistrationError, match="has no function"):
         Webhooks([Admission(Thing)])
     with pytest.raises(RegistrationError, match="no other version"):

@@ -14,35 +14,18 @@ from devcluster.errors import StatusError
 from devcluster.exchange import User
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
-from devcluster.kinds.strategy import Strategy
 from devcluster.schema.node import Schema
 from devcluster.storage import Key, Store
+from tests.unit.devcluster.api_docs.conftest import resource
 
 Object = dict[str, Any]
 Answer = Callable[[Object], Object]
 HOOKS = "admissionregistration.k8s.io"
 
 
-def resource(
-    plural: str, kind: str, version: str = "v1", group: str = "", *, namespaced: bool = True
-) -> Resource:
-    return Resource(
-        group=group,
-        version=version,
-        kind=kind,
-        plural=plural,
-        singular=kind.lower(),
-        list_kind=f"{kind}List",
-        namespaced=namespaced,
-        schema=Schema(),
-        strategy=Strategy(),
-        storage_version="v1",
-    )
-
-
-CONFIG_MAPS = resource("configmaps", "ConfigMap")
-PODS = resource("pods", "Pod")
-NAMESPACES = resource("namespaces", "Namespace", namespaced=False)
+CONFIG_MAPS = resource("ConfigMap", schema=Schema())
+PODS = resource("Pod", schema=Schema())
+NAMESPACES = resource("Namespace", schema=Schema(), namespaced=False)
 
 
 class FakeWebhooks:
@@ -269,7 +252,7 @@ async def test_a_webhook_with_side_effects_is_not_called_in_a_dry_run(world: Wor
 async def test_no_webhook_stands_in_the_way_of_webhook_configurations(world: World):
     everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
     world.hook("deny", deny, rules=[everything])
-    of = resource("validatingwebhookconfigurations", "ValidatingWebhookConfiguration", group=HOOKS)
+    of = resource("ValidatingWebhookConfiguration", schema=Schema(), group=HOOKS)
     assert not world.admission.handles(info(of, namespace="", operation="DELETE", obj=None))
 
 

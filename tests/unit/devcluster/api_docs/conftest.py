@@ -35,25 +35,9 @@ WIDGET_SCHEMA: dict[str, Any] = {
 }
 
 
-def builtin(group: str, version: str, kind: str, plural: str, **more: Any) -> Resource:
+def resource(kind: str, *, group: str = "", version: str = "v1", **more: Any) -> Resource:
     return Resource(
         group=group,
-        version=version,
-        kind=kind,
-        plural=plural,
-        singular=kind.lower(),
-        list_kind=f"{kind}List",
-        schema=schema_for(group, version, kind),
-        strategy=Strategy(),
-        storage_version=version,
-        **more,
-    )
-
-
-def custom(kind: str = "Widget", *, version: str = "v1", **more: Any) -> Resource:
-    more.setdefault("schema", Schema(type="object", source=WIDGET_SCHEMA))
-    return Resource(
-        group="types.example.com",
         version=version,
         kind=kind,
         plural=f"{kind.lower()}s",
@@ -61,25 +45,29 @@ def custom(kind: str = "Widget", *, version: str = "v1", **more: Any) -> Resourc
         list_kind=f"{kind}List",
         strategy=Strategy(),
         storage_version="v1",
-        custom=True,
         **more,
     )
+
+
+def builtin(kind: str, *, group: str = "", **more: Any) -> Resource:
+    return resource(kind, group=group, schema=schema_for(group, "v1", kind), **more)
+
+
+def custom(kind: str = "Widget", **more: Any) -> Resource:
+    more.setdefault("schema", Schema(type="object", source=WIDGET_SCHEMA))
+    return resource(kind, group="types.example.com", custom=True, **more)
 
 
 @pytest.fixture
 def registry() -> Registry:
     return Registry(
         [
-            builtin("", "v1", "ConfigMap", "configmaps", short_names=("cm",)),
+            builtin("ConfigMap", short_names=("cm",)),
+            builtin("Namespace", namespaced=False, subresources=("finalize", "status")),
+            builtin("Pod", subresources=("eviction", "log", "proxy", "status")),
             builtin(
-                "", "v1", "Namespace", "namespaces", namespaced=False, subresources=("finalize", "status")
-            ),
-            builtin("", "v1", "Pod", "pods", subresources=("eviction", "log", "proxy", "status")),
-            builtin(
-                "apps",
-                "v1",
                 "Deployment",
-                "deployments",
+                group="apps",
                 short_names=("deploy",),
                 categories=("all",),
                 subresources=("scale", "status"),

@@ -79,16 +79,6 @@ async def test_a_hundred_addresses_to_a_slice(cluster: Cluster, web: dict):
     assert sorted(sizes) == [50, 100]
 
 
-def budget(name: str = "web", **spec: Any) -> dict:
-    spec = {"selector": {"matchLabels": {"app": "web"}}, **spec}
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-
-
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
@@ -101,7 +91,9 @@ def budget(name: str = "web", **spec: Any) -> dict:
 )
 async def test_budget_counts(cluster: Cluster, deployment: Make, spec: dict, expected: tuple[int, ...]):
     await cluster.apply("deployments.apps", deployment(replicas=3))
-    await cluster.settled("poddisruptionbudgets.policy", budget(**spec))
+    spec = {"selector": {"matchLabels": {"app": "web"}}, **spec}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}}
+    await cluster.settled("poddisruptionbudgets.policy", {**budget, "spec": spec})
     status = cluster.get("poddisruptionbudgets.policy", "web")["status"]
     fields = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
     assert tuple(status[field] for field in fields) == expected

@@ -20,11 +20,6 @@ def stateful_set(template: dict, **spec: Any) -> dict:
     }
 
 
-def daemon_set(template: dict) -> dict:
-    spec = {"selector": {"matchLabels": {"app": "ds"}}, "template": template}
-    return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "ds"}, "spec": spec}
-
-
 def job(template: dict, **spec: Any) -> dict:
     return {
         "apiVersion": "batch/v1",
@@ -135,7 +130,9 @@ async def test_daemon_set_has_a_pod_on_each_node_and_replaces_one_at_a_time(
     slow_cluster: Cluster, template: Make
 ):
     cluster = slow_cluster
-    await cluster.settled("daemonsets.apps", daemon_set(template("ds")))
+    spec = {"selector": {"matchLabels": {"app": "ds"}}, "template": template("ds")}
+    daemon_set = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "ds"}, "spec": spec}
+    await cluster.settled("daemonsets.apps", daemon_set)
     assert {pod["spec"]["nodeName"] for pod in cluster.list("pods")} == {"node-0", "node-1", "node-2"}
     assert cluster.get("daemonsets.apps", "ds")["status"] == {
         "currentNumberScheduled": 3,

@@ -109,6 +109,11 @@ async def test_of_the_metadata_only_labels_and_annotations_can_change():
     assert converted["metadata"] == {"name": "a", "uid": "u", "labels": {"c": "d"}}
 
 
+def answers(**fields: Any) -> Any:
+    """A change of what is in the response."""
+    return lambda answer: answer["response"].update(fields)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -117,29 +122,18 @@ async def test_of_the_metadata_only_labels_and_annotations_can_change():
             lambda answer: answer.update(kind="X"),
             "failed: expected webhook response of apiextensions.k8s.io/v1, Kind=",
         ),
+        (answers(uid="x"), r'failed: expected response.uid="[-0-9a-f]+", got "x"'),
         (
-            lambda answer: answer["response"].update(uid="x"),
-            r'failed: expected response.uid="[-0-9a-f]+", got "x"',
-        ),
-        (
-            lambda answer: answer["response"].update(result={"status": "Failed", "message": "no way"}),
+            answers(result={"status": "Failed", "message": "no way"}),
             "conversion webhook for example.com/v1, Kind=Thing failed: no way",
         ),
+        (answers(result={}), "failed: response.result.status was '', not 'Success'"),
+        (answers(convertedObjects=[]), "returned 0 objects, expected 1"),
         (
-            lambda answer: answer["response"].update(result={}),
-            "failed: response.result.status was '', not 'Success'",
-        ),
-        (lambda answer: answer["response"].update(convertedObjects=[]), "returned 0 objects, expected 1"),
-        (
-            lambda answer: answer["response"]["convertedObjects"][0].update(apiVersion="example.com/v3"),
+            answers(convertedObjects=[thing("v3")]),
             r"at index 0: invalid groupVersion \(expected example.com/v2, received example.com/v3\)",
         ),
-        (
-            lambda answer: answer["response"]["convertedObjects"][0].update(
-                metadata={"name": "b", "uid": "u"}
-            ),
-            "at index 0: must have the same name: a != b",
-        ),
+        (answers(convertedObjects=[thing("v2", name="b")]), "at index 0: must have the same name: a != b"),
     ],
 )
 async def test_a_wrong_answer_is_the_real_servers_error(change: Any, message: str):

@@ -24,6 +24,9 @@ LIVE = {
 }
 
 
+HOST_PATH = {"hostPath": {"path": "/"}}
+
+
 def names(found: dict[str, Any]) -> list[str]:
     return [container["name"] for container in found["spec"]["containers"]]
 
@@ -58,13 +61,9 @@ def test_an_order_places_the_items_it_names_and_leaves_the_others_between():
         ({"metadata": {"labels": {"$patch": "delete"}}}, ("metadata", "labels"), {}),
         ({"metadata": {"labels": {"x": None}}}, ("metadata", "labels"), {"y": "2"}),
         (
-            {
-                "spec": {
-                    "volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/"}}]
-                }
-            },
+            {"spec": {"volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], **HOST_PATH}]}},
             ("spec", "volumes"),
-            [{"name": "v", "hostPath": {"path": "/"}}],
+            [{"name": "v", **HOST_PATH}],
         ),
         (
             {"spec": {"affinity": {"nodeAffinity": None, "podAffinity": {}}}},
