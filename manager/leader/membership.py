@@ -75,11 +75,10 @@ class Membership:
     async def run(self, *, cleans: Callable[[], bool]) -> None:
         """Renew this replica's Lease until cancelled; while `cleans`, delete those of who is gone."""
         while True:
-            started = clock.monotonic()
+            again = clock.monotonic() + self._timing.retry_period * self._rng.uniform(*_RENEW)
             await self._renew()
             if cleans():
-                await self._bury()
-            again = started + self._timing.retry_period * self._rng.uniform(*_RENEW)
+                await self._bury(until=again)
             await asyncio.sleep(again - clock.monotonic())
 
     async def leave(self, *, within: float) -> None:
@@ -129,15 +128,17 @@ class Membership:
             self._known_until = sent + self._timing.renew_deadline
             self._troubles.clear()
 
-    async def _bury(self) -> None:
-        now = clock.monotonic()
-        for view in self._others(MEMBER):
-            lease = view.lease
+    async def _bury(self, *, until: float) -> None:
+        """Delete the Leases of who is gone, as many as there is time for: nothing may delay a renewal."""
+        for view in list(self._others(MEMBER)):
+            now, lease = clock.monotonic(), view.lease
+            if now >= until:
+                return
             if lease is None or view.expired_for(now) < _BURIED_AFTER * self._timing.lease_duration:
                 continue
             leases = self._group.one(lease.name)
             try:
-                await leases.delete(lease, timeout=self._timing.attempt_timeout)
+                await leases.delete(lease, timeout=min(until - now, self._timing.attempt_timeout))
             except (Conflict, NotFound):
                 pass  # it is alive, or somebody else was faster
             except KubeError as error:

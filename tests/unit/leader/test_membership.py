@@ -16,7 +16,7 @@ from manager.leader.lookout import Lookout
 from manager.leader.membership import MEMBER, Membership
 from manager.metrics import Metrics
 from manager.simulation.loop import freeze
-from tests.support.scripted_wire import LostAfter, LostBefore, Reply, ScriptedWire, Stall, Step, Unreached
+from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, ScriptedWire, Stall, Step, Unreached
 from tests.unit.leader.conftest import LEASES, NAME, NAMESPACE
 from tests.unit.leader.lease_server import PREFIX, LeaseServer
 
@@ -132,6 +132,18 @@ async def test_who_is_silent_is_no_member_after_the_lease_duration_and_its_lease
     await asyncio.sleep(3)
     assert program.leases == ["a"]
     assert [view.holder for view in a.lookout] == ["a"], "and it is forgotten"
+
+
+async def test_who_deletes_the_leases_of_many_stays_a_member_however_slowly_that_goes(program: Program):
+    (a,) = await program.start("a", cleans=True)
+    others = await program.start(*(f"gone-{number}" for number in range(12)))
+    for each in others:
+        await each.kill()
+    a.wire.on("DELETE", EVERYTHING, lambda _: Delayed(1.5, a.server.answer))
+    for _ in range(120):
+        await asyncio.sleep(1)
+        assert "a" in a.members.split()
+    assert program.leases == ["a"]
 
 
 async def test_nobody_cleans_up_who_is_not_to(program: Program):
