@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from manager import Operator, Owns, Reads, Result, Watch, all_of, created_or_deleted, not_, webhook
-from manager.api import ObjectKey, Unstructured
+from manager.api import ObjectKey, Resource, Unstructured
 from manager.cache import Cache, Informer, Meta, Selection
 from manager.client import Client
 from manager.controller import Controller, ControllerOptions
@@ -38,6 +38,13 @@ class Host:
         self.history = History()
         self.terms = None
         self.controllers: list[Controller] = []
+
+    def synced(self, *kinds: type[Resource]) -> list[Watched]:
+        """What their watches tell, now that the first lists are there: empty ones."""
+        watched = [Watched(self.cache, kind) for kind in kinds]
+        for each in watched:
+            each.synced()
+        return watched
 
     def add_controller(self, controller: Controller) -> None:
         self.controllers.append(controller)
@@ -133,9 +140,7 @@ async def test_each_source_may_select_its_objects(host: Host):
 
 async def test_the_primary_its_children_and_what_is_mapped_ask_for_the_primary(host: Host):
     controller, reconciler = host.runs(declaring(owns=(Pod,), watches=(BY_LABEL,)))
-    foos, pods = Watched(host.cache, Foo), Watched(host.cache, Pod)
-    foos.synced()
-    pods.synced()
+    foos, pods = host.synced(Foo, Pod)
     async with running(controller):
         foos.put("f1")
         pods.put("p1", ownerReferences=[owner("f2")])
@@ -151,9 +156,7 @@ async def test_owner_and_owned_may_be_kinds_without_a_model(host: Host):
         kind=Unstructured.of(Foo.gvk.api_version, "Foo"), owns=(Unstructured.of("v1", "Pod"),)
     )
     controller, reconciler = host.runs(declared)
-    foos, pods = Watched(host.cache, Foo), Watched(host.cache, Pod)
-    foos.synced()
-    pods.synced()
+    foos, pods = host.synced(Foo, Pod)
     async with running(controller):
         foos.put("f1")
         pods.put("p1", ownerReferences=[owner("f2")])
@@ -182,8 +185,7 @@ async def test_it_waits_for_every_kind_that_it_reads(host: Host):
 
 async def test_a_status_that_was_written_does_not_call_the_reconciler_again(host: Host):
     controller, reconciler = host.runs(ByKey)
-    foos = Watched(host.cache, Foo)
-    foos.synced()
+    [foos] = host.synced(Foo)
     async with running(controller):
         foos.put("f1")
         await turns()
@@ -202,8 +204,7 @@ async def test_a_status_that_was_written_does_not_call_the_reconciler_again(host
 
 async def test_predicates_of_the_primary_replace_the_default(host: Host):
     controller, reconciler = host.runs(declaring(on=all_of()))
-    foos = Watched(host.cache, Foo)
-    foos.synced()
+    [foos] = host.synced(Foo)
     async with running(controller):
         for _ in range(3):
             foos.put("f1")
@@ -214,9 +215,7 @@ async def test_predicates_of_the_primary_replace_the_default(host: Host):
 async def test_predicates_of_a_watched_kind_are_its_own(host: Host):
     declared = declaring(owns=(Pod,), watches=(Watch(Pod, label="foo", on=created_or_deleted),))
     controller, reconciler = host.runs(declared)
-    foos, pods = Watched(host.cache, Foo), Watched(host.cache, Pod)
-    foos.synced()
-    pods.synced()
+    _, pods = host.synced(Foo, Pod)
     async with running(controller):
         pods.put("p1", labels={"foo": "mapped"}, ownerReferences=[owner("owner")])
         await turns()
@@ -261,9 +260,7 @@ async def test_whoever_waits_for_a_name_is_asked_for_whatever_becomes_of_it(host
             asked.append(self)
 
     controller, reconciler = host.runs(Waiting)
-    foos, pods = Watched(host.cache, Foo), Watched(host.cache, Pod)
-    foos.synced()
-    pods.synced()
+    _, pods = host.synced(Foo, Pod)
     async with running(controller):
         [operator] = asked
         operator.waits_for(Pod, ObjectKey("ns", "p1"), ObjectKey("ns", "f1"))
@@ -298,7 +295,7 @@ async def test_other_sources_ask_too(host: Host):
 
     controller, reconciler = host.runs(Setting)
     [operator] = operators
-    Watched(host.cache, Foo).synced()
+    host.synced(Foo)
     operator.enqueue(ObjectKey("ns", "early"))
     async with running(controller):
         operator.enqueue(ObjectKey("ns", "late"))
