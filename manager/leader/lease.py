@@ -122,7 +122,13 @@ class Lease:
         metadata, spec = document.get("metadata"), document.get("spec") or {}
         if not isinstance(metadata, dict) or not isinstance(spec, dict):
             raise not_a("a Lease")
-        return cls(metadata, spec)
+        lease = cls({key: value for key, value in metadata.items() if key != "managedFields"}, spec)
+        try:
+            lease.encode()
+        except orjson.JSONEncodeError:
+            # More levels can be read than written, and what cannot be written is of no use.
+            raise not_a("a Lease", RecursionError()) from None
+        return lease
 
     def encode(self) -> bytes:
         """Return the JSON to send."""
@@ -187,7 +193,8 @@ class Lease:
         """Return this lease as held by `identity` from `now` on, or renewed when it holds it already.
 
         What others put into the record (labels, annotations, newer fields) is kept; the resourceVersion is
-        kept too, so that the server refuses the write if the lease has changed meanwhile.
+        kept too, so that the server refuses the write if the lease has changed meanwhile. The UID has to stay:
+        without it, the server takes the replacement of a deleted lease for a creation.
         """
         stamp = self._stamp(now)
         spec = {**self.spec, "holderIdentity": identity, "leaseDurationSeconds": seconds, "renewTime": stamp}
@@ -196,7 +203,7 @@ class Lease:
             first = not self.holder and not self.spec.get("acquireTime")
             spec["leaseTransitions"] = self.transitions if first else self.transitions + 1
             spec["acquireTime"] = stamp
-        return Lease(self._sendable_metadata(), spec)
+        return Lease(self.metadata, spec)
 
     def labelled(self, labels: Mapping[str, str]) -> Lease:
         """Return this lease with these labels beside those that it has."""
@@ -214,7 +221,7 @@ class Lease:
             "leaseDurationSeconds": _RELEASED_SECONDS,
             "renewTime": self._stamp(now),
         }
-        return Lease(self._sendable_metadata(), spec)
+        return Lease(self.metadata, spec)
 
     def recreated(self) -> Lease:
         """Return this lease for creation, after somebody deleted it: the same holder and history."""
@@ -237,7 +244,3 @@ class Lease:
         if stamp == self.spec.get("renewTime"):
             stamp = (now.astimezone(UTC) + timedelta(microseconds=1)).strftime(_MICRO_TIME)
         return stamp
-
-    def _sendable_metadata(self) -> dict[str, Any]:
-        # The UID has to stay: without it, the server takes the replacement of a deleted lease for a creation.
-        return {key: value for key, value in self.metadata.items() if key != "managedFields"}

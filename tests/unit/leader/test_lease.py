@@ -25,6 +25,29 @@ def test_what_is_not_a_lease_is_refused(body: bytes):
         Lease.decode(body)
 
 
+@pytest.mark.parametrize("levels", [250, 252, 253, 300, 1_000])
+def test_a_lease_that_can_be_read_can_be_written_back(levels: int):
+    body = orjson.dumps({"metadata": {"name": "x"}, "spec": {"x": 0}}).replace(
+        b"0", b"[" * levels + b"]" * levels
+    )
+    try:
+        read = Lease.decode(body)
+    except ProtocolError:
+        assert levels > 250
+        return
+    for written in (
+        read.claimed(identity="me", seconds=15, now=NOW),
+        read.released(now=NOW),
+        read.recreated(),
+    ):
+        assert Lease.decode(written.encode()).spec["x"] == read.spec["x"]
+
+
+def test_managed_fields_are_not_read_however_deeply_somebody_has_nested_them():
+    body = b'{"metadata": {"name": "x", "managedFields": %b%b}}' % (b"[" * 1_000, b"]" * 1_000)
+    assert Lease.decode(body).metadata == {"name": "x"}
+
+
 def test_a_record_without_content_is_held_by_nobody():
     for spec in ({}, {"holderIdentity": None}, {"holderIdentity": ""}):
         assert lease(**spec).holder == ""
@@ -98,15 +121,15 @@ def test_times_are_written_in_utc_whatever_the_clocks_zone():
 
 
 def test_a_write_carries_version_and_uid_and_what_others_put_there():
-    theirs = Lease(
-        {"name": "x", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}, "managedFields": [{}]},
-        {"holderIdentity": "other", "strategy": "OldestEmulationVersion"},
-    )
+    metadata = {"name": "x", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}}
+    spec = {"holderIdentity": "other", "strategy": "OldestEmulationVersion"}
+    stored = {"metadata": {**metadata, "managedFields": [{}]}, "spec": spec}
+    theirs = Lease.decode(orjson.dumps(stored))
     for written in (theirs.claimed(identity="me", seconds=15, now=NOW), theirs.released(now=NOW)):
         document = orjson.loads(written.encode())
         assert document["kind"] == "Lease"
         assert document["apiVersion"] == "coordination.k8s.io/v1"
-        assert document["metadata"] == {"name": "x", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}}
+        assert document["metadata"] == metadata
         assert document["spec"]["strategy"] == "OldestEmulationVersion"
 
 

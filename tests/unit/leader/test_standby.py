@@ -136,6 +136,23 @@ async def test_an_answer_that_is_no_lease_is_a_problem_and_tried_again(election:
     assert second.elector.problem is None
 
 
+NESTED = b'{"metadata": {}, "spec": {"x": %b%b}}' % (b"[" * 300, b"]" * 300)
+
+
+async def test_a_lease_nested_too_deeply_to_be_written_back_ends_nobody(election: Election):
+    first, second = election.candidate("first"), election.candidate("second")
+    second.wire.on("GET", LEASE, Reply(body=NESTED))
+    second.wire.on("GET", LEASES, NOT_ALLOWED)
+    second.start()
+    await asyncio.sleep(60)
+    assert second.elector.problem == "cannot read lease default/election: not a Lease: it is nested too deeply"
+    first.start()
+    await first.elector.elected.wait()
+    first.wire.on("PUT", LEASE, Reply(body=NESTED), election.server.answer)
+    await asyncio.sleep(60)
+    assert first.elector.leading
+
+
 async def test_without_the_right_to_leases_it_says_so_and_goes_on_trying(election: Election):
     first = election.candidate("first")
     for method, path in (("GET", LEASE), ("GET", LEASES)):
