@@ -44,7 +44,7 @@ _LOCAL = "http://127.0.0.1:8082"
 _PATIENCE = 5.0
 """Seconds for a manager to answer."""
 
-_LONGEST = 16 * 1024 * 1024
+_LONGEST = 4 * 1024 * 1024
 
 _DESCRIPTION = """\
 Tell why an object of one of this program's kinds is not ready: what blocks it, its conditions, what it owns

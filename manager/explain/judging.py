@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from manager.explain.shapes import fields, number, objects, text
+
 Object = Mapping[str, Any]
 
 _NEGATIVE = {"Degraded", "Failed", "ReplicaFailure", "Stalled"}
@@ -12,6 +14,11 @@ _NEGATIVE = {"Degraded", "Failed", "ReplicaFailure", "Stalled"}
 
 _NEUTRAL = {"Progressing", "Reconciling"}
 """Types of conditions of which neither is bad."""
+
+_UNKNOWN = -1
+
+_SAID = ("type", "status", "reason", "message", "lastTransitionTime")
+"""Of a condition, what are texts."""
 
 # Ahead of others: with these, waiting is of no use.
 _FIRST = ("Degraded", "Failed", "ReplicaFailure", "Stalled")
@@ -33,13 +40,18 @@ def judge(obj: Object) -> Verdict:
     deleting = _deleting(obj)
     if deleting is not None:
         return deleting
-    return _BY_KIND.get(_kind(obj), _by_conditions)(obj)
+    return _BY_KIND.get(text(obj.get("kind")), _by_conditions)(obj)
 
 
 def conditions_of(obj: Object) -> list[Mapping[str, Any]]:
-    """Its conditions; none where there is something else in their place."""
-    found = _status(obj).get("conditions")
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    """Its conditions, of each what it has of texts and `observedGeneration`."""
+    return [
+        {
+            **{name: text(each[name]) for name in _SAID if name in each},
+            "observedGeneration": number(each.get("observedGeneration"), _UNKNOWN),
+        }
+        for each in objects(fields(obj, "status").get("conditions"))
+    ]
 
 
 def bad_conditions(obj: Object) -> Iterator[Mapping[str, Any]]:
@@ -54,72 +66,63 @@ def bad_conditions(obj: Object) -> Iterator[Mapping[str, Any]]:
 
 def is_behind(obj: Object) -> bool:
     """Whether its status is of an earlier spec."""
-    generation = obj.get("metadata", {}).get("generation")
-    observed = [_status(obj).get("observedGeneration")]
-    observed += [each.get("observedGeneration") for each in conditions_of(obj)]
-    known = [each for each in observed if isinstance(each, int)]
-    return isinstance(generation, int) and bool(known) and max(known) < generation
-
-
-def _kind(obj: Object) -> str:
-    return str(obj.get("kind", ""))
-
-
-def _status(obj: Object) -> Mapping[str, Any]:
-    status = obj.get("status")
-    return status if isinstance(status, dict) else {}
+    generation = number(fields(obj, "metadata").get("generation"), _UNKNOWN)
+    observed = number(fields(obj, "status").get("observedGeneration"), _UNKNOWN)
+    known: int = max(observed, *(each["observedGeneration"] for each in conditions_of(obj)), _UNKNOWN)
+    return _UNKNOWN < known < generation
 
 
 def _deleting(obj: Object) -> Verdict | None:
-    metadata = obj.get("metadata", {})
-    if not metadata.get("deletionTimestamp"):
+    metadata = fields(obj, "metadata")
+    since, listed = text(metadata.get("deletionTimestamp")), metadata.get("finalizers")
+    if not since:
         return None
-    finalizers = ", ".join(metadata.get("finalizers") or ())
-    said = next((f": {each.get('message')}" for each in bad_conditions(obj) if each.get("message")), "")
+    finalizers = ", ".join(filter(None, map(text, listed))) if isinstance(listed, list) else ""
+    said = next((f": {each['message']}" for each in bad_conditions(obj) if each.get("message")), "")
     waits = f"; it waits for the finalizer {finalizers}{said}" if finalizers else ""
-    return Verdict(False, "Terminating", f"is being deleted since {metadata['deletionTimestamp']}{waits}")
+    return Verdict(False, "Terminating", f"is being deleted since {since}{waits}")
 
 
 def _by_conditions(obj: Object) -> Verdict:
     for each in bad_conditions(obj):
-        return Verdict(False, str(each.get("reason", "")), str(each.get("message", "")))
+        return Verdict(False, each.get("reason", ""), each.get("message", ""))
     if is_behind(obj):
         return Verdict(False, "NotObserved", "its status is of an earlier spec")
     return FINE if conditions_of(obj) else SILENT
 
 
 def _pod(pod: Object) -> Verdict:
-    status = _status(pod)
-    phase = status.get("phase")
+    status, conditions = fields(pod, "status"), conditions_of(pod)
+    phase = text(status.get("phase"))
     if phase == "Succeeded":
         return FINE
     for statuses in ("initContainerStatuses", "containerStatuses"):
-        for container in status.get(statuses) or ():
-            state = container.get("state") or {}
-            waiting, terminated = state.get("waiting"), state.get("terminated")
-            if waiting and waiting.get("reason") not in (None, "PodInitializing", "ContainerCreating"):
-                return Verdict(False, waiting["reason"], waiting.get("message", ""))
-            if terminated and terminated.get("exitCode"):
-                code = f"{container.get('name')} ended with exit code {terminated['exitCode']}"
-                message = terminated.get("message")
+        for container in objects(status.get(statuses)):
+            waiting, ended = fields(container, "state", "waiting"), fields(container, "state", "terminated")
+            reason = text(waiting.get("reason"))
+            if reason not in ("", "PodInitializing", "ContainerCreating"):
+                return Verdict(False, reason, text(waiting.get("message")))
+            if exit_code := number(ended.get("exitCode")):
+                code = f"{text(container.get('name'))} ended with exit code {exit_code}"
+                message = text(ended.get("message"))
                 return Verdict(
-                    False, terminated.get("reason", "Error"), f"{code}: {message}" if message else code
+                    False, text(ended.get("reason")) or "Error", f"{code}: {message}" if message else code
                 )
-    for each in conditions_of(pod):
+    for each in conditions:
         if each.get("type") == "PodScheduled" and each.get("status") == "False":
-            return Verdict(False, str(each.get("reason", "Unschedulable")), str(each.get("message", "")))
+            return Verdict(False, each.get("reason", "Unschedulable"), each.get("message", ""))
     if phase == "Failed":
-        return Verdict(False, str(status.get("reason", "Failed")), str(status.get("message", "")))
-    for each in conditions_of(pod):
+        return Verdict(False, text(status.get("reason")) or "Failed", text(status.get("message")))
+    for each in conditions:
         if each.get("type") == "Ready":
             if each.get("status") == "True":
                 return FINE
-            return Verdict(False, str(each.get("reason", "NotReady")), str(each.get("message", "")))
-    return Verdict(False, str(phase or "Pending"), "it has not started yet")
+            return Verdict(False, each.get("reason", "NotReady"), each.get("message", ""))
+    return Verdict(False, phase or "Pending", "it has not started yet")
 
 
 def _claim(claim: Object) -> Verdict:
-    phase = str(_status(claim).get("phase", "Pending"))
+    phase = text(fields(claim, "status").get("phase")) or "Pending"
     return FINE if phase == "Bound" else Verdict(False, phase, "no volume is bound to it")
 
 
@@ -128,17 +131,22 @@ def _replicas(obj: Object) -> Verdict:
     for each in conditions_of(obj):
         kind, status = each.get("type"), each.get("status")
         if (kind, status) in (("ReplicaFailure", "True"), ("Progressing", "False")):
-            return Verdict(False, str(each.get("reason", "")), str(each.get("message", "")))
-    wanted = obj.get("spec", {}).get("replicas", 1)
-    ready = _status(obj).get("readyReplicas", 0)
-    if ready < wanted:
-        return Verdict(False, "NotEnoughReady", f"{ready} of {wanted} pods are ready")
-    return FINE
+            return Verdict(False, each.get("reason", ""), each.get("message", ""))
+    return _enough(fields(obj, "status").get("readyReplicas"), wanted_replicas(obj))
+
+
+def wanted_replicas(obj: Object) -> int:
+    """How many pods a Deployment, ReplicaSet or StatefulSet is to have."""
+    return number(fields(obj, "spec").get("replicas"), 1)
 
 
 def _daemon_set(obj: Object) -> Verdict:
-    status = _status(obj)
-    wanted, ready = status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
+    status = fields(obj, "status")
+    return _enough(status.get("numberReady"), number(status.get("desiredNumberScheduled")))
+
+
+def _enough(found: Any, wanted: int) -> Verdict:
+    ready = number(found)
     return (
         FINE if ready >= wanted else Verdict(False, "NotEnoughReady", f"{ready} of {wanted} pods are ready")
     )
@@ -147,7 +155,7 @@ def _daemon_set(obj: Object) -> Verdict:
 def _job(job: Object) -> Verdict:
     for each in conditions_of(job):
         if each.get("type") == "Failed" and each.get("status") == "True":
-            return Verdict(False, str(each.get("reason", "Failed")), str(each.get("message", "")))
+            return Verdict(False, each.get("reason", "Failed"), each.get("message", ""))
     return FINE
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
-import orjson
 
 from manager.access.reviews import Place
 from manager.api import GroupVersionKind, ObjectKey
-from manager.explain.judging import Object, Verdict, conditions_of, judge
-from manager.kube.decoding import Decoder, despite_depth, json_object
-from manager.kube.errors import ApiError, Forbidden, KubeError, NoMatch, NotFound
+from manager.explain.judging import Object, Verdict, conditions_of, judge, wanted_replicas
+from manager.explain.shapes import fields, number, objects, text
+from manager.kube.decoding import Decoder, Pages, despite_depth, json_object
+from manager.kube.errors import Forbidden, KubeError, NotFound, ProtocolError
 from manager.kube.rest_mapping import RestMapper, RestMapping
-from manager.kube.transport import LONGEST_LIST, Transport
+from manager.kube.transport import Transport
 from manager.logs import shortened
 from manager.loop import Portions, own_turn
 
@@ -34,6 +37,12 @@ MOST_READ = 50
 
 MOST_EVENTS = 20
 
+MOST_LEVELS = 10
+"""Of objects that own objects, below the one that is explained: a kind may own its own kind."""
+
+_LONGEST_SELECTOR = 2000
+"""Characters of labels that are asked for: they come with the address."""
+
 _LONGEST = 2000
 """Characters of a text that are kept, of whatever somebody has written there."""
 
@@ -49,6 +58,7 @@ _PAGE_BYTES = 1024 * 1024
 _MOST_BYTES = 64 * 1024 * 1024
 """Of one kind, that are looked through."""
 
+_NOT_FOUND = 404
 _JSON = "application/json"
 _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
@@ -83,11 +93,12 @@ class _List(msgspec.Struct):
 
 
 class _Reference(msgspec.Struct):
-    uid: str = ""
+    uid: str
 
 
 class _OwnedMeta(msgspec.Struct):
-    name: str = ""
+    name: str
+    namespace: str = ""
     owners: list[_Reference] | None = msgspec.field(default=None, name="ownerReferences")
 
 
@@ -140,6 +151,8 @@ class Found:
 
     root: Node
     events: list[Mapping[str, Any]]
+    """Of each when it was last seen, and what it says."""
+
     missing: list[str]
     """What could not be found out, in words."""
 
@@ -160,12 +173,12 @@ async def listed_alone(
     """
     path = (await mapper.resolve(gvk)).path(key.namespace)
     asked = {"fieldSelector": f"metadata.name={key.name}", "limit": "1"}
-    answer = await transport.request("GET", path, query=asked, longest=LONGEST_LIST)
+    answer = await transport.request("GET", path, query=asked)
     await own_turn(len(answer))
     for raw in map(bytes, (await despite_depth(_decode_list, answer)).items or ()):
         if _decode_owned(raw).metadata.name == key.name:  # a name may look like a selector
             return raw
-    raise NotFound(404, "NotFound", "it is not in the list")
+    raise NotFound(_NOT_FOUND, "NotFound", "it is not in the list")
 
 
 class Looker:
@@ -193,29 +206,36 @@ class Looker:
         self._missing: dict[str, None] = {}
         self._claims: dict[str, Node] = {}
         self._listed: dict[Listed, str] = {}
+        self._grown: set[str] = set()
+        """By UID, what was asked for its children: objects may own each other."""
 
     async def look(self, gvk: GroupVersionKind, key: ObjectKey) -> Found:
         """All of it. Raises ApiError when the object itself cannot be read."""
         obj = await self._get(gvk, key, self._known)
-        root = _node(obj, gvk.kind)
+        root = _node(obj, gvk.kind, key)
         events: list[Mapping[str, Any]] = []
         try:
             async with asyncio.timeout(PATIENCE):
                 events = await self._events(root)
-                await self._grow(root, obj, gvk)
+                await self._grow(root, obj, gvk, MOST_LEVELS)
         except TimeoutError:
             self._missing[f"what is not found within {PATIENCE:g} s"] = None
         return Found(_said_of_itself(obj), root, events, list(self._missing), self._listed)
 
-    async def _grow(self, node: Node, obj: Object, gvk: GroupVersionKind) -> None:
-        for kind in self._owned.get(gvk, _MADE_OF.get(gvk.kind, ())):
-            await self._add_children(node, obj, kind)
+    async def _grow(self, node: Node, obj: Object, gvk: GroupVersionKind, levels: int) -> None:
+        kinds = self._owned.get(gvk, _MADE_OF.get(gvk.kind, ()))
+        if node.uid and node.uid not in self._grown:
+            self._grown.add(node.uid)
+            if not levels and kinds:
+                self._missing[f"what is more than {MOST_LEVELS} levels down"] = None
+            for kind in kinds if levels else ():
+                await self._add_children(node, obj, kind, levels - 1)
         if gvk.kind == "Pod" and node.verdict.ready is False:
             await self._add_claims(node, obj)
         if node.verdict.ready is False and not node.children and node.verdict.reason in _VAGUE:
             await self._ask_events(node)
 
-    async def _add_children(self, node: Node, obj: Object, gvk: GroupVersionKind) -> None:
+    async def _add_children(self, node: Node, obj: Object, gvk: GroupVersionKind, levels: int) -> None:
         selector = _selector(obj) if gvk in (POD, _REPLICA_SET) else ""
         # In a namespace there may be very many of others, of which few are ours.
         whole = gvk == POD or bool(selector)
@@ -223,27 +243,51 @@ class Looker:
         try:
             mapping = await self._resolve(gvk, node.namespace)
             query = (("labelSelector", selector),) if selector else ()
-            listed = Listed(gvk, node.namespace, mapping.path(node.namespace), query)
-            async for raw in self._pages(listed, _JSON if whole else _METADATA):
-                owners = _decode_owned(raw).metadata.owners or ()
-                if not any(owner.uid == node.uid for owner in owners):
-                    continue
-                found += 1
-                if not whole and found > MOST_READ:
-                    self._missing[f"{gvk.kind}: only the first {MOST_READ} were looked at"] = None
-                    return
-                child: Object = orjson.loads(raw)
-                if not whole and gvk.kind in _JUDGED:
-                    child = await self._get(gvk, ObjectKey(node.namespace, child["metadata"]["name"]))
-                await self._add_child(node, child, gvk)
-        except (ApiError, NoMatch, _Withheld) as error:
+            path = _path(mapping, ObjectKey(node.namespace, ""))
+            listed = Listed(gvk, node.namespace, path, query)
+            async with aclosing(self._pages(listed, _JSON if whole else _METADATA)) as pages:
+                async for raw in pages:
+                    if (meta := self._owned_meta(node, gvk, raw)) is None:
+                        continue
+                    found += 1
+                    if not whole and found > MOST_READ:
+                        self._missing[f"{gvk.kind}: only the first {MOST_READ} were looked at"] = None
+                        return
+                    await self._add_child(node, gvk, meta, raw, levels, whole=whole)
+        except KubeError as error:
             why = "you may not list them" if isinstance(error, Forbidden) else str(error)
             self._missing[f"{gvk.kind}: {why}"] = None
 
-    async def _add_child(self, node: Node, child: Object, gvk: GroupVersionKind) -> None:
-        if gvk.kind == "ReplicaSet" and not child.get("spec", {}).get("replicas", 1):
+    def _owned_meta(self, node: Node, gvk: GroupVersionKind, raw: bytes) -> _OwnedMeta | None:
+        """What it is called, if it is the node's."""
+        try:
+            meta = _decode_owned(raw).metadata
+        except ProtocolError:
+            self._leave_out(gvk)
+            return None
+        return meta if any(owner.uid == node.uid for owner in meta.owners or ()) else None
+
+    def _leave_out(self, gvk: GroupVersionKind) -> None:
+        self._missing[f"{gvk.kind}: what has another shape is left out"] = None
+
+    async def _add_child(
+        self, node: Node, gvk: GroupVersionKind, meta: _OwnedMeta, raw: bytes, levels: int, *, whole: bool
+    ) -> None:
+        key = ObjectKey(meta.namespace or node.namespace, meta.name)
+        child: Object
+        try:
+            if whole or gvk.kind not in _JUDGED:
+                child = json_object(raw, f"a {gvk.kind}")
+            else:
+                child = await self._get(gvk, key)
+        except NotFound:
+            return  # it went meanwhile
+        except ProtocolError:
+            self._leave_out(gvk)
+            return
+        if gvk.kind == "ReplicaSet" and not wanted_replicas(child):
             return  # of an earlier revision
-        made = _node(child, gvk.kind)
+        made = _node(child, gvk.kind, key)
         if made.verdict.ready is not False and gvk == POD:
             node.fine[gvk.kind] = node.fine.get(gvk.kind, 0) + 1
             return
@@ -253,21 +297,24 @@ class Looker:
             counts[gvk.kind] = counts.get(gvk.kind, 0) + 1
             return
         node.children.append(made)
-        await self._grow(made, child, gvk)
+        await self._grow(made, child, gvk, levels)
 
     async def _add_claims(self, node: Node, pod: Object) -> None:
         """What the pod's volumes are to be: nobody owns these, and a pod waits for them."""
-        for volume in pod.get("spec", {}).get("volumes") or ():
-            name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-            if not name:
-                continue
+        volumes = objects(fields(pod, "spec").get("volumes"))
+        names = {text(fields(each, "persistentVolumeClaim").get("claimName")): None for each in volumes}
+        names.pop("", None)
+        if len(names) > MOST_SHOWN:
+            self._missing[f"{CLAIM.kind}: only the first {MOST_SHOWN} of a pod were looked at"] = None
+        for name in list(names)[:MOST_SHOWN]:
             claim = self._claims.get(name)
             if claim is None:
+                key = ObjectKey(node.namespace, name)
                 try:
-                    found = await self._get(CLAIM, ObjectKey(node.namespace, name))
+                    found = await self._get(CLAIM, key)
                 except KubeError:
                     continue
-                claim = self._claims[name] = _node(found, CLAIM.kind)
+                claim = self._claims[name] = _node(found, CLAIM.kind, key)
                 if claim.verdict.ready is False:
                     await self._ask_events(claim)
             if claim.verdict.ready is False:
@@ -276,8 +323,8 @@ class Looker:
     async def _ask_events(self, node: Node) -> None:
         """Where the object does not say what it waits for, its last warning may."""
         for event in reversed(await self._events(node)):
-            if event.get("type") == "Warning" or node.kind == CLAIM.kind:
-                reason, message = str(event.get("reason", "")), str(event.get("message", ""))
+            if event["type"] == "Warning" or node.kind == CLAIM.kind:
+                reason, message = event["reason"], event["message"]
                 ready, said, _ = node.verdict
                 node.verdict = Verdict(
                     ready, said if node.kind == CLAIM.kind else reason, f"{reason}: {message}"
@@ -288,20 +335,28 @@ class Looker:
         """The last Events about an object, the oldest first."""
         namespace = node.namespace or "default"
         about = (("fieldSelector", f"involvedObject.uid={node.uid}"),)
-        listed = Listed(_EVENT, namespace, f"/api/v1/namespaces/{namespace}/events", about)
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
         items: list[Mapping[str, Any]] = []
+        if not node.uid:
+            return items
         try:
             await self._check(Place("", "events", namespace))
-            async for raw in self._pages(listed):
-                items = sorted([*items, _said_by(orjson.loads(raw))], key=event_time)[-MOST_EVENTS:]
-        except (ApiError, _Withheld) as error:
+            async with aclosing(self._pages(Listed(_EVENT, namespace, path, about))) as pages:
+                async for raw in pages:
+                    try:
+                        event = json_object(raw, "an Event")
+                    except ProtocolError:
+                        self._leave_out(_EVENT)
+                    else:
+                        items = sorted([*items, _said_by(event)], key=itemgetter("at"))[-MOST_EVENTS:]
+        except KubeError as error:
             self._missing[f"Events: {error}"] = None
         return items
 
     async def _get(self, gvk: GroupVersionKind, key: ObjectKey, raw: bytes | None = None) -> Object:
         mapping = await self._resolve(gvk, key.namespace, key.name)
         if raw is None:
-            raw = await self._transport.request("GET", mapping.path(key.namespace, key.name))
+            raw = await self._transport.request("GET", _path(mapping, key))
         await own_turn(len(raw))
         return json_object(raw, f"a {gvk.kind}")
 
@@ -314,18 +369,20 @@ class Looker:
         if self._may_get is not None and not await self._may_get(place):
             raise _Withheld("you may not get them")
 
-    async def _pages(self, listed: Listed, accept: str = _JSON) -> AsyncIterator[bytes]:
-        limit, seen, size, resume = _FIRST_PAGE, 0, 0, ""
+    async def _pages(self, listed: Listed, accept: str = _JSON) -> AsyncGenerator[bytes, None]:
+        limit, seen, size, resume, turned = _FIRST_PAGE, 0, 0, "", Pages()
         while True:
             asked = {**dict(listed.query), "limit": f"{limit}", **({"continue": resume} if resume else {})}
             answer = await self._transport.request(
-                "GET", listed.path, query=asked, accept=accept, longest=LONGEST_LIST
+                "GET", listed.path, query=asked, accept=accept, longest=_MOST_BYTES
             )
             await own_turn(len(answer))
             page = await despite_depth(_decode_list, answer)
             if not seen:
                 self._listed[listed] = page.metadata.version
-            items, resume, portions = page.items or [], page.metadata.resume, Portions()
+            items, portions = page.items or [], Portions()
+            turned.turned(resume, page.metadata.resume, empty=not items)
+            resume = page.metadata.resume
             for raw in map(bytes, items):
                 await portions.begin(len(raw))
                 yield raw
@@ -344,54 +401,55 @@ _VAGUE = {"NotEnoughReady", "Pending", "ContainersNotReady", ""}
 
 def _said_by(event: Object) -> dict[str, Any]:
     """Of an Event what is shown. The rest of it may be very much."""
-    return {
-        **_cut(event, "type", "reason", "message", "count", "lastTimestamp", "eventTime"),
-        "series": _cut(event.get("series"), "count", "lastObservedTime"),
-        "metadata": _cut(event.get("metadata"), "creationTimestamp"),
-    }
+    series = fields(event, "series")
+    when = series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime")
+    times = [*when, fields(event, "metadata").get("creationTimestamp")]
+    told = {name: text(event.get(name)) for name in ("type", "reason", "message")}
+    told["at"] = next(filter(None, map(text, times)), "")
+    return {**_cut(told), "count": number(series.get("count")) or number(event.get("count")) or 1}
 
 
 def _said_of_itself(obj: Object) -> Object:
     """Of an object what is shown."""
-    told = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
-    conditions = [_cut(each, *told) for each in conditions_of(obj)[:_MOST_CONDITIONS]]
-    status = {**_cut(obj.get("status"), "observedGeneration"), "conditions": conditions}
-    return {"metadata": _cut(obj.get("metadata"), "generation"), "status": status}
-
-
-def _cut(found: Any, *names: str) -> dict[str, Any]:
-    """Those fields that are texts, numbers or the like."""
-    kept = {name: found[name] for name in names if name in found} if isinstance(found, dict) else {}
+    status = {
+        "observedGeneration": number(fields(obj, "status").get("observedGeneration"), -1),
+        "conditions": [_cut(each) for each in conditions_of(obj)[:_MOST_CONDITIONS]],
+    }
     return {
-        name: shortened(value, _LONGEST) if isinstance(value, str) else value
-        for name, value in kept.items()
-        if not isinstance(value, dict | list)
+        "metadata": {"generation": number(fields(obj, "metadata").get("generation"), -1)},
+        "status": status,
     }
 
 
-def event_time(event: Mapping[str, Any]) -> str:
-    """When it was last seen."""
-    series = event.get("series") or {}
-    times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
-    return next((each for each in times if each), event.get("metadata", {}).get("creationTimestamp") or "")
+def _cut(told: Object) -> dict[str, Any]:
+    """The same, with the beginning of texts that are too long."""
+    return {name: shortened(said, _LONGEST) if isinstance(said, str) else said for name, said in told.items()}
 
 
 def _selector(obj: Object) -> str:
     """The labels of the pods that an object has, as a query says it; empty where it cannot be told."""
-    selector = obj.get("spec", {}).get("selector")
-    labels = selector.get("matchLabels") if isinstance(selector, dict) else None
-    if not isinstance(labels, dict) or selector.get("matchExpressions"):
+    selector = fields(obj, "spec", "selector")
+    labels = fields(selector, "matchLabels")
+    if selector.get("matchExpressions") or not all(isinstance(each, str) for each in labels.values()):
         return ""
-    return ",".join(f"{name}={value}" for name, value in labels.items())
+    said = ",".join(f"{name}={value}" for name, value in labels.items())
+    return said if len(said) <= _LONGEST_SELECTOR else ""
 
 
-def _node(obj: Object, kind: str) -> Node:
-    metadata = obj.get("metadata", {})
-    ready, *said = judge({"kind": kind, **{name: value for name, value in obj.items() if name != "kind"}})
-    verdict = Verdict(ready, *(shortened(str(each or ""), _LONGEST) for each in said))
-    return Node(
-        kind, metadata.get("namespace", ""), metadata.get("name", ""), metadata.get("uid", ""), verdict
-    )
+def _path(mapping: RestMapping, key: ObjectKey) -> str:
+    try:
+        return mapping.path(*key)
+    except ValueError as error:
+        raise NotFound(_NOT_FOUND, "NotFound", str(error)) from None
+
+
+def _node(obj: Object, kind: str, key: ObjectKey) -> Node:
+    """`key` says what it was asked for by."""
+    metadata = fields(obj, "metadata")
+    ready, *said = judge({**obj, "kind": kind})
+    verdict = Verdict(ready, *(shortened(each, _LONGEST) for each in said))
+    name = shortened(text(metadata.get("name")) or key.name, _LONGEST)
+    return Node(kind, key.namespace, name, text(metadata.get("uid")), verdict)
 
 
 def bad_leaves(node: Node) -> Sequence[Node]:

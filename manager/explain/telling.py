@@ -12,7 +12,8 @@ import orjson
 from manager import clock
 from manager.duration import format_duration
 from manager.explain.judging import bad_conditions, conditions_of, is_behind
-from manager.explain.looking import Found, Node, bad_leaves, event_time
+from manager.explain.looking import Found, Node, bad_leaves
+from manager.kube.decoding import shallow_at_once
 from manager.logs import on_one_line, shortened
 from manager.runs import CALLED, NO_ANSWER, SPARED, resource_and_name
 
@@ -40,6 +41,8 @@ class _Request(TypedDict):
     verb: str
     path: str
     code: int
+    name: NotRequired[str]
+    error: NotRequired[str]
 
 
 class _Run(TypedDict):
@@ -84,7 +87,7 @@ def told_by_manager(answer: bytes) -> tuple[list[Told], list[Told]]:
     """What a manager tells of an object: its controllers' part, and whose the object is where replicas share
     the work. Raises `ValueError` for anything else: anybody may answer.
     """
-    told = orjson.loads(answer)
+    told = orjson.loads(shallow_at_once(answer))
     msgspec.convert(told, _Answer)
     return told["controllers"], told.get("owners", [])
 
@@ -112,16 +115,7 @@ def explanation(
             for each in conditions_of(found.object)
         ],
         "tree": _tree(root),
-        "events": [
-            {
-                "at": event_time(each),
-                "type": each.get("type"),
-                "reason": each.get("reason"),
-                "message": each.get("message"),
-                "count": (each.get("series") or {}).get("count") or each.get("count") or 1,
-            }
-            for each in found.events
-        ],
+        "events": found.events,
         "controllers": list(controllers),
         "owners": list(owners),
         "manager": manager,
@@ -144,8 +138,8 @@ def _blocking(found: Found, controllers: Sequence[Told], *, says: bool) -> Itera
         message = str(each.get("message") or "")
         if own.reason == "Terminating" and message and message in own.message:
             continue
-        reason = f"{each.get('reason')} ({each.get('type')} is {each.get('status')})"
-        yield _blocker(root, reason, message)
+        state = f"{each.get('type') or 'a condition'} is {each.get('status') or 'unknown'}"
+        yield _blocker(root, f"{each['reason']} ({state})" if each.get("reason") else state, message)
     if failed:
         return  # a manager has looked at it
     if own.reason != "Terminating" and is_behind(found.object):
@@ -231,7 +225,7 @@ def _owner_lines(owners: Sequence[Told]) -> Iterator[str]:
 
 
 def _run_lines(run: Told, paint: Any) -> Iterator[str]:
-    outcome = paint(run["outcome"], "bad") if run["outcome"] == "error" else run["outcome"]
+    outcome = paint("error", "bad") if run["outcome"] == "error" else visible(run["outcome"])
     sent = [f"{_asked(each)} {_came(each)}" for each in run["requests"] if each["code"] != SPARED]
     spared = f", {run['spared']} not needed" if run["spared"] else ""
     did = f"{visible(', '.join(sent)) or 'nothing sent'}{spared}"

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from hypothesis import strategies as st
 
-__all__ = ["bombs", "mutated", "odd", "odd_json", "texts", "values"]
+__all__ = ["bombs", "dumped", "mutated", "odd", "odd_json", "texts", "values"]
 
 _TOKENS = (
     *(
@@ -168,10 +168,11 @@ def odd(draw: st.DrawFn, originals: Sequence[Any]) -> Any:
 def odd_json(originals: Sequence[Any]) -> st.SearchStrategy[bytes]:
     """The same as JSON; also with bytes of it overwritten."""
     written = [orjson.dumps(each) for each in originals]
-    return st.one_of(odd(originals).map(_dumped), mutated(written))
+    return st.one_of(odd(originals).map(dumped), mutated(written))
 
 
-def _dumped(document: Any) -> bytes:
+def dumped(document: Any) -> bytes:
+    """As JSON."""
     try:
         written = orjson.dumps(document)
     except TypeError:  # half a surrogate pair

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import random
 import resource
 import time
 from collections.abc import Callable
@@ -24,19 +26,26 @@ from structlog.testing import capture_logs
 from controllers.main import OPERATORS
 from manager.access.reviews import has_expired
 from manager.address import BindAddress, parse_address
-from manager.api import GroupVersionKind
+from manager.api import GroupVersionKind, ObjectKey
 from manager.cache.answers import decode_bookmark, decode_page
 from manager.cache.record import RecordDecoder
-from manager.cache.spec import Selector
+from manager.cache.spec import Selector, WatchSpec
 from manager.certificates.store import Material, Stored
 from manager.client.ownership import holds, holds_exactly, own_entries, takeover_patch
 from manager.client.write import merge_diff
+from manager.console.changes import _fields, _Step
+from manager.console.pages import _read
 from manager.duration import parse_duration
+from manager.explain.judging import SILENT
+from manager.explain.looking import Found, Looker, Node, bad_leaves
+from manager.explain.telling import told_by_manager, explanation, text_of
 from manager.http.server import serve
 from manager.kube.config import _find
 from manager.kube.connection import Connection
 from manager.kube.decoding import decode_event, lines
 from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolError, error_from, status_error
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
 from manager.leader.lease import Lease
 from manager.metrics import Metrics
 from manager.settings import SettingsError
@@ -51,6 +60,7 @@ from petstore.proto import petstore_pb2 as pb
 from tests.fuzz import inputs
 from tests.support.admission import webhooks_of
 from tests.support.petstores import local_store
+from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.support.settings import FIELDS, load_declared, load_settings
 
 __all__ = ["TARGETS", "run"]
@@ -568,6 +578,191 @@ def patches(before: Any, after: Any) -> None:
     made = jsonpatch.apply_patch(before, json_patch(before, after))
     assert orjson.dumps(made, option=orjson.OPT_SORT_KEYS) == wanted
     merge_diff(before, after)
+
+
+# What `explain` and the console's pages look at: kinds of other groups may have no schema at all.
+
+CONDITION = {
+    "type": "Ready",
+    "status": "False",
+    "reason": "No",
+    "message": "it is not",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+    "observedGeneration": 1,
+}
+LABELS = {"matchLabels": {"app": "a"}}
+
+
+def owned(name: str, uid: str, owner: str = "f", **more: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "ns", "uid": uid, "ownerReferences": [{"uid": owner}]}
+    return {"metadata": metadata, "status": {"conditions": [CONDITION]}, **more}
+
+
+ROOT = {
+    "apiVersion": "example.com/v1",
+    "kind": "Foo",
+    "metadata": {
+        "name": "foo",
+        "namespace": "ns",
+        "uid": "f",
+        "generation": 2,
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "finalizers": ["example.com/f"],
+    },
+    "spec": {"selector": LABELS},
+    "status": {"observedGeneration": 1, "conditions": [CONDITION, {**CONDITION, "type": "Degraded"}]},
+}
+BAD_POD = owned("web", "p", spec={"volumes": [{"persistentVolumeClaim": {"claimName": "data"}}]}) | {
+    "status": {
+        "phase": "Pending",
+        "conditions": [CONDITION],
+        "initContainerStatuses": [{"name": "a", "state": {"waiting": {"reason": "PodInitializing"}}}],
+        "containerStatuses": [{"name": "a", "state": {"terminated": {"exitCode": 1, "message": "no"}}}],
+    }
+}
+KINDS = {
+    GroupVersionKind("apps", "v1", "Deployment"): owned(
+        "web", "d", spec={"replicas": 2, "selector": LABELS}, status={"readyReplicas": 1}
+    ),
+    GroupVersionKind("apps", "v1", "DaemonSet"): owned("each", "s", status={"desiredNumberScheduled": 1}),
+    GroupVersionKind("batch", "v1", "Job"): owned("once", "j"),
+    GroupVersionKind("example.com", "v1", "Foo"): owned("other", "o"),
+    GroupVersionKind("", "v1", "PersistentVolumeClaim"): owned("data", "c", status={"phase": "Pending"}),
+    GroupVersionKind("", "v1", "Pod"): BAD_POD,
+}
+REPLICA_SET = owned("web-1", "r", "d", spec={"replicas": 1, "selector": LABELS}, status={"readyReplicas": 0})
+HAPPENED = {
+    "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"},
+    "type": "Warning",
+    "reason": "Unlucky",
+    "message": "a meteorite",
+    "count": 2,
+    "lastTimestamp": None,
+    "eventTime": "2026-01-01T00:00:00.000000Z",
+    "series": {"count": 3, "lastObservedTime": "2026-01-01T00:00:00.000000Z"},
+}
+FAILS = orjson.dumps(
+    owned(
+        "fails", "q", status={"containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}
+    )
+)
+"""A pod that is as pods are, beside all that is odd."""
+
+_, PAGES = _read()
+
+
+def odd_object(original: Any) -> st.SearchStrategy[bytes]:
+    return inputs.odd([original]).map(inputs.dumped)
+
+
+def listed(found: list[bytes]) -> bytes:
+    return b'{"metadata":{"resourceVersion":"1"},"items":[%b]}' % b",".join(found)
+
+
+@target(
+    root=odd_object(ROOT),
+    children=st.tuples(
+        *(st.lists(inputs.odd([each]).map(inputs.dumped), max_size=2) for each in KINDS.values())
+    ),
+    below=odd_object(REPLICA_SET),
+    events=st.lists(odd_object(HAPPENED), max_size=3),
+    page=inputs.odd_json([{"metadata": {"continue": "more"}, "items": [owned("once", "j")]}]),
+)
+def explanations(
+    root: bytes, children: tuple[list[bytes], ...], below: bytes, events: list[bytes], page: bytes
+) -> None:
+    wire = ScriptedWire()
+    gvks = [*KINDS, GroupVersionKind("apps", "v1", "ReplicaSet")]
+    for group in {each.api_version: each for each in gvks}.values():
+        served = [each.kind for each in gvks if each.api_version == group.api_version]
+        resources = [
+            {"name": f"{each.lower()}s", "kind": each, "namespaced": True, "verbs": []} for each in served
+        ]
+        wire.on("GET", place_of(group), Reply.json({"resources": resources}))
+    for gvk, found in zip(gvks, (*children, [below]), strict=True):
+        here = f"{place_of(gvk)}/namespaces/ns/{gvk.kind.lower()}s"
+        pods = [FAILS] if gvk.kind == "Pod" else []
+        wire.on("GET", f"{here}*", Reply(200, page if gvk.kind == "Job" else listed([*found, *pods])))
+        wire.on("GET", f"{here}/*", Reply(200, found[0] if found else b"{}"))
+    wire.on("GET", "/api/v1/namespaces/ns/events*", Reply(200, listed(events)))
+    wire.on("GET", "/apis/example.com/v1/namespaces/ns/foos/foo", Reply(200, root))
+
+    async def look() -> Found:
+        transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="fuzz")
+        foo = GroupVersionKind("example.com", "v1", "Foo")
+        return await Looker(transport, RestMapper(transport), {foo: KINDS}).look(foo, ObjectKey("ns", "foo"))
+
+    try:
+        found = asyncio.run(look())
+    except ProtocolError:
+        assert not isinstance(orjson.loads(root), dict)
+        return
+    told = explanation(found, [], says=True, manager="")
+    if found.root.uid == "f":
+        names = [each.name for each in found.root.children if each.kind == "Pod"]
+        assert "fails" in names, "what is odd has hidden what is not"
+    lines = text_of(told).splitlines()
+    assert all(each.isprintable() for each in lines)
+    assert len(lines) < 500
+    assert orjson.loads(json.dumps(told)) == told
+    leaves = [(each, each.verdict._asdict()) for each in bad_leaves(found.root)]
+    shown = {"kind": "Foo", "key": ObjectKey("ns", "foo"), "resource": "foos.example.com", "problem": ""}
+    text = PAGES.get_template("object.html").render(
+        **shown, told=told, below=leaves, runs=[], changes=[], live="", version=""
+    )
+    assert len(text.encode()) < 1_000_000
+
+
+def place_of(gvk: GroupVersionKind) -> str:
+    return f"/apis/{gvk.api_version}" if gvk.group else f"/api/{gvk.version}"
+
+
+RUN = {
+    "outcome": "error",
+    "started": "2026-01-01T00:00:00Z",
+    "seconds": 0.1,
+    "why": "Foo found",
+    "requests": [
+        {"verb": "GET", "path": "/api/v1/namespaces/ns/pods/a", "name": "a", "code": 200},
+        {"verb": "call", "path": "AddPets", "code": -2, "error": "no"},
+    ],
+    "spared": 1,
+    "error": "no",
+    "error_type": "ValueError",
+    "failure": "unexpected",
+    "awaits": "a pod",
+}
+MANAGER_SAYS = {
+    "controllers": [
+        {
+            "controller": "foo",
+            "state": "running",
+            "uid": "f",
+            "running": None,
+            "next": {"at": "2026-01-01T00:00:00Z", "why": [{"text": "back-off"}]},
+            "runs": [RUN, RUN],
+        }
+    ]
+}
+
+
+@target(answer=inputs.odd_json([MANAGER_SAYS]))
+def manager_answers(answer: bytes) -> None:
+    """Anybody on this machine may listen where `explain` asks for the manager."""
+    with suppress(ValueError):
+        controllers, owners = told_by_manager(answer)
+        node = Node("Foo", "ns", "foo", "f", SILENT)
+        told = explanation(Found({}, node, [], [], {}), controllers, says=True, manager="", owners=owners)
+        assert all(each.isprintable() for each in text_of(told).splitlines())
+        json.dumps(told, indent=2)
+
+
+@target(before=inputs.odd([ROOT, *KINDS.values()]), after=inputs.odd([ROOT, *KINDS.values()]))
+def last_changes(before: Any, after: Any) -> None:
+    states = [inputs.dumped({**each, "metadata": ROOT["metadata"]}) for each in (before, after)]
+    spec = WatchSpec(gvk=GroupVersionKind("example.com", "v1", "Foo"), plural="foos")
+    found = _fields(_Step(spec, ObjectKey("ns", "foo"), 0.0, *states))
+    assert all(isinstance(text, str) for field in found for text in field)
 
 
 # What anybody sends to our servers.

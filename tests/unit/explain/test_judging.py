@@ -139,3 +139,29 @@ def test_a_status_may_be_of_an_earlier_spec(status: dict[str, Any], behind: bool
     obj = made("Foo", **status)
     obj["metadata"]["generation"] = 2
     assert is_behind(obj) is behind
+
+
+ODD = [None, True, 7, 1.5, "x", [], [7], {}, {"": []}, [{"type": [], "status": {}, "reason": 7}]]
+
+
+@pytest.mark.parametrize("kind", ["Pod", "PersistentVolumeClaim", "Deployment", "DaemonSet", "Job", "Foo"])
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_what_has_another_shape_counts_as_absent(kind: str, odd: Any):
+    statuses = {"state": odd}, {"state": {"waiting": odd}}, {"state": {"terminated": odd}}, odd
+    names = ("conditions", "containerStatuses", "phase", "readyReplicas", "numberReady", "observedGeneration")
+    named = [{"status": {name: odd}} for name in names]
+    conditions = [
+        {"status": {"conditions": [{name: odd}]}}
+        for name in ("type", "status", "message", "observedGeneration")
+    ]
+    for each in (
+        *named,
+        *conditions,
+        *({"status": {"containerStatuses": [one]}} for one in statuses),
+        *({"metadata": odd}, {"spec": odd}, {"status": odd}, {"spec": {"replicas": odd}}),
+        *({"metadata": {"deletionTimestamp": odd, "finalizers": odd, "generation": odd}}, {}),
+    ):
+        verdict = judge({"kind": kind, **each})
+        assert all(isinstance(said, str) for said in verdict[1:])
+        is_behind({"kind": kind, **each})
+        list(bad_conditions(each))

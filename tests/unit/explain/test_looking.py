@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -11,8 +12,8 @@ import orjson
 import pytest
 
 from manager.api import GroupVersionKind, ObjectKey
-from manager.explain.looking import MOST_SHOWN, PATIENCE, Found, Looker
-from manager.explain.telling import COLOURED, explanation, text_of
+from manager.explain.looking import MOST_LEVELS, MOST_SHOWN, PATIENCE, Found, Looker
+from manager.explain.telling import COLOURED, told_by_manager, explanation, text_of
 from manager.kube.errors import NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -143,6 +144,78 @@ async def test_what_somebody_has_nested_without_end_hides_nothing_else():
     assert [each.name for each in found.root.children] == ["web-1"]
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [7, {}, {"metadata": 7}, {"metadata": {"name": "x", "ownerReferences": {}}}, {"metadata": {"name": 7}}],
+    ids=repr,
+)
+async def test_what_has_another_shape_is_left_out_and_said_to_be_so_and_the_rest_is_shown(odd: Any):
+    cluster = Cluster()
+    cluster.wire.on("GET", f"{CORE}/pods*", Reply.json({"items": [odd, pod(1, ready=False)]}))
+    event = {"message": "a meteorite", "count": "\x1b[2J", "lastTimestamp": 7, "series": [], "metadata": 1}
+    cluster.wire.on("GET", f"{CORE}/events*", Reply.json({"items": [odd, event]}))
+    cluster.foo |= {"spec": {"selector": odd}, "status": odd}
+    explained = told(await cluster.look(POD))
+    assert [each["name"] for each in explained["tree"]["children"]] == ["web-1"]
+    assert "Pod: what has another shape is left out" in explained["missing"]
+    text = text_of(explained)
+    assert "a meteorite" in text
+    assert all(line.isprintable() for line in text.splitlines())
+
+
+@pytest.mark.parametrize("answer", [b"7", b"{", b'{"items":{}}', b'{"metadata":{"continue":7}}'], ids=str)
+async def test_a_list_that_is_none_hides_nothing_else(answer: bytes):
+    cluster = Cluster()
+    cluster.wire.on("GET", f"{CORE}/pods*", Reply(200, answer))
+    cluster.wire.on("GET", f"{CORE}/secrets*", Reply.json({"items": [owned("password", "s", "f")]}))
+    found = await cluster.look(POD, SECRET)
+    assert [child.name for child in found.root.children] == ["password"]
+    [missing] = found.missing
+    assert missing.startswith("Pod: not a list")
+
+
+async def test_a_list_whose_pages_lead_nowhere_is_not_followed():
+    cluster = Cluster()
+    endless = {"metadata": {"continue": "here"}, "items": []}
+    cluster.wire.on("GET", f"{CORE}/pods*", Reply.json(endless))
+    found = await cluster.look(POD)
+    assert found.missing == ["Pod: not a list: a page of it links to itself"]
+
+
+async def test_a_child_that_goes_meanwhile_hides_no_other():
+    cluster, base = Cluster(), "/apis/apps/v1/namespaces/ns/deployments"
+    cluster.wire.on(
+        "GET", f"{base}*", Reply.json({"items": [owned("gone", "a", "f"), owned("web", "b", "f")]})
+    )
+    cluster.wire.on("GET", f"{base}/gone", Reply.status(404, "NotFound", "no such Deployment"))
+    cluster.wire.on("GET", f"{base}/web", Reply.json(owned("web", "b", "f", spec={"replicas": 1})))
+    found = await cluster.look(DEPLOYMENT)
+    assert [child.name for child in found.root.children] == ["web"]
+
+
+async def test_objects_that_own_each_other_are_shown_and_not_followed_without_end():
+    cluster = Cluster()
+    chain = [owned(f"foo-{each}", f"f{each}", f"f{each - 1}" if each else "f") for each in range(30)]
+    chain += [owned("foo", "f", "f"), owned("foo", "f", "f0")]
+    cluster.wire.on("GET", f"{BASE}/foos?*", Reply.json({"items": chain}))
+    cluster.wire.on("GET", f"{BASE}/foos", Reply.json({"items": chain}))
+    found = await cluster.look(FOO)
+    assert found.missing == [f"what is more than {MOST_LEVELS} levels down"]
+    assert [child.name for child in found.root.children] == ["foo-0", "foo"]
+    assert len(cluster.wire.sent("GET", f"{BASE}/foos")) == MOST_LEVELS
+
+
+async def test_of_a_pods_claims_the_first_are_looked_at():
+    cluster, waits = Cluster(), pod(1, ready=False)
+    waits["spec"] = {"volumes": [{"persistentVolumeClaim": {"claimName": f"c{each}"}} for each in range(500)]}
+    cluster.wire.on("GET", f"{CORE}/pods*", Reply.json({"items": [waits]}))
+    cluster.wire.on("GET", "/api/v1", resources(("pods", "Pod"), ("claims", "PersistentVolumeClaim")))
+    cluster.wire.on("GET", f"{CORE}/claims/*", Reply.json({"metadata": {"name": "c"}}))
+    found = await cluster.look(POD)
+    assert len([sent for sent in cluster.wire.sent("GET") if "/claims/" in sent.path]) == MOST_SHOWN
+    assert f"PersistentVolumeClaim: only the first {MOST_SHOWN} of a pod were looked at" in found.missing
+
+
 async def test_what_may_not_be_listed_is_told():
     cluster = Cluster()
     refused = Reply.status(403, "Forbidden", "deployments is forbidden")
@@ -190,6 +263,13 @@ async def test_an_object_that_is_not_there_is_an_error():
     cluster.wire.on("GET", f"{BASE}/foos/foo", Reply.status(404, "NotFound", "no such Foo"))
     with pytest.raises(NotFound):
         await cluster.look()
+
+
+def test_however_deeply_nested_it_is_what_answers_in_a_managers_place_can_be_printed():
+    nested = b'{"a":' * 900 + b"1" + b"}" * 900
+    said = b'{"controller":"a","state":"b","uid":null,"running":%b,"next":null,"runs":[]}' % nested
+    [controller], _ = told_by_manager(b'{"controllers":[%b]}' % said)
+    assert json.loads(json.dumps(controller, indent=2)) == controller
 
 
 async def test_a_terminal_obeys_nothing_that_an_object_says():

@@ -1,0 +1,35 @@
+"""Reading JSON of any shape: somebody's kind may have no schema, and a server may answer anything.
+
+What is something else than what is looked for counts as absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+
+def fields(found: Any, *names: str) -> Mapping[str, Any]:
+    """The object at this place in another one; empty where there is none."""
+    for name in names:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def objects(found: Any) -> list[Mapping[str, Any]]:
+    """The objects in a list."""
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def text(found: Any) -> str:
+    """A text; a number or a truth value as JSON has it, and nothing for anything else."""
+    if isinstance(found, str):
+        return found
+    return orjson.dumps(found).decode() if isinstance(found, int | float) else ""
+
+
+def number(found: Any, otherwise: int = 0) -> int:
+    """A whole number."""
+    return found if isinstance(found, int) and not isinstance(found, bool) else otherwise
