@@ -133,11 +133,15 @@ async def assembled(
         _keep_metrics(manager, settings, Access(transport, rng=rng))
         address, flag = settings.health_probe_bind_address, "--health-probe-bind-address"
         _keep_pages(manager, "health", flag, address, health_pages(manager.health))
+        own = _has_own_certificate(settings)
+        if own:
+            _keep_console(manager, settings, operators, transport, lease=(namespace, name))
         made = {operator: operator(manager) for operator in dict.fromkeys((*operators, *known))}
         for operator in operators:
             add_controller(made[operator], _options(settings, operator))
         await add_webhooks(manager, settings, [made[operator] for operator in known], transport, config)
-        _keep_console(manager, settings, operators, transport, lease=(namespace, name))
+        if not own:
+            _keep_console(manager, settings, operators, transport, lease=(namespace, name))
         metrics.loop_tasks.set_function(count_tasks)
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
         manager.add(Runnable("open-files", tell_when_none_is_left))
@@ -168,6 +172,16 @@ def _keep_metrics(manager: Manager, settings: Settings, access: Access) -> None:
     _keep_pages(manager, "metrics", flag, address, {"/metrics": page}, certificate)
 
 
+def _has_own_certificate(settings: Settings) -> bool:
+    """Whether the console needs none of the webhooks: it has another, or is for this machine alone."""
+    return settings.metrics_cert_path is not None or _is_local(settings)
+
+
+def _is_local(settings: Settings) -> bool:
+    address = settings.console_bind_address
+    return address is not None and is_loopback(address.host) and not in_pod(os.environ)
+
+
 def _keep_console(
     manager: Manager,
     settings: Settings,
@@ -184,7 +198,7 @@ def _keep_console(
     from manager.console.reaching import audience_of  # noqa: PLC0415
 
     access = Access(transport, rng=manager.rng, audience=audience_of(manager.program))
-    local = is_loopback(address.host) and not in_pod(os.environ)
+    local = _is_local(settings)
     owners = None
     if manager.terms is not None:
         namespace, name = lease
@@ -203,7 +217,7 @@ def _keep_console(
     manager.add(Runnable("console", console.changes.run))
     flag, pages, posts = "--console-bind-address", console.pages(), console.posts()
     webhooks = manager.certificates.get("webhooks")
-    if local or webhooks is None or settings.metrics_cert_path is not None:
+    if webhooks is None or _has_own_certificate(settings):
         certificate = None if local else ServedCertificate(_metrics_certificate(settings))
         _keep_pages(manager, "console", flag, address, pages, certificate, posts=posts)
         return

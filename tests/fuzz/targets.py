@@ -38,7 +38,7 @@ from manager.console.pages import _read
 from manager.duration import parse_duration
 from manager.explain.judging import SILENT
 from manager.explain.looking import Found, Looker, Node, bad_leaves
-from manager.explain.telling import told_by_manager, explanation, text_of
+from manager.explain.telling import explanation, text_of, told_by_manager
 from manager.http.server import serve
 from manager.kube.config import _find
 from manager.kube.connection import Connection

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from manager.cli.failure import ServerUnusable
 from manager.controller import ControllerOptions
 from manager.http.server import CannotServe
 from manager.kube.errors import ConfigError
-from manager.manager import Manager
+from manager.manager import CannotStart, Manager
 from manager.settings import SettingValues
 from tests.support.certificates import trusting
 from tests.support.scripted_wire import Reply, ScriptedWire, Unreached
@@ -204,3 +205,28 @@ async def test_an_operator_that_cannot_be_set_up_closes_the_connection(wire: Scr
         async with assembled(PROGRAM, load_settings({}), [Broken], SettingValues()):
             pytest.fail("it was assembled")
     assert wire.closed
+
+
+async def test_a_port_of_the_console_that_is_in_use_is_found_before_an_operator_keeps_anything(
+    wire: ScriptedWire,
+):
+    opened: list[str] = []
+
+    @asynccontextmanager
+    async def connection() -> AsyncIterator[None]:
+        opened.append("a connection")
+        yield
+
+    class Keeps(Plain):
+        def setup(self) -> None:
+            self.manager.keep(connection)
+
+    wire.on("GET", "/version", VERSION)
+    off = {f"{each}_bind_address": "0" for each in ("metrics", "health_probe")}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        settings = load_settings({**off, "console_bind_address": f"127.0.0.1:{port}"})
+        async with assembled(PROGRAM, settings, [Keeps], SettingValues()) as manager:
+            with pytest.raises(CannotStart, match="cannot serve console"):
+                await manager.run(asyncio.Event())
+    assert not opened

@@ -13,7 +13,7 @@ import pytest
 
 from manager.api import GroupVersionKind, ObjectKey
 from manager.explain.looking import MOST_LEVELS, MOST_SHOWN, PATIENCE, Found, Looker
-from manager.explain.telling import COLOURED, told_by_manager, explanation, text_of
+from manager.explain.telling import COLOURED, explanation, text_of, told_by_manager
 from manager.kube.errors import NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
