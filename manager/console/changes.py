@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -104,7 +104,7 @@ class Changes:
         if (step := self._steps.pop(of, None)) is not None:
             self._bytes -= len(step.before) + len(step.after)
 
-    async def of(self, uid: str) -> AsyncIterator[Changed]:
+    async def of(self, uid: str) -> AsyncGenerator[Changed, None]:
         """The last changes of an object and of each that it owns; the latest first."""
         uids = dict.fromkeys([uid])
         for informer in tuple(self._cache.informers):
@@ -161,8 +161,8 @@ def _parts(value: Any) -> Mapping[str, Any] | None:
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
         return None
     for key in _KEYS:
-        names = {each.get(key) for each in value}
-        if len(names) == len(value) and all(isinstance(name, str) for name in names):
+        names = [each.get(key) for each in value]
+        if all(isinstance(name, str) for name in names) and len(set(names)) == len(value):
             return {f"[{each[key]}]": each for each in value}
     return {f"[{number}]": each for number, each in enumerate(value)}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 
@@ -43,9 +44,10 @@ _decode = Decoder(_Changed, "an object")
 class Following:
     """What one page hears."""
 
-    def __init__(self, watches: Watches) -> None:
-        """`watches` are shared by all pages."""
+    def __init__(self, watches: Watches, sharer: str = "") -> None:
+        """`watches` are shared by all pages, and `sharer` is whose page it is."""
         self._watches = watches
+        self.sharer = sharer
         self.uids: frozenset[str] = frozenset()
         """Of what is on the page."""
 
@@ -87,15 +89,15 @@ class Watches:
         """Tell a page of these, in the version in which it has them, and of nothing else any more."""
         for each, heard in list(self._heard.items()):
             if each not in listed and page in heard.pages:
-                heard.pages.discard(page)
+                del heard.pages[page]
                 if not heard.pages:
                     self._end(each)
         for each, version in listed.items():
-            if each in page.refused or not self._begin(each, version):
+            if each in page.refused or not self._begin(each, version, page.sharer):
                 continue
             heard = self._heard[each]
             if page not in heard.pages:
-                heard.pages.add(page)
+                heard.pages[page] = None
                 page.heard += heard.last >= since  # it was not told of what came during its look
 
     async def ended(self) -> None:
@@ -103,7 +105,7 @@ class Watches:
         if self._ending:
             await asyncio.wait(tuple(self._ending))
 
-    def _begin(self, listed: Listed, version: str) -> bool:
+    def _begin(self, listed: Listed, version: str, sharer: str) -> bool:
         if listed in self._heard:
             return True
         if (informer := _that_has(self._cache.informers, listed)) is not None:
@@ -111,7 +113,7 @@ class Watches:
             heard.last = -1.0 if informer.changed_at is None else informer.changed_at
             heard.leave = informer.subscribe(heard.tell_of, replay=False)
             return True
-        if len(self._tasks) >= MOST:
+        if len(self._tasks) >= MOST and not self._made_room(sharer):
             return False
         heard = self._heard[listed] = _Heard(listed)
         task = asyncio.create_task(self._watch(heard, version), name=f"console-watch {listed.path}")
@@ -119,6 +121,15 @@ class Watches:
         heard.leave = task.cancel
         task.add_done_callback(self._ending.discard)
         return True
+
+    def _made_room(self, sharer: str) -> bool:
+        """End a watch of whoever has most of them, unless `sharer` would then have more than that one."""
+        held = Counter(self._heard[each].sharer for each in self._tasks)
+        for most, count in held.most_common(1):
+            if count > held[sharer] + 1:
+                self._end(next(each for each in reversed(self._tasks) if self._heard[each].sharer == most))
+                return True
+        return False
 
     def _end(self, listed: Listed) -> None:
         self._heard.pop(listed).leave()
@@ -159,10 +170,17 @@ class _Heard:
 
     def __init__(self, listed: Listed) -> None:
         self.listed = listed
-        self.pages: set[Following] = set()
+        self.pages: dict[Following, None] = {}
+        """In the order in which they came."""
+
         self.leave: Callable[[], object]
         self.last = -1.0
         """When there was something, on the loop's clock."""
+
+    @property
+    def sharer(self) -> str:
+        """Whose it is, where several see it: that of the first."""
+        return next(iter(self.pages)).sharer
 
     def tell(self, line: bytes) -> None:
         """Of an object that has changed, as a watch has it; raises what an ERROR event says."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,6 +28,7 @@ from manager.console.following import Following, Watches
 from manager.console.live import Feed, Feeds, Subject
 from manager.console.overview import Rates, overview
 from manager.console.owners import Owners
+from manager.console.people import LinesByUser, sharer
 from manager.console.search import STATES, Search, Wanted, kinds
 from manager.console.told import moment, told_of, uid_of
 from manager.controller import Controller
@@ -43,7 +43,6 @@ from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
 from manager.logs import get_logger, on_one_line, shortened
 from manager.manager import Manager
-from manager.rate_limit import Lines
 from manager.runs import Run
 
 if TYPE_CHECKING:
@@ -162,15 +161,14 @@ class Console:
         self._rates, self._census = Rates(manager), Census(manager)
         self._paused: dict[tuple[str, ObjectKey], Callable[[], None]] = {}
         self._feeds, self._watches = Feeds(), Watches(transport, manager.cache)
-        self._told_of = OrderedDict[str, Lines]()
-        """By who has acted."""
+        self._acts = LinesByUser(per_minute=_ACTIONS_TOLD, most=_REMEMBERED)
         self._environment: Environment | None = None
         self._templates: dict[str, Template] = {}
         self._files: dict[str, bytes] = {}
         self._version = ""
         self._looks = asyncio.Semaphore(_LOOKS)
         self._looking = WeakValueDictionary[str, asyncio.Lock]()
-        """By the name of who waits for a look: a person may come with many tokens, of many pods."""
+        """By who waits for a look: a person may come with many tokens, of many pods."""
         self._shared: Answers[object, Any] = Answers(limit=_REMEMBERED, keep_yes=_FRESH, keep_no=_FRESH)
 
     def pages(self) -> Mapping[str, Page]:
@@ -307,12 +305,8 @@ class Console:
         self, controller: Controller, resource: str, key: ObjectKey | None, action: str, by: str
     ) -> None:
         reason, did = _ACTIONS[action]
-        lines = self._told_of.pop(by, None) or Lines(per_minute=_ACTIONS_TOLD)
-        self._told_of[by] = lines
-        if len(self._told_of) > _REMEMBERED:
-            self._told_of.popitem(last=False)
         about_it = {"action": action, "controller": controller.name, "object": str(key), "by": by}
-        lines.tell(_log.info, "asked for in the console", **about_it)
+        self._acts.of(sharer(who_asks())).tell(_log.info, "asked for in the console", **about_it)
         gvk = controller.primary
         if gvk is None:
             return
@@ -404,7 +398,7 @@ class Console:
     async def _look(self, gvk: GroupVersionKind, key: ObjectKey) -> Found:
         """Each user has one at a time, and all together a few: an object and its children may be large."""
         user = who_asks()
-        mine = asyncio.Lock() if user is None else self._looking.setdefault(user.name, asyncio.Lock())
+        mine = asyncio.Lock() if user is None else self._looking.setdefault(sharer(user), asyncio.Lock())
         async with mine, self._looks:
             await self._feeds.allowance.ready()
             return await self._feeds.allowance.paid(self._looked_at(gvk, key))
@@ -420,7 +414,8 @@ class Console:
 
     async def _object(self, request: web.Request) -> Subject:
         manager, key, resource = self._manager, _key(request), request.match_info["resource"]
-        following, controllers = Following(self._watches), await self._controllers(request)
+        following = Following(self._watches, sharer(who_asks()))
+        controllers = await self._controllers(request)
         ended = 0
 
         def hear(run: Run) -> None:
@@ -492,10 +487,11 @@ class Console:
         shown["below"] = [
             (each, {"reason": each.verdict[1], "message": each.verdict[2]}) for each in bad_leaves(found.root)
         ]
-        async for each in self.changes.of(found.root.uid):
-            if await self._may_get(_place(each.spec.resource, each.key.namespace, each.key.name)):
-                shown["changes"].append((each, moment(each.at, asyncio.get_running_loop().time())))
-            await asyncio.sleep(0)  # each may have taken a millisecond
+        async with aclosing(self.changes.of(found.root.uid)) as changes:
+            async for each in changes:
+                if await self._may_get(_place(each.spec.resource, each.key.namespace, each.key.name)):
+                    shown["changes"].append((each, moment(each.at, asyncio.get_running_loop().time())))
+                await asyncio.sleep(0)  # each may have taken a millisecond
         return shown
 
     async def _may_get(self, place: Place) -> bool:

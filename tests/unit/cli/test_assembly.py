@@ -221,7 +221,6 @@ async def test_a_port_of_the_console_that_is_in_use_is_found_before_an_operator_
         def setup(self) -> None:
             self.manager.keep(connection)
 
-    wire.on("GET", "/version", VERSION)
     off = {f"{each}_bind_address": "0" for each in ("metrics", "health_probe")}
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import random
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
@@ -20,6 +20,7 @@ from controllers.cache.memcached import MemcachedOperator
 from controllers.tutorial.foo import FooOperator
 from manager.access.reviews import User
 from manager.api import GroupVersionKind, ObjectKey, ObjectMeta
+from manager.console.changes import Changed
 from manager.console.following import Following, Watches
 from manager.console.live import Allowance, Feed
 from manager.console.pages import Console, _part_of
@@ -281,6 +282,59 @@ async def test_what_several_pages_list_is_watched_once_until_the_last_of_them_is
         await asyncio.sleep(1)
         assert not stream.closed
     assert stream.closed
+
+
+async def test_nobody_has_all_watches_while_somebody_else_has_none(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("manager.console.following.MOST", 4)
+    wire, now = ScriptedWire(), asyncio.get_running_loop().time()
+    several = [Listed(CLAIMS.gvk, f"n{each}", f"/n{each}", EVENTS.query) for each in range(10)]
+    streams = {listed: Stream() for listed in several}
+    for listed, stream in streams.items():
+        wire.on("GET", listed.path, stream)
+
+    def watched() -> list[int]:
+        return [
+            number for number, each in enumerate(streams.values()) if each.opened.is_set() and not each.closed
+        ]
+
+    async with watches_by(wire) as watches:
+        greedy, late = Following(watches, "eve"), Following(watches, "ann")
+        async with greedy.kept(), late.kept():
+            greedy.follow(found_for("a", *several[:6]), now)
+            await asyncio.sleep(1)
+            assert watched() == [0, 1, 2, 3]
+            late.follow(found_for("b", *several[6:]), now)
+            await asyncio.sleep(1)
+            assert watched() == [0, 1, 6, 7]
+            greedy.follow(found_for("a", *several[:6]), now)
+            await asyncio.sleep(1)
+            assert watched() == [0, 1, 6, 7]
+
+
+async def test_who_goes_while_changes_are_looked_up_leaves_nothing_behind():
+    async with shop() as world:
+        console, waiting, ended = console_of(world), asyncio.Event(), False
+
+        async def changes(_: str) -> AsyncGenerator[Changed, None]:
+            nonlocal ended
+            try:
+                while True:
+                    yield Changed(sources(world.manager).__next__()[1].spec, ObjectKey("ns", "a"), 0.0, [])
+            finally:
+                ended = True
+
+        async def may_get(_: object) -> bool:
+            waiting.set()
+            await asyncio.Event().wait()
+            return True
+
+        console.changes.of = changes  # type: ignore[method-assign]
+        console._may_get = may_get  # type: ignore[method-assign]
+        look = asyncio.create_task(console._look_at_object(request_of(FOO)))
+        await waiting.wait()
+        look.cancel()
+        await asyncio.wait([look])
+        assert ended
 
 
 async def test_who_joins_a_watch_looks_again_for_what_came_during_its_look():
