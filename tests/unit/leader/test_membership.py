@@ -16,7 +16,16 @@ from manager.leader.lookout import Lookout
 from manager.leader.membership import MEMBER, Membership
 from manager.metrics import Metrics
 from manager.simulation.loop import freeze
-from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, ScriptedWire, Stall, Step, Unreached
+from tests.support.scripted_wire import (
+    Delayed,
+    LostAfter,
+    LostBefore,
+    Reply,
+    ScriptedWire,
+    Stall,
+    Step,
+    Unreached,
+)
 from tests.unit.leader.conftest import LEASES, NAME, NAMESPACE
 from tests.unit.leader.lease_server import PREFIX, LeaseServer
 
