@@ -193,8 +193,8 @@ class Lease:
         """Return this lease as held by `identity` from `now` on, or renewed when it holds it already.
 
         What others put into the record (labels, annotations, newer fields) is kept; the resourceVersion is
-        kept too, so that the server refuses the write if the lease has changed meanwhile. The UID has to stay:
-        without it, the server takes the replacement of a deleted lease for a creation.
+        kept too, so that the server refuses the write if the lease has changed meanwhile. The UID has to
+        stay: without it, the server takes the replacement of a deleted lease for a creation.
         """
         stamp = self._stamp(now)
         spec = {**self.spec, "holderIdentity": identity, "leaseDurationSeconds": seconds, "renewTime": stamp}

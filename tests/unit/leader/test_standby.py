@@ -145,7 +145,8 @@ async def test_a_lease_nested_too_deeply_to_be_written_back_ends_nobody(election
     second.wire.on("GET", LEASES, NOT_ALLOWED)
     second.start()
     await asyncio.sleep(60)
-    assert second.elector.problem == "cannot read lease default/election: not a Lease: it is nested too deeply"
+    problem = "cannot read lease default/election: not a Lease: it is nested too deeply"
+    assert second.elector.problem == problem
     first.start()
     await first.elector.elected.wait()
     first.wire.on("PUT", LEASE, Reply(body=NESTED), election.server.answer)
