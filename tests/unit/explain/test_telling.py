@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import json
+from collections.abc import Iterator
 from typing import Any
+
+import pytest
 
 from manager.explain.judging import FINE
 from manager.explain.looking import Found, Node
-from manager.explain.telling import explanation, text_of
+from manager.explain.telling import explanation, text_of, told_by_manager
+from manager.runs import CALLED
 
 OWNER = {
     "controller": "foo",
@@ -46,3 +52,56 @@ def test_whoever_writes_a_lease_says_nothing_to_a_terminal():
     assert not {"\x1b", "\x9b", "\u202e"} & set(text)
     assert len(text) < 2000
     assert "has renewed last at some time: another replica takes it" in text
+
+
+HOSTILE = "\x1b]0;owned\x07\nline of its own"
+RUN: dict[str, Any] = {
+    "outcome": "ok",
+    "started": "2026-11-23T14:00:00Z",
+    "seconds": 1.0,
+    "why": "created",
+    "requests": [{"verb": "GET", "path": "/api/v1/pods", "code": 200, "name": "web", "error": ""}],
+    "spared": 0,
+    "error": "none",
+    "error_type": "Error",
+    "failure": "",
+    "awaits": "a change",
+}
+CONTROLLER: dict[str, Any] = {
+    "controller": "foo",
+    "state": "waits",
+    "uid": None,
+    "running": None,
+    "next": {"at": "2026-11-23T14:00:00Z", "why": [{"text": "why"}]},
+    "runs": [RUN, {**RUN, "requests": [{"verb": "a", "path": "/b", "code": CALLED, "error": "none"}]}],
+}
+
+
+def texts_in(value: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
+    """Where there are texts."""
+    if isinstance(value, str):
+        yield path
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, inner in inside:
+        yield from texts_in(inner, *path, name)
+
+
+@pytest.mark.parametrize("path", list(texts_in([CONTROLLER])))
+def test_whoever_answers_in_the_place_of_a_manager_says_nothing_to_a_terminal(path: tuple[str | int, ...]):
+    answer = {"controllers": [copy.deepcopy(CONTROLLER)]}
+    where: Any = answer["controllers"]
+    for step in path[:-1]:
+        where = where[step]
+    where[path[-1]] = HOSTILE
+    controllers, _ = told_by_manager(json.dumps(answer).encode())
+    found = Found({}, Node("Foo", "default", "web", "a-uid", FINE), [], [], {})
+    text = text_of(explanation(found, controllers, says=True, manager=""))
+    assert not {"\x1b", "\x07"} & set(text)
+    assert "\nline of" not in text
+
+
+@pytest.mark.parametrize("name", ["name", "error"])
+def test_an_answer_of_another_shape_is_none(name: str):
+    run = {**RUN, "requests": [{**RUN["requests"][0], name: {"a": 1}}]}
+    with pytest.raises(ValueError, match=name):
+        told_by_manager(json.dumps({"controllers": [{**CONTROLLER, "runs": [run]}]}).encode())
