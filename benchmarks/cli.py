@@ -22,6 +22,8 @@ from benchmarks.report.page import RAW, files_of
 from benchmarks.report.quotes import with_quotes
 from benchmarks.report.text import shown
 from benchmarks.results import Results, Run
+from benchmarks.shards import page as shards_page
+from benchmarks.shards.figures import Figures
 from benchmarks.suite import Suite, Taking
 from tests.support.envtest import VARIABLE, why_not
 
@@ -254,6 +256,8 @@ def _write(parser: argparse.ArgumentParser, results: Results) -> None:
 
 def _wanted(parser: argparse.ArgumentParser, results: Results) -> dict[Path, str | None]:
     wanted = files_of(results, PAGE)
+    if (raw := PAGE / shards_page.RAW).exists():
+        wanted[PAGE / shards_page.NAME] = shards_page.page(Figures.read(raw))
     for path in QUOTING:
         try:
             wanted[path] = with_quotes(wanted.get(path) or path.read_text(), results)

@@ -100,6 +100,8 @@ make bench ONLY=cold,takeover   # some parts, printed only
 
 The first run builds the peers into `.local/peers/`, which takes some minutes more and needs `go` and
 `cargo`. A peer that cannot be built is left out, and the page says so. The raw figures are in `{raw}`
-beside this page; `.venv/bin/python -m benchmarks --render` makes the page from them. The cost of single
-parts of the runtime, without a control plane: [microbenchmarks](micro.md).
+beside this page; `.venv/bin/python -m benchmarks --render` makes the page from them.
+
+What replicas with `--shards` each use: [replicas that share the objects](shards.md). The cost of single parts
+of the runtime, without a control plane: [microbenchmarks](micro.md).
 """

@@ -14,7 +14,7 @@ __all__ = ["Change", "Figures", "Use"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What one replica has used: from its start until it was idle, and for its part of the changes."""
+    """What one replica has used: from its start until it was idle, and then for its part of the changes."""
 
     objects: int
     """Those that it works on."""
@@ -23,8 +23,8 @@ class Use:
     start_cpu_s: float
     memory_mb: float
     """Resident, when all that there was to do at the start is done."""
-    load_mb: float
-    load_cpu_s: float
+    load_mb: float = 0.0
+    load_cpu_s: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +39,11 @@ class Change:
     expected: int
     """Those that have to move: of who has gone, or the share of who has come."""
     unowned_s: list[float]
-    """For each range of the one that has gone: from its release, or the kill, until an object that was
-    changed in that moment has its status from another."""
+    """For each range of the one that has gone: from its release, or the kill, until another has its Lease."""
+    came: Use | None
+    """The start of who has come."""
+    status_s: list[float]
+    """From then until an object of the range, which was changed then, has its status."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -68,7 +71,11 @@ class Figures:
         """From a file that `write` wrote."""
         data = json.loads(path.read_text())
         uses = {count: [Use(**each) for each in found] for count, found in data.pop("uses").items()}
-        return cls(**{**data, "changes": [Change(**each) for each in data["changes"]]}, uses=uses)
+        changes = [
+            Change(**{**each, "came": Use(**each["came"]) if each["came"] else None})
+            for each in data.pop("changes")
+        ]
+        return cls(**data, uses=uses, changes=changes)
 
     def write(self, path: Path) -> None:
         """To a file."""

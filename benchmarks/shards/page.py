@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import statistics
 from typing import TYPE_CHECKING
 
-from benchmarks.report.tables import number
+from benchmarks.report.tables import number, spread
+from benchmarks.summary import Summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from benchmarks.shards.figures import Change, Figures, Use
 
+    Column = tuple[str, Callable[[Use], float]]
+
 __all__ = ["NAME", "RAW", "page"]
 
 NAME, RAW = "shards.md", "shards.json"
 MOST_SHARE, MOST_SECONDS = 0.4, 1.0
-# What is measured of each replica, and how many of it there are.
-COLUMNS: Sequence[tuple[str, Callable[[Use], float]]] = (
+# What is measured of each replica; so many of it at its start.
+AT_START = 3
+COLUMNS: Sequence[Column] = (
     ("MB received at the start", lambda use: use.start_mb),
     ("CPU s at the start", lambda use: use.start_cpu_s),
     ("MB of memory", lambda use: use.memory_mb),
@@ -42,13 +45,18 @@ Memory is resident memory then. For the changes, {load:,} Memcacheds get another
 clients can ask for it. In parentheses: the share of what the only replica has. With one object in all, a
 replica has {idle} of memory.
 """
+COMERS = """\
+Replicas that start together do not know of each other at first, and read more than they keep. One that comes
+to others which share the objects:
+"""
 CHANGES = """\
 ## Replicas that come and go
 
-*Had to move* counts the objects of a replica that has gone, or those that a new one has in the end.
-*Without an owner* is measured from outside: when a range is released, or its holder killed, one of its
-objects is changed, and the seconds count until another replica has written its status. Lease duration, renew
-deadline and retry period are the defaults: 15, 10 and 2 s.
+Medians over the ranges, with the shortest and the longest. *Had to move* counts the objects of a replica that
+has gone, or those that a new one has in the end. *Without an owner* is a range from its release, or from the
+kill of its holder, until another replica has its Lease. One of its objects is changed in that moment; *to a
+status* is until this has been done, which waits for its turn among all that the other replica looks at then.
+Lease duration, renew deadline and retry period are the defaults: 15, 10 and 2 s.
 """
 REPEAT = """\
 ## How to repeat it
@@ -119,25 +127,44 @@ def _lines(figures: Figures) -> Iterator[str]:
     )
     yield from _table(["replicas", "objects", *(heading for heading, _ in COLUMNS)], _uses(figures))
     yield ""
+    yield COMERS
+    yield from _table(["", "objects", *(heading for heading, _ in COLUMNS[:AT_START])], _comers(figures))
+    yield ""
     yield CHANGES
-    headings = ["", "replicas then", "moved", "had to move", "s without an owner: median", "longest"]
+    headings = ["", "replicas then", "moved", "had to move", "s without an owner", "s to a status"]
     yield from _table(headings, map(_change, figures.changes))
     yield ""
     yield REPEAT.format(raw=RAW)
 
 
 def _uses(figures: Figures) -> Iterator[list[str]]:
-    (alone,) = figures.uses["1"]
     for count, uses in figures.uses.items():
         for use in uses:
-            cells = (f"{number(of(use))} ({of(use) / of(alone):.0%})" for _, of in COLUMNS)
-            yield [count, f"{use.objects:,}", *cells]
+            yield [count, f"{use.objects:,}", *_shares(figures, use, COLUMNS)]
+
+
+def _comers(figures: Figures) -> Iterator[list[str]]:
+    for change in figures.changes:
+        if change.came is not None:
+            shares = _shares(figures, change.came, COLUMNS[:AT_START])
+            yield [f"to {change.replicas - 1}", f"{change.came.objects:,}", *shares]
+
+
+def _shares(figures: Figures, use: Use, columns: Iterable[Column]) -> Iterator[str]:
+    """Each figure, and its share of the only replica's."""
+    (alone,) = figures.uses["1"]
+    for _, of in columns:
+        yield f"{number(of(use))} ({of(use) / of(alone):.0%})"
 
 
 def _change(change: Change) -> list[str]:
-    seconds = change.unowned_s
-    cells = [number(statistics.median(seconds)), number(max(seconds))] if seconds else ["", ""]
+    cells = (_spread(seconds) for seconds in (change.unowned_s, change.status_s))
     return [change.what, str(change.replicas), f"{change.moved:,}", f"{change.expected:,}", *cells]
+
+
+def _spread(seconds: Sequence[float]) -> str:
+    """The median, and the shortest and the longest."""
+    return spread(Summary.of(seconds)) if seconds else ""
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import signal
 import time
@@ -89,19 +90,16 @@ class Session:
     def use(self, replicas: Sequence[Replica]) -> list[Use]:
         """What each has used by now, and uses for its part of some changes."""
         idle(replicas)
-        start = [(each.received_mb, each.cpu_seconds, each.memory_mb) for each in replicas]
+        starts = [self._start_of(each) for each in replicas]
         self._change_some(replicas[0])
         idle(replicas)
         return [
-            Use(
-                objects=self._objects(each.ranges()),
-                start_mb=received,
-                start_cpu_s=cpu,
-                memory_mb=memory,
-                load_mb=each.received_mb - received,
-                load_cpu_s=each.cpu_seconds - cpu,
+            dataclasses.replace(
+                start,
+                load_mb=each.received_mb - start.start_mb,
+                load_cpu_s=each.cpu_seconds - start.start_cpu_s,
             )
-            for each, (received, cpu, memory) in zip(replicas, start, strict=True)
+            for each, start in zip(replicas, starts, strict=True)
         ]
 
     def changes(self, replicas: list[Replica], stack: contextlib.ExitStack) -> Iterator[Change]:
@@ -121,20 +119,25 @@ class Session:
         ended = time.monotonic()
         gone.process.signal(how)
         free: dict[int, float] = dict.fromkeys(theirs, ended) if how is signal.SIGKILL else {}
-        changed = {number: self._change(number) for number in free}
-        while len(free) < len(theirs):
-            if time.monotonic() > ended + WITHIN:
-                raise TimeoutError(f"{gone.name} still had {len(theirs) - len(free)} ranges")
-            now = self._holders()
-            for number in theirs - free.keys():
-                if now[number] != held[number]:
-                    free[number] = time.monotonic()
-                    changed[number] = self._change(number)
-            time.sleep(POLL)
-        seconds = [
-            self.watch.wait_generation(*changed[number], replicas[0].process, WITHIN) - free[number]
+        taken: dict[int, float] = {}
+        with ThreadPoolExecutor(WRITERS, thread_name_prefix="change") as pool:
+            changed = {number: pool.submit(self._change, number) for number in free}
+            while len(taken) < len(theirs):
+                if time.monotonic() > ended + WITHIN:
+                    raise TimeoutError(f"{len(theirs) - len(taken)} ranges of {gone.name} were not taken")
+                now, at = self._holders(), time.monotonic()
+                for number in theirs - free.keys():
+                    if now[number] != held[number]:
+                        free[number] = at
+                        changed[number] = pool.submit(self._change, number)
+                taken |= {
+                    number: at for number in theirs - taken.keys() if now[number] not in {held[number], ""}
+                }
+                time.sleep(POLL)
+        statuses = {
+            number: self.watch.wait_generation(*changed[number].result(), replicas[0].process, WITHIN)
             for number in sorted(theirs)
-        ]
+        }
         gone.process.wait(WITHIN)
         self._shared_out(replicas)
         name = "SIGTERM" if how is signal.SIGTERM else "kill -9"
@@ -143,7 +146,9 @@ class Session:
             replicas=len(replicas),
             moved=self._moved(before, self._owners(replicas)),
             expected=self._objects(theirs),
-            unowned_s=seconds,
+            came=None,
+            unowned_s=[taken[number] - free[number] for number in statuses],
+            status_s=[at - free[number] for number, at in statuses.items()],
         )
 
     def _with_another(self, replicas: list[Replica], stack: contextlib.ExitStack) -> Change:
@@ -151,12 +156,24 @@ class Session:
         replicas.append(self._start(stack))
         wait_ready(replicas[-1].process, replicas[-1].health, WITHIN)
         self._shared_out(replicas)
+        idle(replicas)
         return Change(
             what="one comes",
             replicas=len(replicas),
             moved=self._moved(before, self._owners(replicas)),
             expected=self._objects(replicas[-1].ranges()),
             unowned_s=[],
+            status_s=[],
+            came=self._start_of(replicas[-1]),
+        )
+
+    def _start_of(self, replica: Replica) -> Use:
+        """What it has used by now."""
+        return Use(
+            objects=self._objects(replica.ranges()),
+            start_mb=replica.received_mb,
+            start_cpu_s=replica.cpu_seconds,
+            memory_mb=replica.memory_mb,
         )
 
     def _start(self, stack: contextlib.ExitStack) -> Replica:

@@ -216,6 +216,9 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
     "it takes twenty minutes; tests/integration/test_benchmarks.py does the same with a few objects": (
         "make bench",
         "make bench ONLY=cold,takeover",
+        "make bench ONLY=shards",
+        "make bench ONLY=shards ARGS=--write",
+        "make bench ONLY=shards ARGS=--objects=2000",
     ),
     "a deployment that was deployed once has no earlier version to go back to": (
         f"{_SYSTEM} rollout undo deployment/operator-manager-controller-manager",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.report.tables import DASH
 from benchmarks.shards.__main__ import main
 from benchmarks.shards.figures import Change, Figures, Use
 from benchmarks.shards.page import page, verdicts
@@ -50,10 +51,32 @@ def figures(*, share: float = 0.34, unowned: float = 0.4, moved: int = 1000) -> 
         uses={"1": [use(1)], "2": [use(0.5), use(0.5)], "3": [use(0.3), use(share), use(0.33)]},
         changes=[
             Change(
-                what="one ends by SIGTERM", replicas=2, moved=moved, expected=1000, unowned_s=[0.1, unowned]
+                what="one ends by SIGTERM",
+                replicas=2,
+                moved=moved,
+                expected=1000,
+                came=None,
+                unowned_s=[0.1, unowned],
+                status_s=[1.5, 2.5],
             ),
-            Change(what="one comes", replicas=3, moved=moved, expected=1000, unowned_s=[]),
-            Change(what="one ends by kill -9", replicas=2, moved=1000, expected=1000, unowned_s=[14.0, 16.0]),
+            Change(
+                what="one comes",
+                replicas=3,
+                moved=moved,
+                expected=1000,
+                came=use(0.33),
+                unowned_s=[],
+                status_s=[],
+            ),
+            Change(
+                what="one ends by kill -9",
+                replicas=2,
+                moved=1000,
+                expected=1000,
+                came=None,
+                unowned_s=[14.0, 16.0],
+                status_s=[14.5, 16.5],
+            ),
         ],
     )
 
@@ -89,7 +112,8 @@ def test_more_that_moves_than_has_to_misses_both_aims_of_it() -> None:
 def test_the_page_has_each_replica_with_its_share_and_each_change() -> None:
     text = page(figures())
     assert "| 3 | 1,020 | 30.6 (34%) | 6.80 (34%) | 68 (34%) | 3.40 (34%) | 1.70 (34%) |" in text
-    assert "| one ends by kill -9 | 2 | 1,000 | 1,000 | 15 | 16 |" in text
+    assert f"| one ends by kill -9 | 2 | 1,000 | 1,000 | 15 (14{DASH}16) | 15.5 (14.5{DASH}16.5) |" in text
+    assert "| to 2 | 990 | 29.7 (33%) | 6.60 (33%) | 66 (33%) |" in text
     assert "3,000 finished Memcacheds in 5 namespaces" in text
 
 
