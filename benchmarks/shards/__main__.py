@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 OBJECTS, FEWEST = 20_000, 200
 # One of so many objects is changed.
-CHANGED = 10
+CHANGED = 20
 PAGES = ROOT / "docs" / "benchmarks"
 
 
@@ -67,6 +67,7 @@ def run(objects: int) -> Figures:
         minutes=0.0,
         machine=describe(Path(os.environ[VARIABLE])),
         version=f"operator-manager {VERSION}, Python {platform.python_version()}",
+        others=round(os.getloadavg()[0], 1),
         objects=objects,
         namespaces=len(NAMESPACES),
         ranges=RANGES,

@@ -55,6 +55,8 @@ class Figures:
     minutes: float
     machine: dict[str, str]
     version: str
+    others: float
+    """The load average of the machine when it began: what others did, by which seconds are longer."""
     objects: int
     namespaces: int
     ranges: int

@@ -34,16 +34,20 @@ INTRODUCTION = """\
 What one, two and three managers with `--shards={ranges}` each receive, hold and use. They run the Memcached
 operator on one API server with the feature gate `ShardedListAndWatch`, and share {cores} cores with it.
 
-{date} UTC, in {minutes} minutes, on {machine}; {version}.
+{date} UTC, in {minutes} minutes, on {machine}; {version}. When it began, the machine's load was {others},
+of other programs.
 """
 USE = """\
 ## What each replica uses
 
 {objects:,} finished Memcacheds in {namespaces} namespaces, each with its Deployment. All replicas of a row
-start at the same moment; the start is over when the ranges are shared out and nobody has anything left to do.
+start together, and the start is over when the ranges are shared out and nobody has anything left to do.
 Memory is resident memory then. For the changes, {load:,} Memcacheds get another size, as quickly as four
 clients can ask for it. In parentheses: the share of what the only replica has. With one object in all, a
 replica has {idle} of memory.
+
+Each replica receives and holds all Deployments, whosever they are: children are not shared out
+([limits](../limits.md)).
 """
 COMERS = """\
 Replicas that start together do not know of each other at first, and read more than they keep. One that comes
@@ -112,6 +116,7 @@ def _lines(figures: Figures) -> Iterator[str]:
         minutes=figures.minutes,
         machine=described,
         version=figures.version,
+        others=figures.others,
     )
     yield "## Aims\n"
     yield from _table(

@@ -43,6 +43,7 @@ def figures(*, share: float = 0.34, unowned: float = 0.4, moved: int = 1000) -> 
         minutes=4.2,
         machine=MACHINE,
         version="operator-manager 0.1.0",
+        others=0.1,
         objects=3000,
         namespaces=5,
         ranges=16,
