@@ -69,9 +69,9 @@ class StoredDefinition:
         """What of an object is written: its status where that is apart, else ("") all of it."""
         return "status" if self.version in self.with_status else ""
 
-    def collection(self) -> str:
-        """The path of all objects."""
-        return self._mapping().path()
+    def collection(self, namespace: str = "") -> str:
+        """The path of all objects, or of those of a namespace."""
+        return self._mapping().path(namespace)
 
     def path(self, key: ObjectKey) -> str:
         """The path of what is written of an object."""

@@ -146,6 +146,24 @@ class Objects:
         ]
         return Page(items, found.metadata.resume, found.metadata.remaining, anew)
 
+    async def _now(self, key: ObjectKey) -> Found | None:
+        # By a list, for which there is the right.
+        path = self._definition.collection(key.namespace)
+        raw = await self._patience.request(
+            "GET",
+            path,
+            query={"limit": self._limit, "fieldSelector": f"metadata.name={key.name}"},
+            accept=_METADATA.format("List"),
+        )
+        try:
+            listed = (await despite_depth(_decode_list, raw)).items or ()
+        except ProtocolError as error:
+            raise ProtocolError(f"GET {path}: {error}") from None
+        for each in (item.metadata for item in listed):
+            if each.name == key.name:
+                return Found(key, each.resource_version, each.uid)
+        return None
+
     async def rewrite(self, found: Found) -> Rewritten:
         """Have it written; raises Refused when this object cannot be, and KubeError when none can."""
         # With a uid, nothing is made where the object has gone, and another one of its name is left alone.
@@ -159,10 +177,14 @@ class Objects:
                 content_type="application/apply-patch+yaml",
                 accept=_METADATA.format(""),
             )
-        except NotFound:
-            return "gone"
-        except Conflict:
-            # Again and again somebody else was faster, or has made another object of that name.
+        except (NotFound, Conflict) as error:
+            # It may have gone, or somebody else was faster again and again, or has made another object of
+            # that name. But a server that does not know the path yet says the one, a webhook the other.
+            now = await self._now(found.key)
+            if now is None:
+                return "gone"
+            if (now.version, now.uid) == (found.version, found.uid):
+                raise Refused(" ".join(str(error).split()), failing=isinstance(error, NotFound)) from error
             return "rewritten"
         except _NOT_ABOUT_THE_OBJECT:
             raise

@@ -127,7 +127,8 @@ class GadgetServer:
             after = found["after"]
             if -1 < found["version"] < self.oldest_token:
                 return self._expired(after)
-        names = sorted(name for name in self.gadgets if name > after)
+        selected = sent.query.get("fieldSelector", "").removeprefix("metadata.name=")
+        names = sorted(name for name in self.gadgets if name > after and selected in {"", name})
         metadata: dict[str, Any] = {"resourceVersion": str(self.version)}
         if len(names) > limit:
             metadata["continue"] = token_for(names[limit - 1], self.version)

@@ -66,6 +66,42 @@ async def test_an_object_that_vanishes_meanwhile_is_fine(server: GadgetServer, r
     assert server.stored_versions == ["v1beta1"]
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Reply(404, body=b"404 page not found"),
+        Reply.status(404, "NotFound", "the server could not find the requested resource"),
+        Reply.status(409, "Conflict", "admission webhook says no"),
+    ],
+    ids=["plain", "path", "webhook"],
+)
+async def test_an_object_that_is_as_it_was_is_neither_gone_nor_rewritten_whatever_the_server_answers(
+    server: GadgetServer, run: Start, answer: Reply
+):
+    server.before = lambda sent: answer if sent.path == gadget_path("g0004") else None
+    migration = run()
+    assert await migration() is Outcome.REFUSED
+    tally = migration.migration.tally
+    assert (tally.rewritten, tally.gone, tally.refused) == (9, 0, 1)
+    assert server.stored_versions == ["v1alpha1", "v1beta1"]
+
+
+async def test_an_object_that_somebody_else_writes_again_and_again_is_stored_anew(
+    server: GadgetServer, run: Start
+):
+    def write(sent: Sent) -> Step | None:
+        if sent.path != gadget_path("g0004"):
+            return None
+        server.version += 1
+        server.gadgets["g0004"][:] = ["v1beta1", server.version]
+        return Reply.status(409, "Conflict", "the object has been modified")
+
+    server.before = write
+    migration = run()
+    assert await migration() is Outcome.DONE
+    assert migration.migration.tally.rewritten == 10
+
+
 async def test_a_kind_without_objects_is_trimmed(server: GadgetServer, run: Start):
     server.gadgets.clear()
     assert await run()() is Outcome.DONE
