@@ -136,16 +136,21 @@ def _named(files: Sequence[str]) -> list[_Found]:
     found: dict[_Found, None] = {}
     for file in files:
         try:
-            if file == "-":
-                text = sys.stdin.buffer.read(_LONGEST_FILE)
-            else:
-                text = read_small_file(Path(file), longest=_LONGEST_FILE)
-            for document in load_all(text):
+            for document in load_all(_read(file)):
                 found.update(dict.fromkeys(_objects(document)))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise UsageError(f"{_COMMAND}: {file}: {reason}") from None
     return list(found)
+
+
+def _read(file: str) -> bytes:
+    if file != "-":
+        return read_small_file(Path(file), longest=_LONGEST_FILE)
+    text = sys.stdin.buffer.read(_LONGEST_FILE + 1)
+    if len(text) > _LONGEST_FILE:
+        raise ValueError(f"it is longer than {_LONGEST_FILE >> 20} MiB")
+    return text
 
 
 def _objects(document: Any) -> Iterator[_Found]:

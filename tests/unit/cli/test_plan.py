@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,16 @@ def test_a_file_that_names_no_object_of_ours_is_told_in_one_line(
     path = tmp_path / "objects.yaml"
     path.write_text(text)
     assert command("plan", "-f", str(path)).refusal().startswith(f"plan: {told.replace('FILE', str(path))}")
+
+
+def test_what_is_too_long_is_refused_from_standard_input_too(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / "objects.yaml"
+    path.write_bytes(OURS.encode() + b"\n" * (16 << 20))
+    assert command("plan", "-f", str(path)).refusal() == f"plan: {path}: it is longer than 16 MiB"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    assert command("plan", "-f", "-").refusal() == "plan: -: it is longer than 16 MiB"
 
 
 @pytest.mark.parametrize(
