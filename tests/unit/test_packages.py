@@ -111,3 +111,20 @@ def test_pin_leaves_the_digest_when_no_registry_answers(pin: Pin):
     assert f"@{OLD}" in dockerfile
     assert "left as it is" in said
     assert "crane: no route to host" in said
+
+
+def test_where_no_environment_can_be_made_nothing_is_fetched_and_what_to_install_is_told(tmp_path: Path):
+    calls = tmp_path / "calls"
+    python = tmp_path / "python3"
+    python.write_text(f'#!/bin/sh\necho "$*" >>{calls}\n[ "$1" = -c ]\n')
+    python.chmod(0o755)
+    made = subprocess.run(
+        [ROOT / "scripts" / "make-venv", tmp_path / "venv", "demo"],
+        env={**os.environ, "PYTHON": str(python)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 1
+    assert made.stderr.endswith("(Debian: apt install python3-venv)\n")
+    assert " pip " not in calls.read_text()
