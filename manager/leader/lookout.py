@@ -99,6 +99,11 @@ class Observation:
         return not self._current
 
     @property
+    def since(self) -> float:
+        """The local time at which its content was first seen so."""
+        return self._since
+
+    @property
     def expires_at(self) -> float:
         """The local time at which its holder's time is over, unless it changes."""
         return self._since + self._duration

@@ -21,6 +21,9 @@ MEMBER = "member"
 _RENEW = (0.9, 1.0)
 # Lease durations for which the Lease of a replica that is gone is kept: it may only have been frozen.
 _BURIED_AFTER = 1.0
+# Lease durations that are believed of another replica, at most: one may be set otherwise, but nobody may keep
+# shares for replicas that are not there by a Lease that lasts for years.
+_BELIEVED = 4.0
 
 
 class Membership:
@@ -63,13 +66,13 @@ class Membership:
     def members(self) -> frozenset[str]:
         """The identities of all replicas that are there, this one among them once the others can know."""
         now = clock.monotonic()
-        others = {view.holder for view in self._others(self._kind) if view.expired_for(now) < 0}
+        others = {view.holder for view in self._others(self._kind) if self._gone_at(view) > now}
         return frozenset(others | {self._identity}) if now < self._known_until else frozenset(others)
 
     def changes_at(self) -> float:
         """The loop time at which the first of them is gone unless it renews; infinity if none can be."""
         now = clock.monotonic()
-        times = [self._known_until, *(view.expires_at for view in self._others(self._kind))]
+        times = [self._known_until, *map(self._gone_at, self._others(self._kind))]
         return min((each for each in times if each > now), default=math.inf)
 
     async def run(self, *, cleans: Callable[[], bool]) -> None:
@@ -134,7 +137,7 @@ class Membership:
             now, lease = clock.monotonic(), view.lease
             if now >= until:
                 return
-            if lease is None or view.expired_for(now) < _BURIED_AFTER * self._timing.lease_duration:
+            if lease is None or now - self._gone_at(view) < _BURIED_AFTER * self._timing.lease_duration:
                 continue
             leases = self._group.one(lease.name)
             try:
@@ -143,6 +146,9 @@ class Membership:
                 pass  # it is alive, or somebody else was faster
             except KubeError as error:
                 self._troubles.report(f"cannot delete lease {leases}", error)
+
+    def _gone_at(self, view: Observation) -> float:
+        return min(view.expires_at, view.since + _BELIEVED * self._timing.lease_duration)
 
     def _others(self, kind: str) -> Iterator[Observation]:
         for view in self._lookout:

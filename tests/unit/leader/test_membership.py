@@ -261,3 +261,17 @@ async def test_a_lease_that_cannot_be_deleted_in_time_is_left_to_expire(program:
     assert now() - started <= 5.1
     await asyncio.sleep(16)
     assert a.members == "a"
+
+
+async def test_a_replica_that_claims_to_last_for_years_is_believed_for_a_minute(program: Program):
+    (a,) = await program.start("a", cleans=True)
+    spec = {"holderIdentity": "ghost", "leaseDurationSeconds": 2**31 - 1}
+    program.server.put(NAMESPACE, "ghost", {})["metadata"]["labels"] = {LABEL: f"{MEMBER}-16"}
+    program.server.put(NAMESPACE, "ghost", spec)
+    await asyncio.sleep(50)
+    assert a.members == "a ghost"
+    assert a.membership.changes_at() <= now() + 15
+    await asyncio.sleep(15)
+    assert a.members == "a"
+    await asyncio.sleep(20)
+    assert program.leases == ["a"]
