@@ -16,10 +16,13 @@ from typing import Any
 
 import yaml
 
+from manager.logs import on_one_line, shortened
+
 _PATIENCE = 7.0
 """Seconds in which a manager that runs has removed what there usually is."""
 
 _SHOWN = 5
+_LONGEST = 1_000
 _REMOVED = """'{"metadata":{"finalizers":null}}'"""
 
 
@@ -55,16 +58,19 @@ def _left_of(kubectl: str, name: str) -> list[tuple[str, str, str]]:
         (
             metadata.get("namespace", ""),
             f"{name}/{metadata['name']}",
-            next((c["message"] for c in _conditions(each) if c["type"] == "Ready"), ""),
+            _message(each),
         )
         for each in items
         if (metadata := each["metadata"]).get("deletionTimestamp") and metadata.get("finalizers")
     ]
 
 
-def _conditions(item: dict[str, Any]) -> list[dict[str, Any]]:
-    """What its status says."""
-    return (item.get("status") or {}).get("conditions") or []
+def _message(item: dict[str, Any]) -> str:
+    """What its status says, which others may write."""
+    for condition in (item.get("status") or {}).get("conditions") or []:
+        if condition.get("type") == "Ready":
+            return on_one_line(shortened(str(condition.get("message", "")), _LONGEST))
+    return ""
 
 
 def _tell(waiting: list[tuple[str, str, str]]) -> None:

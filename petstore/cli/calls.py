@@ -54,7 +54,7 @@ async def _add(store: PetStoreClient, options: argparse.Namespace) -> None:
     if options.output == "json":
         _write_json({"id": identity})
     else:
-        sys.stdout.write(f"{identity}\n")
+        sys.stdout.write(f"{visible(identity)}\n")
 
 
 async def _search(store: PetStoreClient, options: argparse.Namespace) -> None:
@@ -76,7 +76,7 @@ async def _search(store: PetStoreClient, options: argparse.Namespace) -> None:
                 if first:
                     sys.stdout.write(_ROW.format("ID", "TYPE", "BIRTHDAY", "NAME"))
                 sys.stdout.write(
-                    _ROW.format(pet.id, pet.type.value, pet.birthday.isoformat(), visible(pet.name))
+                    _ROW.format(visible(pet.id), pet.type.value, pet.birthday.isoformat(), visible(pet.name))
                 )
             first = False
     if as_json:
