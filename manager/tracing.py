@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 from manager import clock
 from manager.logs import get_logger
 from manager.program import Program
+from manager.proxy_address import NotAProxy, http_url, proxy_for
 from manager.rate_limit import Repeats
 from manager.runs import CALLED, NO_ANSWER, SPARED, Run, Sent, resource_and_name
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, SpanContext, TracerProvider
+    from yarl import URL
 
 __all__ = ["CannotTrace", "Tracer", "current_trace", "current_tracer", "trace_from_here", "tracing"]
 
@@ -453,16 +455,27 @@ def _otlp(environ: Mapping[str, str]) -> Any:
     protocol = next((environ[name] for name in named if environ.get(name)), "http/protobuf")
     if protocol != "http/protobuf":
         raise CannotTrace(f"OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is expected, not {protocol!r}")
-    for name in ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"):
-        if not environ.get(name, "http://").startswith(("http://", "https://")):
+    proxy: URL | None = None
+    # The second counts, where both are there.
+    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+        if not (address := environ.get(name)):
+            continue
+        if (endpoint := http_url(address)) is None:
             raise CannotTrace(f"{name}: a URL of http or https is expected, such as http://localhost:4318")
+        try:
+            proxy = proxy_for(endpoint, environ)
+        except NotAProxy as error:
+            raise CannotTrace(str(error)) from None
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - as above
 
-    return OTLPSpanExporter(session=_session())
+    return OTLPSpanExporter(session=_session(proxy))
 
 
-def _session() -> Any:
-    """Connections to a collector, of whose answers the beginning is read as it is, and no more."""
+def _session(proxy: URL | None) -> Any:
+    """Connections to a collector, of whose answers the beginning is read as it is, and no more.
+
+    They go by this proxy: `requests` would find one of its own, and quote a password that it cannot read.
+    """
     from requests import PreparedRequest, Response, Session  # noqa: PLC0415 - as above
     from requests.adapters import HTTPAdapter  # noqa: PLC0415 - as above
 
@@ -476,6 +489,9 @@ def _session() -> Any:
 
     session = Session()
     session.headers["Accept-Encoding"] = "identity"
+    session.trust_env = False
+    if proxy is not None:
+        session.proxies = {"http": str(proxy), "https": str(proxy)}
     for scheme in ("http://", "https://"):
         session.mount(scheme, Bounded())
     return session

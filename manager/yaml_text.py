@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -27,8 +28,18 @@ _LONGEST_NUMBER = 1_000
 _IMPOSSIBLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
+# The beginning of what PyYAML says is wrong, before it quotes the text.
+_UNQUOTED = re.compile(r"(?:(?:(?:could|did) not find )?expected (?:(?!, but ).)*|[\w .%]*)", re.DOTALL)
+
+_START = " that cannot start any token"
+
+
 class NotYaml(ValueError):
-    """Where a text is not valid YAML, and why, without a quote of it: it may hold credentials."""
+    """Where a text is not valid YAML, and why, without a quote of a value: it may hold credentials."""
+
+
+class _Refusal(yaml.MarkedYAMLError):
+    """What is wrong in words of ours, which may be told as they are."""
 
 
 def load(text: bytes, *, unique_keys: bool = False) -> Any:
@@ -57,7 +68,8 @@ def _told() -> Iterator[None]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise NotYaml(f"not valid YAML{place}: {error.problem}") from None
+        problem = error.problem if isinstance(error, _Refusal) else _unquoted(error.problem)
+        raise NotYaml(f"not valid YAML{place}: {problem}") from None
     except (yaml.YAMLError, *_IMPOSSIBLE):
         raise NotYaml("not valid YAML: it holds what no text does") from None
 
@@ -133,5 +145,12 @@ class _UniqueLoader(_Loader):
         return super().construct_mapping(node, deep)
 
 
-def _refusal(problem: str, at: Any) -> yaml.MarkedYAMLError:
-    return yaml.MarkedYAMLError(problem=problem, problem_mark=at.start_mark)
+def _refusal(problem: str, at: Any) -> _Refusal:
+    return _Refusal(problem=problem, problem_mark=at.start_mark)
+
+
+def _unquoted(problem: str | None) -> str:
+    if problem is not None and problem.endswith(_START):
+        return f"found a character{_START}"
+    found = _UNQUOTED.match(problem or "")
+    return found[0].strip() if found and found[0].strip() else "it cannot be read"

@@ -59,6 +59,8 @@ _OPTIONS: Final = (
     # So long a connection may take until it is made: a store may be busy, or far away.
     ("grpc.min_reconnect_backoff_ms", 3_000),
     ("grpc.max_reconnect_backoff_ms", 5_000),
+    # gRPC quotes a part of the proxy's password where that is in no form that it knows.
+    ("grpc.enable_http_proxy", 0),
     # Calls are repeated by those who know what they mean, and not unseen.
     ("grpc.enable_retries", 0),
     # A connection on which nothing comes back is found out while a call waits on it.

@@ -17,10 +17,10 @@ from manager.address import in_pod
 from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ConfigError
 from manager.kube.kubeconfig import Choice, Entry, read_kubeconfig
-from manager.kube.proxy import proxy_for, proxy_url
 from manager.kube.tls import Pem, Tls, TlsFiles
 from manager.kube.user import credentials_of, impersonation_of, names_credentials, pem_of
 from manager.logs import get_logger
+from manager.proxy_address import NotAProxy, proxy_for, proxy_url
 from manager.small_file import read_small_file
 
 _log = get_logger("kube")
@@ -149,7 +149,7 @@ def _from_kubeconfig(
         credentials=credentials_of(choice, environ),
         tls=Tls(_tls_files(choice)) if server.scheme == "https" else None,
         namespace=choice.namespace,
-        proxy=_proxy(choice.cluster, server, environ),
+        proxy=_proxy(server, environ, choice.cluster),
         tls_server_name=_tls_server_name(choice.cluster),
         headers=impersonation_of(choice.user),
     )
@@ -171,7 +171,7 @@ def _in_cluster(environ: Mapping[str, str]) -> ClusterConfig:
         credentials=TokenFile(SERVICE_ACCOUNT / "token", label=label),
         tls=Tls(TlsFiles(authorities=Pem(label, path=SERVICE_ACCOUNT / "ca.crt"))),
         namespace=namespace,
-        proxy=proxy_for(server, environ),
+        proxy=_proxy(server, environ),
     )
 
 
@@ -201,7 +201,10 @@ def _implied_scheme(cluster: Entry) -> str:
 
 
 def _url(address: str, label: str) -> URL:
-    shown = address.rpartition("@")[2]  # before it there may be a password
+    if "@" in address:  # before it there may be a password, of which any part may look like a host or a path
+        raise ConfigError(
+            f"{label}: a user or a password is no part of it: they belong into the user's entry"
+        )
     try:
         url = URL(address)
         # A host that cannot be one is found out only when it is asked for.
@@ -209,11 +212,7 @@ def _url(address: str, label: str) -> URL:
     except ValueError:
         url, known = URL(), None
     if not known:
-        raise ConfigError(f"{label}: {shown!r} is not an http:// or https:// URL")
-    if url.user is not None or url.password is not None:
-        raise ConfigError(
-            f"{label}: a user or a password is no part of it: they belong into the user's entry"
-        )
+        raise ConfigError(f"{label}: {address!r} is not an http:// or https:// URL")
     return url
 
 
@@ -251,11 +250,13 @@ def _tls_server_name(cluster: Entry) -> str | None:
     return name
 
 
-def _proxy(cluster: Entry, server: URL, environ: Mapping[str, str]) -> URL | None:
-    address = cluster.text("proxy-url")
-    if address is None:
+def _proxy(server: URL, environ: Mapping[str, str], cluster: Entry | None = None) -> URL | None:
+    try:
+        if cluster is not None and (address := cluster.text("proxy-url")) is not None:
+            return proxy_url(address, source=f"{cluster.path}: proxy-url of cluster {cluster.name!r}")
         return proxy_for(server, environ)
-    return proxy_url(address, source=f"{cluster.path}: proxy-url of cluster {cluster.name!r}")
+    except NotAProxy as error:
+        raise ConfigError(str(error)) from None
 
 
 def _expand(name: str, environ: Mapping[str, str]) -> Path:

@@ -62,7 +62,7 @@ def credentials_of(choice: Choice, environ: Mapping[str, str]) -> Credentials:
             f"{label}: auth-provider is not supported: use exec, for OpenID Connect with kubelogin"
         )
     if (token_file := user.text("tokenFile")) is not None:
-        return TokenFile(_resolve(token_file, user), label=f"{label}: tokenFile")
+        return TokenFile(_resolve("tokenFile", token_file, user), label=f"{label}: tokenFile")
     if "exec" in user.value:
         return _exec_credentials(choice, user, label, environ)
     return FixedCredentials(_header_of(user, label))
@@ -93,7 +93,7 @@ def pem_of(entry: Entry, key: str) -> Pem | None:
         except ValueError as error:  # what is not ASCII is not called a binascii.Error
             raise ConfigError(f"{label}: not base64: {error}") from error
     if (name := entry.text(key)) is not None:
-        return Pem(f"{entry.path}: {key} of {entry.name!r}", path=_resolve(name, entry))
+        return Pem(f"{entry.path}: {key} of {entry.name!r}", path=_resolve(key, name, entry))
     return None
 
 
@@ -152,7 +152,8 @@ def _is_encodable(text: str) -> bool:
     return True
 
 
-def _resolve(name: str, entry: Entry) -> Path:
+def _resolve(key: str, name: str, entry: Entry) -> Path:
     if any(character in name for character in "\r\n\0") or not _is_encodable(name):
-        raise ConfigError(f"{entry.path}: {name!r}, in {entry.name!r}, cannot be the name of a file")
+        # Not quoted: some put the key itself there.
+        raise ConfigError(f"{entry.path}: {key} of {entry.name!r} cannot be the name of a file")
     return entry.path.parent / name

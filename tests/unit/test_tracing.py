@@ -7,6 +7,7 @@ import gzip
 import logging
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -19,6 +20,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 from prometheus_client.openmetrics.exposition import generate_latest
+from yarl import URL
 
 from manager import Context, Operator
 from manager.api import ObjectMeta
@@ -304,6 +306,25 @@ def test_the_standard_variables_ask_for_traces(environ: dict[str, str], asked: b
             "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: a URL of http or https is expected",
         ),
         (
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://me:s3cret/x@collector"},
+            "OTEL_EXPORTER_OTLP_ENDPOINT: a URL of http or https is expected",
+        ),
+        (
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://s3cret:12/x@collector"},
+            "OTEL_EXPORTER_OTLP_ENDPOINT: a URL of http or https is expected",
+        ),
+        *(
+            (
+                {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector.example", "HTTP_PROXY": proxy},
+                "^HTTP_PROXY: not the URL of an http",
+            )
+            for proxy in (
+                "http://me:s3cret@proxy:99999",
+                "http://me:s3cret/x@proxy",
+                "http://s3cret:12#@proxy",
+            )
+        ),
+        (
             {"OTEL_TRACES_EXPORTER": "console", "OTEL_TRACES_SAMPLER": "sometimes"},
             r"the OTEL_\* variables cannot be used: Couldn't recognize sampler sometimes",
         ),
@@ -326,9 +347,10 @@ async def test_what_cannot_be_done_is_told_in_one_line(
 ):
     for name, value in environ.items():  # the SDK reads them there
         monkeypatch.setenv(name, value)
-    with pytest.raises(CannotTrace, match=told):
+    with pytest.raises(CannotTrace, match=told) as caught:
         async with tracing(Program("test", "0"), environ):
             pass
+    assert "s3cret" not in str(caught.value)
 
 
 async def test_what_the_sdk_says_again_and_again_is_one_line_and_then_a_count():
@@ -396,10 +418,33 @@ def test_of_what_a_collector_answers_little_is_read(encoding: str):
     with HTTPServer(("127.0.0.1", 0), Collector) as server:
         thread = Thread(target=server.handle_request)
         thread.start()
-        with _session() as session:
+        with _session(None) as session:
             found = session.post(f"http://127.0.0.1:{server.server_port}/v1/traces", data=b"spans")
         assert len(found.content) <= 4096
         assert found.ok
         thread.join(10)
         assert not thread.is_alive()
     assert sent < 1 << 24
+
+
+def test_spans_go_by_the_proxy_that_is_found_for_the_manager_and_no_other(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("http_proxy", "http://me:s3cret@127.0.0.1:99999")
+    seen: list[tuple[str, str | None]] = []
+
+    class Proxy(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append((self.path, self.headers["Proxy-Authorization"]))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Proxy) as server:
+        thread = Thread(target=server.handle_request)
+        thread.start()
+        with _session(URL(f"http://me:p%40ss@127.0.0.1:{server.server_port}")) as session:
+            assert session.post("http://collector.example/v1/traces", data=b"spans").ok
+        thread.join(10)
+        assert not thread.is_alive()
+    assert seen == [("http://collector.example/v1/traces", f"Basic {b64encode(b'me:p@ss').decode()}")]

@@ -186,7 +186,14 @@ async def test_credentials_are_not_sent_to_a_server_over_plain_http_nor_is_a_pro
 
 
 @pytest.mark.parametrize(
-    "address", ["https://jane:hunter2@a", "https://jane:hunter2@a:port", "jane:hunter2@a"]
+    "address",
+    [
+        "https://jane:hunter2@a",
+        "https://jane:hunter2@a:port",
+        "jane:hunter2@a",
+        "https://jane:12/hunter2@a",
+        "https://hunter2:12?x@a",
+    ],
 )
 async def test_an_address_with_a_password_is_refused_without_showing_it(tmp_path: Path, address: str):
     path = write(tmp_path / "config", address)
@@ -227,7 +234,7 @@ async def test_the_proxy_of_the_cluster_comes_before_that_of_the_environment(tmp
         ({"tls-server-name": ".a"}, {}, "tls-server-name of cluster 'a': '.a' is not a host's name"),
         ({"tls-server-name": "a\0b"}, {}, "is not a host's name"),
         ({"tls-server-name": "a..b"}, {}, "is not a host's name"),
-        ({"proxy-url": "socks5://p:1"}, {}, "proxy-url of cluster 'a': 'socks5://p:1' is not an http"),
+        ({"proxy-url": "socks5://p:1"}, {}, "proxy-url of cluster 'a': not the URL of an http"),
         ({}, {"client-certificate": "crt"}, "user 'a' has no client-key"),
         ({}, {"client-key": "key"}, "user 'a' has no client-certificate"),
         (

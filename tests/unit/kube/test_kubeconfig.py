@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,8 @@ import pytest
 import yaml
 
 from manager.kube.errors import ConfigError
-from manager.kube.kubeconfig import Kubeconfig, read_kubeconfig
+from manager.kube.kubeconfig import Entry, Kubeconfig, read_kubeconfig
+from manager.kube.user import pem_of
 
 
 def document(name: str = "a", **changes: Any) -> dict[str, Any]:
@@ -111,11 +113,62 @@ def test_what_is_wrong_is_said_in_one_line_with_the_file(tmp_path: Path, content
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_not_yaml_is_not_quoted_as_it_may_hold_a_secret(tmp_path: Path):
-    path = write(tmp_path / "config", "users:\n- name: a\n  user: {token: secret: x}")
-    with pytest.raises(ConfigError, match="not valid YAML in line 3, column 23: ") as caught:
+@pytest.mark.parametrize(
+    "value",
+    [
+        "{token: hunter2: x}",
+        "*hunter2",
+        "!hunter2",
+        "!<hunter2>",
+        "!!hunter2",
+        "!x!hunter2",
+        "!hunter2!x",
+        "!hun%ter2",
+        "!hun%ffter2",
+        "!<hunter2 x",
+        "&hunter2 &hunter2 x",
+        "[&hunter2 x, &hunter2 y, *hunter3]",
+        "[hunter2",
+        "{hunter2: [",
+        "@hunter2",
+        "`hunter2",
+        "|hunter2",
+        "'hunter2",
+        '"hunter2\\q"',
+        '"hunter2\\xz"',
+        "!!int hunter2",
+        "!!float hunter2",
+        "!!bool hunter2",
+        "!!timestamp hunter2",
+        "!!binary h\u00fcnter2",
+        "!!binary hunter2!",
+        "!!map hunter2",
+        "!!seq hunter2",
+        "!!set [hunter2]",
+        "!!omap [hunter2]",
+        "!!pairs [hunter2]",
+        "{[hunter2]: x}",
+        "{<<: hunter2}",
+        "x\n%TAG !hunter2! x",
+        "x\n...\n%TAG !hunter2! x\n%TAG !hunter2! x\n--- y",
+        "x\n...\n%YAML 9.hunter2\n---",
+    ],
+)
+def test_what_is_not_yaml_is_not_quoted_as_it_may_hold_a_secret(tmp_path: Path, value: str):
+    path = write(tmp_path / "config", f"users:\n- name: a\n  user: {value}")
+    with pytest.raises(
+        ConfigError, match=rf"^{path}: not valid YAML in line \d+, column \d+: [^\"]+$"
+    ) as caught:
         read(path)
-    assert "secret" not in str(caught.value)
+    told = str(caught.value).removeprefix(f"{path}")
+    for quoted in re.findall("'([^']*)'", told):
+        assert quoted in {",", "]", "}", ":", "-", "?", ">", "<document start>"}
+    assert not re.search("hun|ter2|nter", told)
+
+
+def test_a_key_in_place_of_the_name_of_its_file_is_not_quoted(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r": client-key of 'a' cannot be the name of a file$"):
+        pem_of(Entry("a", {"client-key": "-----BEGIN\nhunter2"}, tmp_path / "config"), "client-key")
 
 
 def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path: Path):

@@ -70,6 +70,15 @@ async def test_a_store_that_is_down_and_comes_up():
                 _ = [found async for found in client.search()]
 
 
+@pytest.mark.parametrize("variable", ["grpc_proxy", "https_proxy", "http_proxy"])
+async def test_a_store_is_asked_without_the_proxy_whose_password_grpc_would_quote(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+):
+    monkeypatch.setenv(variable, "http://me:s3cret/x@127.0.0.1:1")
+    async with client_of(OtherStore()) as client:
+        assert await client.add([]) == []
+
+
 async def test_every_call_has_a_deadline(other: PetStoreClient):
     with pytest.raises(DeadlinePassed):
         await other.delete(["x"], timeout=0.05)

@@ -7,7 +7,11 @@ from ipaddress import ip_address, ip_network
 
 from yarl import URL
 
-from manager.kube.errors import ConfigError
+__all__ = ["NotAProxy", "http_url", "proxy_for", "proxy_url"]
+
+
+class NotAProxy(ValueError):
+    """This is no address of a proxy: one line without any part of it, as that may be a password."""
 
 
 def proxy_for(server: URL, environ: Mapping[str, str]) -> URL | None:
@@ -16,7 +20,7 @@ def proxy_for(server: URL, environ: Mapping[str, str]) -> URL | None:
     Names in capitals come before their small forms. A server on this machine is never proxied.
 
     Raises:
-        ConfigError: the variable holds something that is not a proxy's address.
+        NotAProxy: the variable holds something that is not a proxy's address.
     """
     variable = f"{server.scheme.upper()}_PROXY"
     address = environ.get(variable) or environ.get(variable.lower())
@@ -29,17 +33,25 @@ def proxy_url(address: str, *, source: str) -> URL:
     """A proxy's address as a URL; without a scheme it is http.
 
     Raises:
-        ConfigError: it is no address, or of a proxy that is not spoken to by HTTP.
+        NotAProxy: it is no address, or of a proxy that is not spoken to by HTTP.
     """
+    if (url := http_url(address if "://" in address else f"http://{address}")) is not None:
+        return url
+    raise NotAProxy(
+        f"{source}: not the URL of an http:// or https:// proxy (in a password, '/' is written %2F)"
+    )
+
+
+def http_url(address: str) -> URL | None:
+    """A URL of http or https, perhaps with a password; None if a part of that could be taken for the host."""
     try:
-        url = URL(address if "://" in address else f"http://{address}")
-        if url.scheme in {"http", "https"} and url.host:
+        url = URL(address)
+        # After a "/", "?" or "#" in a password, which ends the host for whoever reads URLs, there is an "@".
+        if url.scheme in {"http", "https"} and url.host and url.port and "@" not in str(url.with_user(None)):
             return url
     except ValueError:
         pass
-    # The address may hold a password.
-    shown = address.rpartition("@")[2]
-    raise ConfigError(f"{source}: {shown!r} is not an http:// or https:// proxy")
+    return None
 
 
 def _is_exempt(server: URL, no_proxy: str) -> bool:
