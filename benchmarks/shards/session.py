@@ -31,6 +31,7 @@ NAMESPACES = [f"team-{number}" for number in range(5)]
 MEMCACHEDS = "/apis/cache.example.com/v1/memcacheds"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+PAGE = "500"
 REPLICAS = (1, 2, 3)
 WITHIN = 300.0
 # Seconds in which nobody uses more of a core than that: renewals of Leases go on.
@@ -236,9 +237,15 @@ class Session:
         }
 
     def _listed(self) -> Iterator[dict[str, Any]]:
-        """Metadata of all objects, once the API server has them all."""
-        text = self._plane.api.request("GET", MEMCACHEDS, accept=METADATA)
-        yield from (each["metadata"] for each in json.loads(text)["items"])
+        """Metadata of all objects, a page at a time."""
+        query = {"limit": PAGE}
+        while True:
+            text = self._plane.api.request("GET", MEMCACHEDS, query=query, accept=METADATA)
+            page = json.loads(text)
+            yield from (each["metadata"] for each in page["items"])
+            if not (more := page["metadata"].get("continue")):
+                return
+            query = {"limit": PAGE, "continue": more}
 
 
 def idle(replicas: Sequence[Replica]) -> None:
