@@ -62,6 +62,8 @@ def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
     parser.add_argument("--operator", action="append", metavar="NAME", help=told)
     told = "end a process before and after each write of a seed, and do nothing else to it"
     parser.add_argument("--crash-points", action="store_true", default=False, help=told)
+    told = "go on after a run that does not hold; its plan is left in a file, for --replay"
+    parser.add_argument("--keep-going", action="store_true", default=False, help=told)
     given = vars(parser.read(argv))
     if importlib.util.find_spec("devcluster") is None:
         print(f"{program.name}: simulate needs what operator-manager[testing] installs", file=sys.stderr)
@@ -81,7 +83,14 @@ def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
         count = 0  # nobody knows before
     outcomes = run_all(plans, chosen, jobs=1 if count == 1 else jobs, samples=samples)
     try:
-        return _run(outcomes, chosen, samples, count=count, first=given.get("seed", 0))
+        return _run(
+            outcomes,
+            chosen,
+            samples,
+            count=count,
+            first=given.get("seed", 0),
+            keeps_going=given["keep_going"],
+        )
     except NotRepeatable as error:
         print(f"{program.name}: simulate: {error}", file=sys.stderr)
         return 1
@@ -129,19 +138,28 @@ def _run(
     *,
     count: int,
     first: int = 0,
+    keeps_going: bool = False,
 ) -> int:
     from manager.simulation.seeds import never_accepted  # noqa: PLC0415 - as above
 
-    progress = _Progress(count, first)
+    progress, failed = _Progress(count, first), 0
     with _asked_to_stop() as asked, closing(outcomes):
         for outcome in outcomes:
-            if outcome.violations:
+            if not outcome.violations:
+                progress.add(outcome)
+            elif keeps_going:
+                failed += 1
+                kept = _kept(outcome.plan)
+                print(f"seed {outcome.plan.seed}: {outcome.violations[0].what}; see {kept}", flush=True)
+            else:
                 _tell(outcome, operators, samples, asked)
                 return 1
-            progress.add(outcome)
             if asked:
                 return progress.interrupted(asked[0])
     print(progress.summary())
+    if failed:
+        print(f"{failed:,} runs do not hold")
+        return 1
     missing = never_accepted(progress.accepted, operators)
     if missing and (progress.done >= _ENOUGH or not progress.accepted_of(operators)):
         print(f"{missing}: put one that it takes under config/samples/", file=sys.stderr)
@@ -244,10 +262,16 @@ def _tell(outcome: Outcome, operators: Sequence[AnyOperator], samples: Samples, 
     small = shrunk(outcome, operators, samples=samples, enough=lambda: asked)
     if asked:
         print("interrupted: it could be smaller")
-    path = Path(f"simulation-{outcome.plan.seed}.json")
-    path.write_text(small.plan.to_json())
     print(told(small))
-    print(f"\nto see this again: simulate --replay {path}")
+    print(f"\nto see this again: simulate --replay {_kept(small.plan)}")
+
+
+def _kept(plan: Plan) -> Path:
+    """The file that a plan is put into."""
+    crash = "" if plan.crash_at is None else "-{}-{}".format(*plan.crash_at)
+    path = Path(f"simulation-{plan.seed}{crash}.json")
+    path.write_text(plan.to_json())
+    return path
 
 
 def _chosen(operators: Sequence[AnyOperator], names: Sequence[str] | None) -> Sequence[AnyOperator]:

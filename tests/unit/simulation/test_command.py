@@ -127,6 +127,24 @@ def test_who_interrupts_does_not_wait_until_a_failure_is_small(
     assert EndingOperator.reconciles == once
 
 
+def test_it_goes_on_after_failures_when_asked_to_and_keeps_each_for_a_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--seeds=12", "--minutes=2", "--jobs=1", "--keep-going"]
+    program = Program("mine", "1")
+    assert simulate(arguments, [ForgetfulOperator], program) == 1
+    *lines, summary, count = capsys.readouterr().out.splitlines()
+    failures = [line for line in lines if line.startswith("seed ")]
+    kept = sorted(tmp_path.glob("simulation-*.json"))
+    assert len(failures) == len(kept) > 1
+    assert summary.startswith(f"{12 - len(kept)} runs hold: ")
+    assert count == f"{len(kept)} runs do not hold"
+    [named] = [each for each in failures if each.endswith(f"; see {kept[0].name}")]
+    assert simulate([f"--replay={kept[0]}"], [ForgetfulOperator], program) == 1
+    assert named.partition(": ")[2].partition("; see")[0] in capsys.readouterr().out
+
+
 def test_what_differs_from_run_to_run_is_told_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
