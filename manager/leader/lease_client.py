@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import orjson
 
-from manager.kube.decoding import watch_events
-from manager.kube.errors import NotFound
+from manager.kube.decoding import shallow, watch_events
+from manager.kube.errors import NotFound, ProtocolError
 from manager.kube.transport import Transport
 from manager.leader.lease import Lease
 from manager.logs import get_logger
@@ -140,9 +140,12 @@ class LeaseGroup:
     async def read_all(self, *, timeout: float) -> list[Lease]:
         """Those that there are now, not from any cache."""
         query = {"labelSelector": self.label}
-        return Lease.decode_list(
-            await self._transport.request("GET", self._collection, query=query, deadline=timeout)
-        )
+        raw = await self._transport.request("GET", self._collection, query=query, deadline=timeout)
+        try:
+            return Lease.decode_list(raw)
+        except ProtocolError:
+            # Somebody may have nested the managedFields of one so deeply that none of them can be read.
+            return Lease.decode_list(await shallow(raw))
 
     def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
         """Watch them; see `LeaseSet.changes`."""

@@ -267,6 +267,7 @@ class Lookout:
             del self._views[name]
 
     def _tell(self, *, asked: bool) -> None:
-        self._troubles.clear()
+        if asked:
+            self._troubles.clear()
         for listener in self._listeners:
             listener(asked)

@@ -52,10 +52,14 @@ class Membership:
         self._timing = timing
         self._rng = rng
         self._troubles = Troubles()
-        digest = blake2b(identity.encode(), digest_size=8).hexdigest()
-        self._leases = group.one(f"{name}-{MEMBER}-{digest}")
+        self._name = name
+        self._leases = group.one(self._lease_of(identity))
         self._lease: Lease | None = None
         self._known_until = -math.inf
+
+    def _lease_of(self, identity: str) -> str:
+        digest = blake2b(identity.encode(), digest_size=8).hexdigest()
+        return f"{self._name}-{MEMBER}-{digest}"
 
     @property
     def problem(self) -> str | None:
@@ -157,5 +161,7 @@ class Membership:
                 lease is not None
                 and f"{lease.labels.get(self._group.label)}-".startswith(f"{kind}-")
                 and lease.holder not in {"", self._identity}
+                # Anybody who may write a Lease can label it.
+                and lease.name == self._lease_of(lease.holder)
             ):
                 yield view

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 
+import orjson
 import pytest
 
 from manager.clock import monotonic as now
@@ -22,6 +23,7 @@ from tests.support.scripted_wire import (
     LostBefore,
     Reply,
     ScriptedWire,
+    Sent,
     Stall,
     Step,
     Unreached,
@@ -155,11 +157,43 @@ async def test_who_deletes_the_leases_of_many_stays_a_member_however_slowly_that
     assert program.leases == ["a"]
 
 
+async def test_a_lease_that_somebody_has_labelled_is_no_members_and_stays(program: Program):
+    (a,) = await program.start("a", cleans=True)
+    theirs = program.server.put(NAMESPACE, "theirs", {"holderIdentity": "them", "leaseDurationSeconds": 1})
+    theirs["metadata"]["labels"] = {LABEL: f"{MEMBER}-16"}
+    program.server.put(NAMESPACE, "theirs", theirs["spec"])
+    await asyncio.sleep(1)
+    assert a.members == "a"
+    await asyncio.sleep(120)
+    assert program.leases == ["a", "them"]
+
+
 async def test_nobody_cleans_up_who_is_not_to(program: Program):
     _, b = await program.start("a", "b")
     await b.kill()
     await asyncio.sleep(120)
     assert program.leases == ["a", "b"]
+
+
+async def test_a_lease_that_somebody_has_nested_without_end_hides_none(program: Program):
+    """They are many megabytes, longer than what is cut at once, and no watch tells of those from before."""
+    (a,) = await program.start("a")
+    b = Replica(program.server, "b")
+    program.replicas.append(b)
+    nested = b'{"metadata":{"name":"x","managedFields":[%s%s]},"spec":{}}' % (b"[" * 1500, b"]" * 1500)
+    filled = b'{"metadata":{"name":"y","annotations":{"a":"%s"}},"spec":{}}' % (b"x" * 5_000_000)
+
+    def answer(sent: Sent) -> Step:
+        if "labelSelector" not in sent.query or "watch" in sent.query:
+            return Stall() if "watch" in sent.query else program.server.answer(sent)
+        found = orjson.dumps(list(program.server.leases.values()))[1:-1]
+        return Reply(200, b'{"items":[' + b",".join((nested, filled, found)) + b"]}")
+
+    b.wire.on("GET", EVERYTHING, answer)
+    await asyncio.sleep(5)
+    assert b.members == "a b"
+    assert b.lookout.problem is None
+    await a.stop()
 
 
 async def test_members_that_renew_stay_members_and_ask_for_nothing_else(program: Program):
@@ -266,8 +300,9 @@ async def test_a_lease_that_cannot_be_deleted_in_time_is_left_to_expire(program:
 async def test_a_replica_that_claims_to_last_for_years_is_believed_for_a_minute(program: Program):
     (a,) = await program.start("a", cleans=True)
     spec = {"holderIdentity": "ghost", "leaseDurationSeconds": 2**31 - 1}
-    program.server.put(NAMESPACE, "ghost", {})["metadata"]["labels"] = {LABEL: f"{MEMBER}-16"}
-    program.server.put(NAMESPACE, "ghost", spec)
+    name = a.membership._lease_of("ghost")
+    program.server.put(NAMESPACE, name, {})["metadata"]["labels"] = {LABEL: f"{MEMBER}-16"}
+    program.server.put(NAMESPACE, name, spec)
     await asyncio.sleep(50)
     assert a.members == "a ghost"
     assert a.membership.changes_at() <= now() + 15
