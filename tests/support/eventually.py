@@ -9,10 +9,15 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, TypeVar
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 T = TypeVar("T")
+
+# `pytest.raises` that nothing is raised in is no Exception; to skip is none to try again for.
+_WRONG = (Exception, pytest.fail.Exception)
 
 # Nothing is asserted of how quick a machine is: this is when to give up on one that is slow and busy.
 WITHIN = 90.0
@@ -38,10 +43,10 @@ def eventually(check: Callable[[], T], *, within: float = WITHIN, every: float =
     """
     deadline = time.monotonic() + within
     while True:
-        failure: Exception | None = None
+        failure: BaseException | None = None
         try:
             result = check()
-        except Exception as error:  # noqa: BLE001 -- whatever it is, it is the reason to try again
+        except _WRONG as error:  # whatever it is, it is the reason to try again
             failure = error
         else:
             if result is not False:
@@ -57,13 +62,13 @@ async def eventually_async(
     """As `eventually`, for a check that awaits; a try still running at the deadline is cancelled."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within
-    failure: Exception | None = None
+    failure: BaseException | None = None
     try:
         async with asyncio.timeout_at(deadline):
             while True:
                 try:
                     result = await check()
-                except Exception as error:  # noqa: BLE001 -- whatever it is, it is the reason to try again
+                except _WRONG as error:  # whatever it is, it is the reason to try again
                     failure = error
                 else:
                     if result is not False:
@@ -82,7 +87,7 @@ def consistently(check: Callable[[], object], *, during: float, every: float = E
         time.sleep(every)
 
 
-def _never(within: float, failure: Exception | None) -> NeverHappened:
+def _never(within: float, failure: BaseException | None) -> NeverHappened:
     reason = "the check returned False" if failure is None else f"{type(failure).__name__}: {failure}"
     return NeverHappened(f"not within {within:g} s; last: {reason}")
 

@@ -128,3 +128,18 @@ def test_where_no_environment_can_be_made_nothing_is_fetched_and_what_to_install
     assert made.returncode == 1
     assert made.stderr.endswith("(Debian: apt install python3-venv)\n")
     assert " pip " not in calls.read_text()
+
+
+def test_where_what_venv_takes_pip_from_is_missing_pythons_own_pip_is_copied(tmp_path: Path):
+    python = tmp_path / "python3"
+    refused = 'case "$2 $3" in "venv --without-pip") ;; venv*|virtualenv*) exit 1 ;; esac'
+    python.write_text(f'#!/bin/sh\n{refused}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    subprocess.run(
+        [ROOT / "scripts" / "make-venv", tmp_path / "venv", "demo"],
+        env={**os.environ, "PYTHON": str(python), "PIP_NO_INDEX": "1"},  # then nothing is installed in it
+        capture_output=True,
+        check=False,
+    )
+    command = [tmp_path / "venv" / "bin" / "python", "-m", "pip", "--version"]
+    assert str(tmp_path) in subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -62,3 +62,13 @@ def test_what_stops_being_true_fails() -> None:
     results = iter([True, True, False])
     with pytest.raises(AssertionError, match="stopped being true"):
         consistently(lambda: next(results), during=60, every=0)
+
+
+def test_an_exception_that_does_not_come_yet_is_waited_for():
+    tries = iter((lambda: None, lambda: {}["missing"]))
+
+    def fails() -> None:
+        with pytest.raises(KeyError):
+            next(tries)()
+
+    eventually(fails, every=0.0)
