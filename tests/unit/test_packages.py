@@ -143,3 +143,10 @@ def test_where_what_venv_takes_pip_from_is_missing_pythons_own_pip_is_copied(tmp
     )
     command = [tmp_path / "venv" / "bin" / "python", "-m", "pip", "--version"]
     assert str(tmp_path) in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_actions_are_pinned_to_commits():
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    used = re.findall(r"uses: (\S+)", workflow)
+    assert used
+    assert [each for each in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", each)] == []
