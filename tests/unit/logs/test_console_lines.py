@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 
@@ -13,10 +14,14 @@ def written(call: Callable[[], object], log_format: LogFormat, *, terminal: bool
     try:
         with configured(log_format=log_format, fd=writing):
             call()
-        return os.read(reading, 1 << 16).decode()
     finally:
-        os.close(reading)
         os.close(writing)
+    # A terminal passes on what is written in parts, and its end is an error.
+    with os.fdopen(reading, "rb", buffering=0) as end, contextlib.suppress(OSError):
+        parts = list[bytes]()
+        while part := end.read(1 << 16):
+            parts.append(part)
+    return b"".join(parts).decode()
 
 
 def hello() -> None:
