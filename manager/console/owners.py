@@ -11,10 +11,10 @@ from manager.access.answers import Answers
 from manager.access.reviews import Place
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
-from manager.leader.lease import Lease
+from manager.leader.lease import Lease, LeaseTiming
 from manager.leader.lease_client import LeaseGroup
 from manager.leader.membership import MEMBER
-from manager.leader.mode import RANGE
+from manager.leader.mode import RANGE, lease_of_range
 from manager.leader.terms import Terms
 from manager.shards.ranges import Ranges, parse_count
 
@@ -24,7 +24,7 @@ _WITHIN = 2.0
 _FRESH = 2.0
 """Seconds for which what it told is good: Leases are renewed about as often."""
 
-_DURATION = 15.0
+_DURATION = LeaseTiming().lease_duration
 """Seconds after which a Lease has expired that does not say."""
 
 _MOST_ROWS = 64
@@ -67,7 +67,7 @@ class Leases:
 
     def of(self, number: int) -> str:
         """The name of the Lease of a range."""
-        return f"{self._name}-{number}" if number else self._name
+        return lease_of_range(self._name, number)
 
     async def read(self) -> Shares | None:
         """As they are now; None where the work is not shared. Raises `KubeError`."""

@@ -16,6 +16,11 @@ RANGE = "range"
 """The value of the group's label that tells the Leases of ranges from those of replicas."""
 
 
+def lease_of_range(name: str, number: int) -> str:
+    """The name of a range's Lease: that of the first, `name`, begins the names of the others."""
+    return f"{name}-{number}" if number else name
+
+
 class Mode:
     """The first range's Lease has an annotation with the number of all ranges.
 

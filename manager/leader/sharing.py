@@ -16,7 +16,7 @@ from manager.leader.leadership import Leadership
 from manager.leader.lease import LeadershipLost, LeaseTiming
 from manager.leader.lookout import Lookout, pause
 from manager.leader.membership import Membership
-from manager.leader.mode import Mode
+from manager.leader.mode import Mode, lease_of_range
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.shards.balance import balance
@@ -82,7 +82,7 @@ class Sharing:
             rng=rng,
         )
         fence = Fence(transport, watchdog or Watchdog(), timing)
-        names = [name, *(f"{name}-{number}" for number in range(1, count))]
+        names = [lease_of_range(name, number) for number in range(count)]
         self._views = [self._lookout.of(each) for each in names]
         self._holdings = [
             Holding(

@@ -23,6 +23,7 @@ from devcluster.admission import WebhookClient, WebhookFailed
 from devcluster.errors import StatusError
 from manager.certificates.targets import bundle_of, hosts_of
 from manager.codegen import custom_resource_definitions
+from manager.leader.mode import lease_of_range
 from manager.logs import captured
 from manager.operator import AnyOperator, rights_of
 from manager.rights import RbacRule
@@ -363,7 +364,7 @@ class World:
         """Who has the lease, or that of a range."""
         if self.now < self.no_holder_until:
             return ""
-        name = f"{PROGRAM.name}-{number}" if number else PROGRAM.name
+        name = lease_of_range(PROGRAM.name, number)
         lease = self.cluster.client.peek("leases.coordination.k8s.io", LEASE_NAMESPACE, name)
         return ((lease or {}).get("spec") or {}).get("holderIdentity") or ""
 
