@@ -46,6 +46,11 @@ def run(checkout: Path, **given: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_the_tests_run_more_of_the_simulation_than_on_a_developers_machine(tmp_path: Path):
+    done = ci(tmp_path, test="echo seeds: $$SEEDS")
+    assert "\nseeds: 300\n" in done.stdout
+
+
 def test_both_pass_and_what_lint_said_is_one_block(tmp_path: Path):
     done = ci(tmp_path, lint="echo one; echo two", test=f"{ASKED}; sleep 0.5")
     assert done.returncode == 0, done.stderr
