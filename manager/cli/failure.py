@@ -14,6 +14,7 @@ from manager.kube.errors import ApiError, Forbidden, KubeError, TransportError, 
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.leader.lease import LeadershipLost
+from manager.logs import on_one_line
 from manager.manager import CannotStart
 from manager.metrics import Metrics
 from manager.program import Program
@@ -73,6 +74,6 @@ def is_expected(error: BaseException) -> bool:
 
 
 def in_one_line(error: BaseException) -> str:
-    """What to tell a person of an error that is expected."""
-    text = " ".join(str(error).split())
+    """What to tell a person of an error that is expected. No terminal obeys what a server has said in it."""
+    text = on_one_line(" ".join(str(error).split()))
     return f"no longer the leader: {text}" if isinstance(error, LeadershipLost) else text

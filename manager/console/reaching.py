@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 import orjson
 
 from manager.certificates.targets import bundle_of, hosts_of
+from manager.explain.shapes import fields, objects
 from manager.kube.credentials import Credentials, Obtained, one_line
-from manager.kube.decoding import json_object, not_a
+from manager.kube.decoding import Decoder, json_object, not_a
 from manager.kube.errors import ApiError, ConfigError, NotFound
 from manager.kube.transport import Transport
 from manager.leader.lease import Lease
@@ -22,6 +25,7 @@ _ACCOUNT = "controller-manager"
 _HOST_NAME = 63
 """Characters of a pod's name that are its host name, which a lease names."""
 
+_POD_NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}")
 _ENDED = ("Succeeded", "Failed")
 _TOKEN_SECONDS, _RENEWED_AFTER = 3600, 2400.0
 
@@ -93,11 +97,12 @@ class Installed:
                 found = json_object(await transport.request("GET", path), "a webhook configuration")
             except NotFound:
                 continue
-            for webhook in found.get("webhooks") or ():
-                client = webhook.get("clientConfig") or {}
-                service, bundle = client.get("service") or {}, bundle_of(client)
-                if bundle and service.get("namespace") == self.namespace:
-                    return hosts_of(client)[0], bundle
+            for webhook in objects(found.get("webhooks")):
+                client = fields(webhook, "clientConfig")
+                service = fields(client, "service")
+                hosts, bundle = hosts_of({"service": service}), bundle_of(client)
+                if bundle and hosts and service.get("namespace") == self.namespace:
+                    return hosts[0], bundle
         raise ConfigError(
             f"no webhook configuration {self.prefix}... has a CA bundle for a Service in {self.namespace}"
         )
@@ -114,12 +119,24 @@ def _names_of(pods: dict[str, Any], account: str) -> list[str]:
         return [
             str(pod["metadata"]["name"])
             for pod in pods["items"]
-            if "deletionTimestamp" not in pod["metadata"]
+            if _POD_NAME.fullmatch(str(pod["metadata"]["name"]))
+            and "deletionTimestamp" not in pod["metadata"]
             and pod.get("status", {}).get("phase") not in _ENDED
             and f"{pod['spec'].get('serviceAccountName')}-".startswith(f"{account}-")
         ]
     except (LookupError, TypeError, AttributeError) as error:
         raise not_a("a list of pods", error) from None
+
+
+class _Issued(msgspec.Struct):
+    token: str
+
+
+class _TokenRequest(msgspec.Struct):
+    status: _Issued
+
+
+_decode_token = Decoder(_TokenRequest, "a TokenRequest")
 
 
 class AccountToken(Credentials):
@@ -145,5 +162,5 @@ class AccountToken(Credentials):
             answer = await self._transport.request("POST", self._path, body=orjson.dumps(body))
         except ApiError as error:
             raise ConfigError(f"{label} cannot be had: {error}") from error
-        token = (json_object(answer, "a TokenRequest").get("status") or {}).get("token")
+        token = _decode_token(answer).status.token
         return Obtained(one_line(f"Bearer {token}", label), lifetime=_RENEWED_AFTER, validity=_TOKEN_SECONDS)

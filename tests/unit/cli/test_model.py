@@ -12,9 +12,9 @@ import pytest
 from aiohttp import web
 
 from manager.address import BindAddress
-from manager.http.server import serve
+from manager.http.server import Page, serve
 from tests.support.dockerfile import ROOT
-from tests.unit.cli.conftest import Command
+from tests.unit.cli.conftest import Command, Outcome
 
 VENDOR = ROOT / "tests/unit/codegen/installation.yaml"
 FOOS = ROOT / "config/crd/bases/tutorial.my.domain_foos.yaml"
@@ -52,6 +52,23 @@ def test_one_of_several_definitions_is_chosen_by_its_kind(command: Command, tmp_
         assert command("model", f"--from={both}", *flags).refusal() == f"model: {both}: {said}"
 
 
+async def modelled(command: Command, folder: Path, answer: Page) -> Outcome:
+    """What `model --from=A` makes of a server that answers so."""
+    async with serve("answers", BindAddress("127.0.0.1", 0), {"/{path:.*}": answer}) as address:
+        config = folder / "config"
+        config.write_text(
+            json.dumps(
+                {
+                    "clusters": [{"name": "here", "cluster": {"server": f"http://{address}"}}],
+                    "contexts": [{"name": "here", "context": {"cluster": "here", "user": "here"}}],
+                    "users": [{"name": "here", "user": {}}],
+                    "current-context": "here",
+                }
+            )
+        )
+        return await asyncio.to_thread(command, "model", "--from=A", f"--kubeconfig={config}")
+
+
 async def test_a_server_of_which_the_answers_are_code_has_none_of_it_written(
     command: Command, tmp_path: Path
 ):
@@ -67,22 +84,20 @@ async def test_a_server_of_which_the_answers_are_code_has_none_of_it_written(
     async def answer(request: web.Request) -> web.Response:
         return web.json_response(answers.get(request.path, {}))
 
-    async with serve("answers", BindAddress("127.0.0.1", 0), {"/{path:.*}": answer}) as address:
-        config = tmp_path / "config"
-        config.write_text(
-            json.dumps(
-                {
-                    "clusters": [{"name": "here", "cluster": {"server": f"http://{address}"}}],
-                    "contexts": [{"name": "here", "context": {"cluster": "here", "user": "here"}}],
-                    "users": [{"name": "here", "user": {}}],
-                    "current-context": "here",
-                }
-            )
-        )
-        done = await asyncio.to_thread(command, "model", "--from=A", f"--kubeconfig={config}")
+    done = await modelled(command, tmp_path, answer)
     assert done.code == 1
     assert "import os" not in done.out
     assert done.err.startswith("operator-manager: model: not a list of API resources: Expected `str`")
+
+
+async def test_a_terminal_obeys_nothing_that_a_server_says(command: Command, tmp_path: Path):
+    async def answer(_: web.Request) -> web.Response:
+        said = {"kind": "Status", "reason": "Unauthorized", "message": "no\x1b]0;owned\x07\nanother line"}
+        return web.json_response(said, status=401)
+
+    done = await modelled(command, tmp_path, answer)
+    assert done.code == 1
+    assert done.err.endswith(r"no\x1b]0;owned\x07 another line" + "\n")
 
 
 def test_it_is_read_from_stdin(command: Command, monkeypatch: pytest.MonkeyPatch):

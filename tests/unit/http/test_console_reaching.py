@@ -9,7 +9,7 @@ import pytest
 
 from controllers.main import PROGRAM
 from manager.console.reaching import AccountToken, Installed
-from manager.kube.errors import ConfigError, Forbidden, KubeError
+from manager.kube.errors import ConfigError, Forbidden, KubeError, ProtocolError
 from manager.kube.transport import Transport
 from tests.support.scripted_wire import Reply, ScriptedWire
 
@@ -119,6 +119,11 @@ async def test_its_certificate_has_to_be_that_of_its_webhooks(wire: ScriptedWire
         configuration("other", b"PEM"),
         configuration("zoo", b""),
         Reply.json({}),
+        Reply.json({"webhooks": [1]}),
+        Reply.json({"webhooks": 1}),
+        Reply.json({"webhooks": [{"clientConfig": 1}]}),
+        Reply.json({"webhooks": [{"clientConfig": {"service": [], "caBundle": "UEVN"}}]}),
+        Reply.json({"webhooks": [{"clientConfig": {"service": {"namespace": "zoo"}, "caBundle": "UEVN"}}]}),
         Reply.status(403, "Forbidden"),
     ],
 )
@@ -144,3 +149,17 @@ async def test_an_account_without_a_token_is_told(wire: ScriptedWire, transport:
     wire.on("POST", TOKEN, answer)
     with pytest.raises(ConfigError, match="a token of the service account zoo/ann"):
         await AccountToken(transport, "zoo", "ann", "operator-manager-console").current()
+
+
+@pytest.mark.parametrize("status", [[1], {}, {"token": None}, None])
+async def test_what_is_no_token_is_an_error_of_the_protocol(
+    wire: ScriptedWire, transport: Transport, status: Any
+):
+    wire.on("POST", TOKEN, Reply.json({"status": status}))
+    with pytest.raises(ProtocolError, match="not a TokenRequest"):
+        await AccountToken(transport, "zoo", "ann", "operator-manager-console").current()
+
+
+async def test_the_name_of_a_pod_is_one_that_pods_have(wire: ScriptedWire, transport: Transport):
+    there(wire, "", pod("\x1b]0;owned\x07"), pod("--as=admin"), pod("manager-b"))
+    assert await PLACE.pod(transport) == "manager-b"
