@@ -103,5 +103,6 @@ The first run builds the peers into `.local/peers/`, which takes some minutes mo
 beside this page; `.venv/bin/python -m benchmarks --render` makes the page from them.
 
 What replicas with `--shards` each use: [replicas that share the objects](shards.md). The cost of single parts
-of the runtime, without a control plane: [microbenchmarks](micro.md).
+of the runtime, without a control plane: [microbenchmarks](micro.md). Seeds a minute, and virtual hours a
+second, of the simulation: [simulation](../simulation.md#measured).
 """
