@@ -7,7 +7,9 @@ import difflib
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, get_args
+
+from manager.settings import parse_text, parse_truth
 
 T = TypeVar("T")
 
@@ -40,6 +42,22 @@ class ArgumentParser(argparse.ArgumentParser):
             argument_default=argparse.SUPPRESS,
         )
         self._command = command
+
+    def value(
+        self, *flags: str, metavar: str, parse: Callable[[str], object] = parse_text, text: str
+    ) -> None:
+        """Take a flag with a value, which `parse` reads; its `ValueError` says what is expected."""
+        self.add_argument(*flags, metavar=metavar, type=argument(parse), help=text)
+
+    def switch(self, flag: str, text: str) -> None:
+        """Take a flag that is true where it stands alone, and may say false."""
+        self.add_argument(flag, nargs="?", const=True, metavar="BOOL", type=argument(parse_truth), help=text)
+
+    def cluster(self) -> None:
+        """Take `--kubeconfig` and `--context`."""
+        told = "the cluster's kubeconfig (default: as for kubectl, or the pod's own)"
+        self.value("--kubeconfig", metavar="FILE", text=told)
+        self.value("--context", metavar="NAME", text="context of the kubeconfig (default: its current one)")
 
     def read(self, argv: Sequence[str]) -> argparse.Namespace:
         """What is given. Raises `UsageError` for what is unknown, and for what has to be there and is not."""
@@ -94,3 +112,27 @@ def argument(parse: Callable[[str], T]) -> Callable[[str], T]:
             raise argparse.ArgumentTypeError(f"{error}, not {text!r}") from error
 
     return read
+
+
+def one_of(choices: Any) -> Callable[[str], Any]:
+    """What reads one of the texts of a `Literal`."""
+    *others, last = map(repr, get_args(choices))
+
+    def parse(text: str) -> str:
+        if text not in get_args(choices):
+            raise ValueError(f"{', '.join(others)} or {last} is expected")
+        return text
+
+    return parse
+
+
+def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """What reads a whole number within these bounds."""
+    bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit()) or not least <= int(text) <= (most or int(text)):
+            raise ValueError(f"a whole number {bounds} is expected")
+        return int(text)
+
+    return parse

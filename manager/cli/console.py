@@ -13,19 +13,19 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from yarl import URL
 
 from manager.access.reviews import account_of, is_for
 from manager.address import BindAddress, is_loopback, parse_bind_address
-from manager.cli.arguments import ArgumentParser, CannotRun, UsageError, argument
+from manager.cli.arguments import ArgumentParser, CannotRun, UsageError, whole
 from manager.cli.explain import manager_url
-from manager.cli.failure import connected, in_one_line, is_expected
+from manager.cli.failure import connected, ended_in_one_line, in_one_line
 from manager.cli.signals import StopSignals
 from manager.console.proxy import Authorization, Proxy
 from manager.console.reaching import AccountToken, Installed, audience_of
-from manager.http.server import CannotServe, serve
+from manager.http.server import serve
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ApiError, ConfigError
@@ -35,7 +35,6 @@ from manager.logs import configured
 from manager.loop import loop_factory
 from manager.operator import AnyOperator
 from manager.program import Program
-from manager.settings import parse_text, parse_truth
 from manager.watchdog import Watchdog
 
 _COMMAND = "console"
@@ -97,13 +96,9 @@ def console(argv: Sequence[str], operators: Sequence[AnyOperator], program: Prog
         configured(level="error") as lines,
         Watchdog(stop_within=_STOP_WITHIN, before_exit=lines.flush) as watchdog,
         asyncio.Runner(loop_factory=loop_factory()) as runner,
+        ended_in_one_line(_COMMAND),
     ):
-        try:
-            runner.run(_until_stopped(program, arguments, watchdog))
-        except Exception as error:
-            if is_expected(error) or isinstance(error, ConfigError | CannotServe):
-                raise CannotRun(f"{_COMMAND}: {in_one_line(error)}") from error
-            raise
+        runner.run(_until_stopped(program, arguments, watchdog))
     return 0
 
 
@@ -111,35 +106,28 @@ def parse_console_arguments(argv: Sequence[str], program: Program) -> ConsoleArg
     """Read the arguments. Raises `UsageError` for any that is wrong."""
     usage = f"{program.name} {_COMMAND} [-n NAMESPACE] [FLAGS]"
     parser = ArgumentParser(_COMMAND, usage, _DESCRIPTION)
-
-    def add(*flags: str, metavar: str, parse: Any = parse_text, text: str) -> None:
-        parser.add_argument(*flags, metavar=metavar, type=argument(parse), help=text)
-
-    def switch(flag: str, text: str) -> None:
-        parser.add_argument(
-            flag, nargs="?", const=True, metavar="BOOL", type=argument(parse_truth), help=text
-        )
-
+    add = parser.value
     namespace = f"{program.name}-system"
     add("-n", "--namespace", metavar="NAME", text=f"the manager's namespace (default {namespace})")
     prefixed = f"what the names of the manager's objects begin with (default {program.prefix})"
     add("--name-prefix", metavar="TEXT", text=prefixed)
     add("--pod", metavar="NAME", text="the manager's pod (default: the one that holds the lease)")
-    add("--port", metavar="N", parse=_port, text=f"the console's port in the pod (default {_PORT})")
-    add("--kubeconfig", metavar="FILE", text="the cluster's kubeconfig (default: as for kubectl)")
-    add("--context", metavar="NAME", text="context of the kubeconfig (default: its current one)")
+    add("--port", metavar="N", parse=whole(1, 65535), text=f"the console's port in the pod (default {_PORT})")
+    parser.cluster()
     where = "where the console is, in place of a pod: https://HOST:PORT"
     add("--manager", metavar="URL", parse=_https, text=where)
     authority = "authority of the console's certificate, in PEM, as where it has --metrics-cert-path"
     add("--manager-ca-file", metavar="FILE", text=authority)
-    switch("--insecure-skip-tls-verify", "take any certificate of the pod, and whoever is on the way to it")
+    parser.switch(
+        "--insecure-skip-tls-verify", "take any certificate of the pod, and whoever is on the way to it"
+    )
     token = "bearer token for the console, in place of the kubeconfig's, as of kubectl create token"  # noqa: S105
     add("--manager-token-file", metavar="FILE", text=token)
     account = "ask as this service account, by tokens that are good for the console alone"
     add("--service-account", metavar="NAMESPACE/NAME", parse=_account, text=account)
     own = f"where a browser on this machine finds it (default {_FREE_PORT}, which is a free port)"
     add("--bind-address", metavar="ADDRESS", parse=_loopback, text=own)
-    switch(_NO_BROWSER, "open no browser: the address is printed anyway")
+    parser.switch(_NO_BROWSER, "open no browser: the address is printed anyway")
     given = vars(parser.read(argv))
     for one, other in _APART:
         if one in given and other in given:
@@ -161,12 +149,6 @@ def _account(text: str) -> tuple[str, str]:
     if not (namespace and slash and name) or "/" in name:
         raise ValueError("NAMESPACE/NAME is expected")
     return namespace, name
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not 0 < int(text) < 65536:  # noqa: PLR2004 - as ports go
-        raise ValueError("a port is expected")
-    return int(text)
 
 
 def _https(text: str) -> str:

@@ -16,16 +16,16 @@ from urllib.parse import quote, urlsplit
 from yarl import URL
 
 from manager.address import is_loopback
-from manager.api import ObjectKey, Resource, crd_options, is_crd
-from manager.cli.arguments import ArgumentParser, CannotRun, UsageError, argument
-from manager.cli.failure import connected, in_one_line, is_expected
-from manager.cli.operators import owned_by, shared_out_by
+from manager.api import ObjectKey, Resource
+from manager.cli.arguments import ArgumentParser, UsageError, one_of
+from manager.cli.failure import connected, ended_in_one_line, in_one_line
+from manager.cli.operators import kind_named, owned_by, shared_out_by
 from manager.console.owners import Leases, owners_told
 from manager.explain.looking import Looker
 from manager.explain.telling import COLOURED, PLAIN, explanation, text_of, told_by_manager
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import FixedCredentials, TokenFile
-from manager.kube.errors import ApiError, ConfigError, KubeError, NotFound, ProtocolError, TransportError
+from manager.kube.errors import ApiError, KubeError, ProtocolError, TransportError
 from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.tls import Pem, Tls, TlsFiles
@@ -35,7 +35,6 @@ from manager.loop import loop_factory
 from manager.metrics import Metrics
 from manager.operator import AnyOperator
 from manager.program import Program
-from manager.settings import parse_text
 
 READY, NOT_READY = 0, 3
 
@@ -55,6 +54,9 @@ A KIND is as for kubectl: Pet, pets, pets.petstore.example.com, or a short name.
 object is ready, and 3 if it is not."""
 
 
+Output = Literal["text", "json"]
+
+
 @dataclass(frozen=True, slots=True)
 class ExplainArguments:
     """What was asked for."""
@@ -62,7 +64,7 @@ class ExplainArguments:
     kind: str
     name: str
     namespace: str | None = None
-    output: Literal["text", "json"] = "text"
+    output: Output = "text"
     kubeconfig: str | None = None
     context: str | None = None
     manager: str = _LOCAL
@@ -77,16 +79,13 @@ def explain(argv: Sequence[str], operators: Sequence[AnyOperator], program: Prog
     Raises `UsageError` for a wrong argument, and `CannotRun` when the object cannot be read.
     """
     arguments = parse_explain_arguments(argv, program)
-    kind = named_kind(arguments.kind, operators)
-    with configured(level="error"), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        try:
-            told = runner.run(_explain(program, arguments, kind, operators))
-        except NotFound as error:
-            raise CannotRun(f"explain: {in_one_line(error)}") from error
-        except Exception as error:
-            if is_expected(error) or isinstance(error, ConfigError):
-                raise CannotRun(f"explain: {in_one_line(error)}") from error
-            raise
+    kind = kind_named(arguments.kind, [each.kind for each in operators], command=_COMMAND)
+    with (
+        configured(level="error"),
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+        ended_in_one_line(_COMMAND),
+    ):
+        told = runner.run(_explain(program, arguments, kind, operators))
     if arguments.output == "json":
         sys.stdout.write(json.dumps(told, indent=2) + "\n")  # in ASCII, whatever names there are
     else:
@@ -99,18 +98,10 @@ def parse_explain_arguments(argv: Sequence[str], program: Program) -> ExplainArg
     """Read the arguments. Raises `UsageError` for any that is wrong."""
     usage = f"{program.name} {_COMMAND} KIND/NAME [-n NAMESPACE] [FLAGS]"
     parser = ArgumentParser(_COMMAND, usage, _DESCRIPTION)
-
-    def add(*flags: str, metavar: str, parse: Any = parse_text, text: str) -> None:
-        parser.add_argument(*flags, metavar=metavar, type=argument(parse), help=text)
-
+    add = parser.value
     add("-n", "--namespace", metavar="NAME", text="the object's namespace (default: that of the context)")
-    add("-o", "--output", metavar="FORMAT", parse=_output, text="text or json (default text)")
-    add(
-        "--kubeconfig",
-        metavar="FILE",
-        text="the cluster's kubeconfig (default: as for kubectl, or the pod's own)",
-    )
-    add("--context", metavar="NAME", text="context of the kubeconfig (default: its current one)")
+    add("-o", "--output", metavar="FORMAT", parse=one_of(Output), text="text or json (default text)")
+    parser.cluster()
     where = "where a manager tells of its runs: its --console-bind-address; none asks no manager"
     add("--manager", metavar="URL", parse=manager_url, text=f"{where} (default {_LOCAL})")
     add("--manager-ca-file", metavar="FILE", text="authority of the manager's certificate, in PEM")
@@ -129,12 +120,6 @@ def parse_explain_arguments(argv: Sequence[str], program: Program) -> ExplainArg
     return arguments
 
 
-def _output(text: str) -> str:
-    if text not in ("text", "json"):
-        raise ValueError("'text' or 'json' is expected")
-    return text
-
-
 def manager_url(text: str) -> str:
     """Where a manager's console is, as a flag has it. Raises `ValueError` for what is no such address."""
     if text == "none":
@@ -148,24 +133,6 @@ def manager_url(text: str) -> str:
     if not whole:
         raise ValueError("https://HOST:PORT, http://127.0.0.1:PORT or none is expected")
     return text.rstrip("/")
-
-
-def named_kind(name: str, operators: Sequence[AnyOperator]) -> type[Resource]:
-    """The kind of an operator that goes by that name. Raises `UsageError` where none does, or several do."""
-    known: dict[str, dict[str, type[Resource]]] = {}
-    kinds = [operator.kind for operator in operators]
-    for kind in kinds:
-        full = f"{kind.plural}.{kind.gvk.group}"
-        short = crd_options(kind).short_names if is_crd(kind) else ()
-        for each in (full, kind.gvk.kind, kind.plural, *short):
-            known.setdefault(each.lower(), {})[full] = kind
-    found = known.get(name.lower(), {})
-    if len(found) > 1:
-        raise UsageError(f"{_COMMAND}: {name!r} may be each of {', '.join(found)}; which one?")
-    for kind in found.values():
-        return kind
-    ours = ", ".join(dict.fromkeys(kind.gvk.kind for kind in kinds))
-    raise UsageError(f"{_COMMAND}: unknown kind {name!r}; ours are {ours}")
 
 
 async def _explain(

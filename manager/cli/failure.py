@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import orjson
 
+from manager.cli.arguments import CannotRun
 from manager.kube.config import ClusterConfig, load_config
 from manager.kube.errors import ApiError, Forbidden, KubeError, TransportError, Unauthorized
 from manager.kube.http_wire import HttpWire
@@ -18,6 +19,7 @@ from manager.logs import on_one_line
 from manager.manager import CannotStart
 from manager.metrics import Metrics
 from manager.program import Program
+from manager.settings import SettingsError
 
 _START_PATIENCE = 5.0
 """Seconds in which the API server has to answer once: enough for a pod whose network comes up late."""
@@ -61,6 +63,18 @@ async def server_version(transport: Transport, config: ClusterConfig) -> str:
         raise ServerUnusable(f"{server} does not answer like an API server: {error}") from error
 
 
+@contextmanager
+def ended_in_one_line(command: str) -> Iterator[None]:
+    """Raises `CannotRun` in place of an error of which the message alone tells a person what to do."""
+    try:
+        yield
+    except Exception as error:
+        cause = cause_of(error)
+        if is_expected(cause):
+            raise CannotRun(f"{command}: {in_one_line(cause)}") from error
+        raise
+
+
 def cause_of(error: BaseException) -> BaseException:
     """The first single error in a group of them, or `error` itself."""
     while isinstance(error, BaseExceptionGroup):
@@ -70,7 +84,9 @@ def cause_of(error: BaseException) -> BaseException:
 
 def is_expected(error: BaseException) -> bool:
     """Whether the message alone tells a person what to do; else the traceback is needed as well."""
-    return isinstance(error, ServerUnusable | CannotStart | KubeError | LeadershipLost | OSError)
+    return isinstance(
+        error, ServerUnusable | CannotStart | KubeError | LeadershipLost | OSError | SettingsError
+    )
 
 
 def in_one_line(error: BaseException) -> str:

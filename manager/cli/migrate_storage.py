@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from manager.api import Resource, crd_options
-from manager.cli.arguments import ArgumentParser, UsageError, argument
+from manager.api import Resource
+from manager.cli.arguments import ArgumentParser, UsageError, whole
 from manager.cli.failure import connected, in_one_line, is_expected
+from manager.cli.operators import UnknownKind, kind_named
 from manager.cli.signals import StopSignals
 from manager.duration import format_duration, parse_wait
 from manager.kube.errors import KubeError, NotFound, Unauthorized
@@ -23,7 +24,6 @@ from manager.migration.patience import Patience
 from manager.migration.report import MigrationOptions, Outcome, Report, Screen
 from manager.operator import AnyOperator
 from manager.program import Program
-from manager.settings import parse_text, parse_truth
 from manager.watchdog import Watchdog
 
 _STOP_WITHIN = 10.0
@@ -75,44 +75,26 @@ def parse_migrate_arguments(argv: Sequence[str], program: Program) -> MigrateArg
     """Read the arguments. Raises `UsageError` for any that is wrong."""
     usage = f"{program.name} {_COMMAND} [KIND...] [FLAGS]"
     parser, default = ArgumentParser(_COMMAND, usage, _DESCRIPTION), MigrationOptions()
-
-    def add(flag: str, metavar: str, parse: Callable[[str], object], text: str) -> None:
-        parser.add_argument(flag, metavar=metavar, type=argument(parse), help=text)
-
-    kubeconfig = "the cluster's kubeconfig (default: as for kubectl, or the pod's own)"
-    add("--kubeconfig", "FILE", parse_text, kubeconfig)
-    add("--context", "NAME", parse_text, "context of the kubeconfig (default: its current one)")
-    parser.add_argument(
-        _DRY_RUN,
-        nargs="?",
-        metavar="BOOL",
-        type=argument(parse_truth),
-        help="try everything, tell what would be refused, and store nothing",
-    )
+    add = parser.value
+    parser.cluster()
+    parser.switch(_DRY_RUN, "try everything, tell what would be refused, and store nothing")
     count = f"objects to list at once (default {default.page_size})"
-    add("--page-size", "N", _whole(1, 10_000), count)
+    add("--page-size", metavar="N", parse=whole(1, 10_000), text=count)
     count = f"objects to rewrite at the same time (default {default.concurrency})"
-    add("--concurrency", "N", _whole(1, 1_000), count)
-    add("--rate", "N", _rate, f"objects to rewrite a second, at most (default {default.rate:g})")
+    add("--concurrency", metavar="N", parse=whole(1, 1_000), text=count)
+    count = f"objects to rewrite a second, at most (default {default.rate:g})"
+    add("--rate", metavar="N", parse=_rate, text=count)
     wait = (
         "how long to wait before the first, until every API server of the cluster has taken up the definition"
     )
-    add("--settle", "DURATION", parse_wait, f"{wait} (default {format_duration(default.settle)})")
+    wait += f" (default {format_duration(default.settle)})"
+    add("--settle", metavar="DURATION", parse=parse_wait, text=wait)
     # A flag that may stand alone would take a kind for its value.
     alone = [f"{each}=true" if each == _DRY_RUN else each for each in argv]
     given, kinds = parser.read_with_operands(alone)
     values = vars(given)
     kubeconfig, context = values.pop("kubeconfig", None), values.pop("context", None)
     return MigrateArguments(tuple(kinds), kubeconfig, context, MigrationOptions(**values))
-
-
-def _whole(least: int, most: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not (text.isascii() and text.isdigit()) or not least <= int(text) <= most:
-            raise ValueError(f"a whole number from {least} to {most} is expected")
-        return int(text)
-
-    return parse
 
 
 def _rate(text: str) -> float:
@@ -125,33 +107,27 @@ def _rate(text: str) -> float:
     return rate
 
 
-def named_definitions(asked: Sequence[str], kinds: Iterable[type[Resource]]) -> list[str]:
+def named_definitions(asked: Sequence[str], kinds: Sequence[type[Resource]]) -> list[str]:
     """The names of the definitions that `asked` names, each once; of all `kinds` if it names none.
 
-    A name is a kind's, its plural, a short name, or the definition's own, in whatever case. A definition's
-    full name need not be one of `kinds`. Raises `UsageError` for what is none of them.
+    A definition's full name need not be one of `kinds`. Raises `UsageError` for what nobody is called.
     """
-    known: dict[str, dict[str, None]] = {}
-    for kind in kinds:
-        definition = f"{kind.plural}.{kind.gvk.group}"
-        for name in (definition, kind.gvk.kind, kind.plural, *crd_options(kind).short_names):
-            known.setdefault(name.lower(), {})[definition] = None
     if not asked:
-        return list(dict.fromkeys(name for names in known.values() for name in names))
-    return list(dict.fromkeys(_one(name, known) for name in asked))
+        return list(dict.fromkeys(map(_full_name, kinds)))
+    return list(dict.fromkeys(_definition(name, kinds) for name in asked))
 
 
-def _one(name: str, known: dict[str, dict[str, None]]) -> str:
-    found = list(known.get(name.lower(), ()))
-    if len(found) > 1:
-        raise UsageError(f"migrate-storage: {name!r} may be each of {', '.join(found)}; which one?")
-    if found:
-        return found[0]
-    if "." in name:
-        return name.lower()
-    ours = ", ".join(dict.fromkeys(definition for each in known.values() for definition in each))
-    hint = f"ours are {ours}; any other goes by the full name of its definition"
-    raise UsageError(f"migrate-storage: unknown kind {name!r}; {hint}")
+def _definition(name: str, kinds: Sequence[type[Resource]]) -> str:
+    try:
+        return _full_name(kind_named(name, kinds, command=_COMMAND))
+    except UnknownKind as error:
+        if "." in name:
+            return name.lower()
+        raise UsageError(f"{error}; any other goes by the full name of its definition") from None
+
+
+def _full_name(kind: type[Resource]) -> str:
+    return f"{kind.plural}.{kind.gvk.group}"
 
 
 async def _migrate(

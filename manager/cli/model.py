@@ -15,7 +15,7 @@ import msgspec
 
 from manager.api import GroupVersionKind
 from manager.cli.arguments import ArgumentParser, UsageError
-from manager.cli.failure import cause_of, connected, in_one_line, is_expected
+from manager.cli.failure import connected, ended_in_one_line
 from manager.codegen import DefinitionError, Served, definitions_in, model_source, served_by_openapi
 from manager.kube.decoding import Decoder, json_object
 from manager.kube.errors import ApiError
@@ -53,11 +53,11 @@ def model(argv: Sequence[str], operators: Sequence[AnyOperator], program: Progra
         ("--kind", "KIND", "which one, where the file has several"),
         ("--version", "VERSION", "default the one that objects are stored in, or that the server prefers"),
         ("--output", "FILE", "write there, where nothing is yet, instead of to stdout"),
-        ("--kubeconfig", "FILE", "the cluster's kubeconfig (default: as for kubectl, or the pod's own)"),
-        ("--context", "NAME", "context of the kubeconfig (default: its current one)"),
     ):
         names = ("-o", flag) if flag == "--output" else (flag,)
         parser.add_argument(*names, dest=flag[2:], metavar=metavar, default=None, help=text)
+    parser.cluster()
+    parser.set_defaults(kubeconfig=None, context=None)
     given = parser.read(argv)
     origin = getattr(given, "from")
     if not origin:
@@ -69,18 +69,13 @@ def model(argv: Sequence[str], operators: Sequence[AnyOperator], program: Progra
         if origin == "-" or Path(origin).suffix in _SUFFIXES or "/" in origin or Path(origin).exists():
             served = _in_file(origin, given.kind, given.version)
         else:
-            with configured(level="error"):
+            with configured(level="error"), ended_in_one_line(_COMMAND):
                 served = asyncio.run(_on_server(program, given))
             origin = "the API server"
         source = model_source(served, "stdin" if origin == "-" else Path(origin).name)
         _write(source.text, output)
     except DefinitionError as error:
         parser.error(f"{origin}: {error}")
-    except Exception as error:
-        if not is_expected(cause_of(error)):
-            raise
-        print(f"{program.name}: {_COMMAND}: {in_one_line(cause_of(error))}", file=sys.stderr)
-        return 1
     for line in source.unsaid:
         print(f"{program.name}: {_COMMAND}: {on_one_line(line)}", file=sys.stderr)
     return 0

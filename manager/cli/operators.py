@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from manager.api import GroupVersionKind
-from manager.cli.arguments import OperatorUnusable
+from manager.api import GroupVersionKind, Resource, crd_options, is_crd
+from manager.cli.arguments import OperatorUnusable, UsageError
 from manager.cli.settings import OWN
 from manager.operator import AnyOperator, Operator, Owns
 from manager.program import Program
@@ -154,3 +154,26 @@ def owned_by(operators: Sequence[AnyOperator]) -> dict[GroupVersionKind, list[Gr
         kinds = owned.setdefault(operator.kind.gvk, [])
         kinds += [each.kind.gvk for each in operator.sources if isinstance(each, Owns)]
     return {kind: list(dict.fromkeys(each)) for kind, each in owned.items()}
+
+
+class UnknownKind(UsageError):
+    """No kind is called so."""
+
+
+def kind_named(name: str, kinds: Sequence[type[Resource]], *, command: str) -> type[Resource]:
+    """The kind that people call so, in whatever case: by its name, plural or short name, or in full.
+
+    Raises `UnknownKind` where none of `kinds` is called so, and `UsageError` where several are.
+    """
+    found: dict[str, type[Resource]] = {}
+    for kind in kinds:
+        full = f"{kind.plural}.{kind.gvk.group}"
+        short = crd_options(kind).short_names if is_crd(kind) else ()
+        if name.lower() in {each.lower() for each in (full, kind.gvk.kind, kind.plural, *short)}:
+            found[full] = kind
+    if len(found) > 1:
+        raise UsageError(f"{command}: {name!r} may be each of {', '.join(found)}; which one?")
+    for kind in found.values():
+        return kind
+    ours = ", ".join(dict.fromkeys(kind.gvk.kind for kind in kinds))
+    raise UnknownKind(f"{command}: unknown kind {name!r}; ours are {ours}")

@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from manager.api import GroupVersionKind, ObjectKey
-from manager.cli.arguments import ArgumentParser, CannotRun, UsageError, argument
-from manager.cli.failure import in_one_line, is_expected, server_version
+from manager.cli.arguments import ArgumentParser, CannotRun, UsageError
+from manager.cli.failure import ended_in_one_line, server_version
 from manager.cli.flags import parse_flags
 from manager.cli.run import settings_of
 from manager.cli.settings import Settings
 from manager.controller import Controller
 from manager.duration import format_duration, parse_duration
 from manager.kube.config import load_config
-from manager.kube.errors import ConfigError
 from manager.kube.http_wire import HttpWire
 from manager.logs import configured, on_one_line, shortened
 from manager.loop import loop_factory
@@ -92,13 +91,12 @@ def plan(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program
         enabled = tuple(each for each in enabled if _group_kind(each) in wanted)
         if not enabled:
             raise UsageError(f"{_COMMAND}: the files have no object of our kinds, which are {kinds}")
-    with configured(level="error"), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        try:
-            return runner.run(_plan(program, settings, enabled, declared, named, asked.time))
-        except Exception as error:
-            if is_expected(error) or isinstance(error, ConfigError | SettingsError):
-                raise CannotRun(f"{_COMMAND}: {in_one_line(error)}") from error
-            raise
+    with (
+        configured(level="error"),
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+        ended_in_one_line(_COMMAND),
+    ):
+        return runner.run(_plan(program, settings, enabled, declared, named, asked.time))
 
 
 def _group_kind(operator: AnyOperator | Operator[Any]) -> tuple[str, str]:
@@ -117,18 +115,12 @@ def _arguments(
     told = "all objects of the operators' kinds"
     parser.add_argument("--all", action="store_true", default=False, help=told)
     told = f"time for all of it (default {_TIME})"
-    parser.add_argument(
-        "--timeout",
-        metavar="DURATION",
-        type=argument(parse_duration),
-        default=parse_duration(_TIME),
-        help=told,
-    )
+    parser.value("--timeout", metavar="DURATION", parse=parse_duration, text=told)
     given = parse_flags(argv, operators, program, parser=parser)
     files = given.pop("filename", None)
     if given.pop("all") is (files is not None):
         raise UsageError(f"{_COMMAND}: either -f FILE or --all is expected")
-    return _Asked(files, given.pop("timeout")), given
+    return _Asked(files, given.pop("timeout", parse_duration(_TIME))), given
 
 
 def _named(files: Sequence[str]) -> list[_Found]:

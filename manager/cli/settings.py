@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, Literal, get_args
+from collections.abc import Iterable
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from manager.address import parse_bind_address
+from manager.cli.arguments import one_of
 from manager.controller import ControllerOptions
 from manager.duration import parse_duration, parse_wait
 from manager.leader.lease import LeaseTiming
@@ -32,17 +33,6 @@ _SERVICE_LINK = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
 )
 """What a kubelet sets in every pod for each Service, one named as the program included."""
-
-
-def _one_of(choices: Any) -> Callable[[str], Any]:
-    *others, last = map(repr, get_args(choices))
-
-    def parse(text: str) -> str:
-        if text not in get_args(choices):
-            raise ValueError(f"{', '.join(others)} or {last} is expected")
-        return text
-
-    return parse
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -327,7 +317,7 @@ class Settings:
     )
     webhook_certificates: Setting[WebhookCertificates] = Setting(
         "webhook-certificates",
-        _one_of(WebhookCertificates),
+        one_of(WebhookCertificates),
         default="auto",
         group="Webhooks",
         placeholder="WAY",
@@ -389,7 +379,7 @@ class Settings:
     )
     log_level: Setting[LogLevel] = Setting(
         "log-level",
-        _one_of(LogLevel),
+        one_of(LogLevel),
         default="info",
         group="Logs",
         placeholder="LEVEL",
@@ -397,7 +387,7 @@ class Settings:
     )
     log_format: Setting[LogFormat] = Setting(
         "log-format",
-        _one_of(LogFormat),
+        one_of(LogFormat),
         default="auto",
         group="Logs",
         placeholder="FORMAT",

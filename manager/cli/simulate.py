@@ -15,7 +15,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from manager.cli.arguments import ArgumentParser, UsageError, argument
+from manager.cli.arguments import ArgumentParser, UsageError, whole
+from manager.settings import parse_text
 from manager.shards.ranges import parse_count
 from manager.small_file import read_small_file
 
@@ -37,7 +38,7 @@ _ENOUGH = 10
 def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Run seeds; returns 1 when one does not hold."""
     parser = ArgumentParser("simulate", f"{program.name} simulate [FLAGS]", _DESCRIPTION)
-    number, seed = argument(_count), argument(_seed)
+    number, seed = whole(1), whole(0)
     for flag, metavar, parse, told in (
         ("--seeds", "N", number, "how many; default 100"),
         ("--seed", "N", seed, "this one, or the first one"),
@@ -46,18 +47,18 @@ def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
         (
             "--shards",
             "N",
-            argument(parse_count),
+            parse_count,
             "managers share the objects in so many parts, instead of one that leads",
         ),
-        ("--replay", "FILE", str, "run what an earlier failure has left in that file"),
+        ("--replay", "FILE", parse_text, "run what an earlier failure has left in that file"),
         (
             "--matrix",
             "FILE",
-            str,
+            parse_text,
             "run each fault with each operator (--seeds: 3 times), and write a page of it",
         ),
     ):
-        parser.add_argument(flag, metavar=metavar, type=parse, help=told)
+        parser.value(flag, metavar=metavar, parse=parse, text=told)
     told = "only this one; may be given again"
     parser.add_argument("--operator", action="append", metavar="NAME", help=told)
     told = "end a process before and after each write of a seed, and do nothing else to it"
@@ -280,21 +281,3 @@ def _chosen(operators: Sequence[AnyOperator], names: Sequence[str] | None) -> Se
         if name not in known:
             raise UsageError(f"simulate: --operator: there is no {name!r}; there are {', '.join(known)}")
     return tuple(known[name] for name in names or known)
-
-
-def _count(text: str) -> int:
-    return _number(text, above=0)
-
-
-def _seed(text: str) -> int:
-    return _number(text, above=-1)
-
-
-def _number(text: str, *, above: int) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = above
-    if number <= above:
-        raise ValueError(f"a whole number above {above} is expected")
-    return number

@@ -7,8 +7,8 @@ from apis.petstore.v1beta1.pet import Pet
 from controllers.main import OPERATORS, PROGRAM
 from manager.api.apps_v1 import Deployment
 from manager.cli.arguments import UsageError
-from manager.cli.explain import ExplainArguments, named_kind, parse_explain_arguments
-from manager.cli.operators import owned_by
+from manager.cli.explain import ExplainArguments, parse_explain_arguments
+from manager.cli.operators import kind_named, owned_by
 
 
 def test_without_flags_everything_is_as_help_says():
@@ -49,12 +49,12 @@ def test_what_is_wrong_is_told_by_the_name_of_the_flag(argv: list[str], told: st
 
 @pytest.mark.parametrize("name", ["Pet", "pet", "PETS", "pets.petstore.example.com"])
 def test_a_kind_goes_by_any_of_its_names(name: str):
-    assert named_kind(name, OPERATORS) is Pet
+    assert kind_named(name, [each.kind for each in OPERATORS], command="explain") is Pet
 
 
 def test_an_unknown_kind_is_told_with_those_that_there_are():
     with pytest.raises(UsageError, match=r"unknown kind 'dog'; ours are .*Memcached.*Pet"):
-        named_kind("dog", OPERATORS)
+        kind_named("dog", [each.kind for each in OPERATORS], command="explain")
 
 
 def test_what_objects_own_is_what_their_operators_declare():

@@ -84,7 +84,7 @@ def test_any_other_definition_goes_by_its_full_name():
 
 def test_a_name_that_nobody_has_is_told_with_those_that_there_are():
     with pytest.raises(
-        UsageError, match=r"unknown kind 'cat'; ours are memcacheds\.cache\.example\.com, pets"
+        UsageError, match=r"unknown kind 'cat'; ours are Memcached, Pet, Widget; any other goes by the full"
     ):
         named_definitions(["cat"], KINDS)
 
