@@ -9,7 +9,9 @@ import gc
 import os
 import secrets
 import sys
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 import hypothesis
 import pytest
@@ -17,7 +19,7 @@ import uvloop
 from blockbuster import BlockBuster
 
 from manager.simulation.loop import VirtualLoop
-from tests.support.control_plane import Lacking
+from tests.support.control_plane import ControlPlane, Lacking
 from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
 from tests.support.crds import install_crds
 from tests.support.envtest import BARE
@@ -37,12 +39,6 @@ from tests.support.scheduling import (
     runs_nowhere_else,
 )
 from tests.support.storage import storage_classes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from tests.support.control_plane import ControlPlane
 
 # What was compiled once is not compiled again by every worker, nor by each of the processes that tests start.
 sys.dont_write_bytecode = False

@@ -11,21 +11,18 @@ import json
 import secrets
 import ssl
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from aiohttp import web
 
+from tests.conformance.conversation import Conversation, Step
 from tests.conformance.mask import Mask
+from tests.support.control_plane import ControlPlane
 from tests.support.kubeconfig import Credentials
 from tests.support.namespaces import create_namespace
 from tests.support.webhook_server import WebhookServer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.conformance.conversation import Conversation, Step
-    from tests.support.control_plane import ControlPlane
 
 __all__ = ["play"]
 

@@ -5,33 +5,27 @@ But for what is known to differ.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from tests.conformance.conversation import load_all
+from tests.conformance.conversation import Conversation, load_all
 from tests.conformance.differences import complaints, differences
 from tests.conformance.player import play
+from tests.conftest import StartControlPlane
 from tests.recordings import load_answers
-from tests.recordings.parts import PARTS
+from tests.recordings.parts import PARTS, Part
 from tests.recordings.shards import UIDS
 from tests.recordings.types import PROTOBUF
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.devcluster_plane import DevclusterControlPlane
 from tests.support.envtest import BARE
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.conformance.conversation import Conversation
-    from tests.conftest import StartControlPlane
-    from tests.recordings.parts import Part
-    from tests.support.control_plane import ControlPlane
 pytestmark = pytest.mark.contract
 
 
 @pytest.mark.parametrize("conversation", load_all(), ids=lambda each: each.id)
-def test_conversation(conversation: Conversation, control_plane: ControlPlane) -> None:
+def test_conversation(conversation: Conversation, control_plane: ControlPlane):
     control_plane.require(*(Feature[need] for need in conversation.needs))
     recorded = load_answers(conversation.part)[conversation.name]
     found = dict(differences(recorded, play(conversation, control_plane)))
@@ -48,14 +42,14 @@ ASKED = [each for each in PARTS if each.bare and each.name != PROTOBUF]
 @pytest.mark.parametrize("part", [each for each in ASKED if not each.flags], ids=lambda part: part.name)
 def test_a_recorded_answer_is_what_the_server_says(
     part: Part, bare_control_plane: ControlPlane, tmp_path: Path
-) -> None:
+):
     _answers_as_recorded(part, bare_control_plane, tmp_path)
 
 
 @pytest.mark.parametrize("part", [each for each in ASKED if each.flags], ids=lambda part: part.name)
 def test_a_recorded_answer_is_what_a_server_with_these_flags_says(
     part: Part, own_control_plane: StartControlPlane, tmp_path: Path
-) -> None:
+):
     plane = own_control_plane(parts=BARE, apiserver_flags=part.flags)
     _answers_as_recorded(part, plane, tmp_path)
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.support.api_objects import deployment_path
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import FaultProxy
 from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import memcached, memcached_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.control_plane import ControlPlane
 
 MEMCACHED_KIND = "memcacheds.cache.example.com"
 DEPLOYMENT_KIND = "deployments.apps"

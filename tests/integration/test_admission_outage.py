@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.conftest import StartControlPlane
+from tests.support.control_plane import ControlPlane
 from tests.support.envtest import BARE
+from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import MEMCACHEDS, memcached
 from tests.support.person import Person
 from tests.support.pets import ALPHA, BETA, alpha, beta
 from tests.support.webhook_manager import wait_asked, webhook_manager
 from tests.support.wordpresses import wordpress
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.conftest import StartControlPlane
-    from tests.support.control_plane import ControlPlane
-    from tests.support.manager_process import ManagerProcess
 
 REFUSED = "connection refused"
 
@@ -49,7 +45,7 @@ def person(plane: ControlPlane, manager: ManagerProcess) -> Person:
 @pytest.mark.contract
 def test_writes_are_refused_and_reads_go_on_until_the_manager_is_back(
     plane: ControlPlane, manager: ManagerProcess, person: Person
-) -> None:
+):
     manager.kill()
     # A refusal names the webhook and says that nobody answers; the object is not to blame.
     for pet in (beta("tron"), beta("x", birthday="2999-01-01")):

@@ -5,24 +5,20 @@ from __future__ import annotations
 import base64
 import copy
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
 
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.workloads import Workloads
+from tests.conftest import StartControlPlane
 from tests.support.api_access import JSON, MERGE_PATCH, ApiAccess, ApiFailure
 from tests.support.api_objects import object_path
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import wait_served
 from tests.support.eventually import eventually
 from tests.support.manifests import SYSTEM, manifests
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.conftest import StartControlPlane
-    from tests.support.control_plane import ControlPlane
 
 pytestmark = pytest.mark.contract
 
@@ -414,11 +410,11 @@ ESCALATIONS = {
 
 @pytest.mark.oldest
 @pytest.mark.parametrize("write", HONEST.values(), ids=HONEST)
-def test_what_operators_write_is_let_pass(thief: ApiAccess, write: Write) -> None:
+def test_what_operators_write_is_let_pass(thief: ApiAccess, write: Write):
     write.by(thief)
 
 
-def test_the_authority_of_the_webhooks_is_let_pass(plane: ControlPlane, thief: ApiAccess) -> None:
+def test_the_authority_of_the_webhooks_is_let_pass(plane: ControlPlane, thief: ApiAccess):
     authority = plane.credentials.authority
     assert authority is not None
     bundle = base64.b64encode(authority).decode()
@@ -433,9 +429,7 @@ def test_the_authority_of_the_webhooks_is_let_pass(plane: ControlPlane, thief: A
         for name, write in ESCALATIONS.items()
     ],
 )
-def test_a_stolen_token_does_not_get_more_rights_by(
-    plane: ControlPlane, thief: ApiAccess, write: Write
-) -> None:
+def test_a_stolen_token_does_not_get_more_rights_by(plane: ControlPlane, thief: ApiAccess, write: Write):
     with pytest.raises(ApiFailure, match=REFUSED) as refused:
         write.by(thief)
     assert refused.value.status == 403
@@ -443,7 +437,7 @@ def test_a_stolen_token_does_not_get_more_rights_by(
     write.by(plane.api)
 
 
-def test_no_policy_is_asked_about_the_rules_of_webhooks(thief: ApiAccess) -> None:
+def test_no_policy_is_asked_about_the_rules_of_webhooks(thief: ApiAccess):
     # What docs/security.md says of it is to be taken back on the day on which this fails.
     rules = [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}]
     change = [{"op": "replace", "path": "/webhooks/0/rules", "value": rules}]
@@ -451,7 +445,7 @@ def test_no_policy_is_asked_about_the_rules_of_webhooks(thief: ApiAccess) -> Non
 
 
 @pytest.mark.oldest
-def test_the_policy_fits_the_kinds_that_it_is_about(plane: ControlPlane) -> None:
+def test_the_policy_fits_the_kinds_that_it_is_about(plane: ControlPlane):
     def status() -> Any:
         path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/"
         found = plane.api.get(f"{path}operator-manager-manager-limits")

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 
 from release.cli import main
+from tests.conftest import StartControlPlane
 from tests.support import makefile
-from tests.support.control_plane import KUBECTL, Feature
+from tests.support.control_plane import KUBECTL, ControlPlane, Feature
 from tests.support.eventually import eventually
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM
 from tests.support.tools import tool
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.conftest import StartControlPlane
-    from tests.support.control_plane import ControlPlane
 
 RELEASE = "operator-manager"
 SPREAD = {
@@ -95,7 +90,7 @@ def is_there(plane: ControlPlane, name: str, replicas: int) -> None:
 @pytest.mark.timeout(600)
 def test_from_make_install_to_a_release_with_every_value_and_back(
     plane: ControlPlane, chart: Path, tmp_path: Path
-) -> None:
+):
     values = tmp_path / "values.yaml"
     values.write_text(yaml.safe_dump(VALUES))
     assert make(plane, "install").returncode == 0
@@ -135,7 +130,7 @@ def test_from_make_install_to_a_release_with_every_value_and_back(
 
 @pytest.mark.contract
 @pytest.mark.timeout(600)
-def test_what_make_deploy_applied_becomes_a_release(plane: ControlPlane, chart: Path) -> None:
+def test_what_make_deploy_applied_becomes_a_release(plane: ControlPlane, chart: Path):
     assert make(plane, "deploy").returncode == 0
     done(helm(plane, "install", RELEASE, chart, f"--namespace={SYSTEM}", "--take-ownership"))
     eventually(lambda: is_there(plane, MANAGER, 1))
@@ -157,20 +152,20 @@ def test_what_make_deploy_applied_becomes_a_release(plane: ControlPlane, chart: 
 )
 def test_where_something_is_missing_nothing_is_applied(
     arguments: tuple[str, ...], said: str, plane: ControlPlane
-) -> None:
+):
     refused = make(plane, "deploy", *arguments)
     assert refused.returncode == 2
     assert f"nothing was applied: {said}" in refused.stderr.splitlines()[0]
     assert SYSTEM not in {each["metadata"]["name"] for each in plane.api.get("/api/v1/namespaces")["items"]}
 
 
-def test_helm_installs_nothing_in_a_namespace_that_is_not_there(plane: ControlPlane, chart: Path) -> None:
+def test_helm_installs_nothing_in_a_namespace_that_is_not_there(plane: ControlPlane, chart: Path):
     refused = helm(plane, "install", RELEASE, chart, f"--namespace={SYSTEM}")
     assert f'namespaces "{SYSTEM}" not found' in refused.stderr
     assert not plane.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
 
 
-def test_what_cert_manager_defines_is_left_out_of_an_undeploy_where_that_is_not(plane: ControlPlane) -> None:
+def test_what_cert_manager_defines_is_left_out_of_an_undeploy_where_that_is_not(plane: ControlPlane):
     assert make(plane, "deploy").returncode == 0
     undeployed = make(plane, "undeploy", "OVERLAY=cert-manager")
     assert undeployed.returncode == 0, undeployed.stderr

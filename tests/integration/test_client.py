@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
@@ -24,12 +25,8 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually_async
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.support.control_plane import ControlPlane
 
 pytestmark = pytest.mark.oldest
 
@@ -110,7 +107,7 @@ async def bench(crds: ControlPlane, namespace: str) -> AsyncIterator[Bench]:
         yield ready
 
 
-async def test_a_read_right_after_a_write_shows_it(bench: Bench) -> None:
+async def test_a_read_right_after_a_write_shows_it(bench: Bench):
     client = bench.client
     for number in range(50):
         created = await client.create(bench.config_map(f"c-{number}", value="1"))
@@ -126,7 +123,7 @@ async def test_a_read_right_after_a_write_shows_it(bench: Bench) -> None:
         assert (await client.get(ConfigMap, created.key)).metadata.uid == again.metadata.uid
 
 
-async def test_a_selection_is_followed_and_a_read_that_names_none_is_refused(bench: Bench) -> None:
+async def test_a_selection_is_followed_and_a_read_that_names_none_is_refused(bench: Bench):
     client, cache = bench.client, bench.cache
     informer = cache.informer(Secret, label_selector="app=web", field_selector="type=example.com/a")
     web = client.selecting(label_selector="app=web", field_selector="type=example.com/a")
@@ -159,7 +156,7 @@ async def test_a_selection_is_followed_and_a_read_that_names_none_is_refused(ben
         await client.find(Secret, two.key)
 
 
-async def test_a_field_that_cannot_be_selected_is_named_as_the_problem(bench: Bench) -> None:
+async def test_a_field_that_cannot_be_selected_is_named_as_the_problem(bench: Bench):
     informer = bench.cache.informer(ConfigMap, field_selector="data.colour=red")
 
     async def is_told() -> bool:
@@ -168,7 +165,7 @@ async def test_a_field_that_cannot_be_selected_is_named_as_the_problem(bench: Be
     await eventually_async(is_told, within=20)
 
 
-async def test_what_the_server_refuses_has_a_type(bench: Bench) -> None:
+async def test_what_the_server_refuses_has_a_type(bench: Bench):
     client = bench.client
     created = await client.create(bench.config_map("one"))
     with pytest.raises(AlreadyExists):
@@ -187,7 +184,7 @@ async def test_what_the_server_refuses_has_a_type(bench: Bench) -> None:
         await client.find(Secret, bench.key("any"))
 
 
-async def test_a_patch_sends_only_what_changed(bench: Bench) -> None:
+async def test_a_patch_sends_only_what_changed(bench: Bench):
     client = bench.client
     created = await client.create(bench.config_map("one", a="1", b="2"))
     before = bench.writes()
@@ -202,7 +199,7 @@ async def test_a_patch_sends_only_what_changed(bench: Bench) -> None:
     assert patched.data == {"a": "changed here", "b": "changed elsewhere"}
 
 
-async def test_a_patch_with_an_optimistic_lock_demands_the_version_that_was_read(bench: Bench) -> None:
+async def test_a_patch_with_an_optimistic_lock_demands_the_version_that_was_read(bench: Bench):
     client = bench.client
     created = await client.create(bench.config_map("one"))
     stale = await client.uncached.get(ConfigMap, created.key)
@@ -220,7 +217,7 @@ async def test_a_patch_with_an_optimistic_lock_demands_the_version_that_was_read
     assert bench.writes() == sent
 
 
-async def test_a_patch_of_an_object_that_was_replaced_is_a_conflict(bench: Bench) -> None:
+async def test_a_patch_of_an_object_that_was_replaced_is_a_conflict(bench: Bench):
     client = bench.client
     stale = await client.create(bench.config_map("one"))
     await client.delete(stale)
@@ -232,7 +229,7 @@ async def test_a_patch_of_an_object_that_was_replaced_is_a_conflict(bench: Bench
     assert (await client.uncached.get(ConfigMap, again.key)).data == {"value": "1"}
 
 
-async def test_a_deletion_that_finalizers_hold_up_is_seen_at_once_and_so_is_its_end(bench: Bench) -> None:
+async def test_a_deletion_that_finalizers_hold_up_is_seen_at_once_and_so_is_its_end(bench: Bench):
     client = bench.client
     held = bench.config_map("held")
     held.metadata.finalizers.append("example.com/hold")
@@ -245,7 +242,7 @@ async def test_a_deletion_that_finalizers_hold_up_is_seen_at_once_and_so_is_its_
     assert await client.find(ConfigMap, created.key) is None
 
 
-async def test_a_replaced_object_is_neither_deleted_nor_given_the_old_ones_status(bench: Bench) -> None:
+async def test_a_replaced_object_is_neither_deleted_nor_given_the_old_ones_status(bench: Bench):
     client = bench.client
     old = await client.create(bench.memcached("m"))
     await client.delete(old)
@@ -274,9 +271,7 @@ async def seen_by_others(bench: Bench, crds: ControlPlane, name: str, *condition
     crds.api.patch(f"{path}/status", {"status": changed})
 
 
-async def test_a_status_leaves_conditions_that_others_have_written_since(
-    bench: Bench, crds: ControlPlane
-) -> None:
+async def test_a_status_leaves_conditions_that_others_have_written_since(bench: Bench, crds: ControlPlane):
     client = bench.client
     read = await client.create(bench.memcached("m"))
     # Between this read and the write, and where there was no status at all.
@@ -320,7 +315,7 @@ async def test_a_status_leaves_conditions_that_others_have_written_since(
 
 async def test_an_update_of_a_cached_object_leaves_the_ownership_of_others_as_it_is(
     bench: Bench, crds: ControlPlane
-) -> None:
+):
     def managers() -> set[str]:
         path = f"/api/v1/namespaces/{bench.namespace}/configmaps/one"
         return {entry["manager"] for entry in crds.api.get(path)["metadata"]["managedFields"]}
@@ -339,7 +334,7 @@ async def test_an_update_of_a_cached_object_leaves_the_ownership_of_others_as_it
     assert managers() == {"test", "somebody"}
 
 
-async def test_the_scale_subresource_reads_and_writes(bench: Bench) -> None:
+async def test_the_scale_subresource_reads_and_writes(bench: Bench):
     memcached = await bench.client.create(bench.memcached("m"))
     scale = bench.client.subresource("scale")
     assert (await scale.get(memcached))["spec"] == {"replicas": 1}
@@ -347,7 +342,7 @@ async def test_the_scale_subresource_reads_and_writes(bench: Bench) -> None:
     assert (await bench.client.uncached.get(Memcached, memcached.key)).spec.size == 4
 
 
-async def test_an_apply_creates_then_is_silent_then_changes_and_removes(bench: Bench) -> None:
+async def test_an_apply_creates_then_is_silent_then_changes_and_removes(bench: Bench):
     client = bench.client
     owner = await client.create(bench.memcached("owner"))
     wanted = bench.deployment("d", env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}])
@@ -380,7 +375,7 @@ async def test_an_apply_creates_then_is_silent_then_changes_and_removes(bench: B
 
 async def test_an_apply_puts_back_what_others_changed_and_leaves_what_they_added(
     bench: Bench, crds: ControlPlane
-) -> None:
+):
     client = bench.client
     wanted = bench.deployment("d")
     await client.apply(wanted)
@@ -400,7 +395,7 @@ async def test_an_apply_puts_back_what_others_changed_and_leaves_what_they_added
         assert container["env"] == [{"name": "ADDED", "value": "1"}]
 
 
-async def test_a_value_that_the_server_spells_differently_is_sent_no_more_than_it_must(bench: Bench) -> None:
+async def test_a_value_that_the_server_spells_differently_is_sent_no_more_than_it_must(bench: Bench):
     client = bench.client
     wanted = bench.deployment("d", resources={"requests": {"cpu": "0.5", "memory": "1024Mi"}})
     created = await client.apply(wanted)
@@ -413,7 +408,7 @@ async def test_a_value_that_the_server_spells_differently_is_sent_no_more_than_i
     assert bench.writes() == before
 
 
-async def test_a_dry_run_is_checked_as_a_write_is_and_changes_nothing(bench: Bench) -> None:
+async def test_a_dry_run_is_checked_as_a_write_is_and_changes_nothing(bench: Bench):
     client = bench.client
     assert (await client.create(bench.config_map("new", a="1"), dry_run=True)).metadata.uid
     planned = await client.apply(bench.deployment("d"), dry_run=True)
@@ -439,7 +434,7 @@ async def test_a_dry_run_is_checked_as_a_write_is_and_changes_nothing(bench: Ben
         assert (await reader.get(Memcached, memcached.key)).status.ready_replicas != 7
 
 
-async def test_a_kind_without_a_model_is_used_as_any_other(bench: Bench) -> None:
+async def test_a_kind_without_a_model_is_used_as_any_other(bench: Bench):
     client = bench.client
     foos = await client.discover("tutorial.my.domain/v1", "Foo")
     assert (foos.plural, foos.namespaced) == ("foos", True)
@@ -474,7 +469,7 @@ async def test_a_kind_without_a_model_is_used_as_any_other(bench: Bench) -> None
     assert await client.find(foos, foo.key) is None
 
 
-async def test_an_uncached_list_reads_every_page(bench: Bench, crds: ControlPlane) -> None:
+async def test_an_uncached_list_reads_every_page(bench: Bench, crds: ControlPlane):
     path = f"/api/v1/namespaces/{bench.namespace}/configmaps"
     crds.api.create_many(path, [{"metadata": {"name": f"c-{number:04d}"}} for number in range(600)])
     found = await bench.client.uncached.list(

@@ -8,33 +8,26 @@ import re
 import shutil
 import signal
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from cryptography import x509
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.conftest import RunManager
 from tests.support.api_objects import deployment_path
 from tests.support.certificates import Authority
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path, pod
 from tests.support.kubeconfig import Credentials
-from tests.support.manager_process import PROGRAM
+from tests.support.manager_process import PROGRAM, ManagerProcess
 from tests.support.memcacheds import memcached, memcached_path
 from tests.support.ports import PortBlock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from playwright.sync_api import Browser, Page
-
-    from tests.conftest import RunManager
-    from tests.support.control_plane import ControlPlane
-    from tests.support.manager_process import ManagerProcess
 
 CHROMIUM = shutil.which("chromium")
 PATIENCE = 60_000
@@ -103,7 +96,7 @@ def visit(
 @pytest.mark.contract
 def test_a_person_finds_what_is_wrong_watches_it_being_mended_and_pauses_it(
     visit: Visit, crds: ControlPlane, namespace: str
-) -> None:
+):
     crds.api.create(foo_path(namespace), foo("lonely", "jack"))
     visit.open("/")
     visit.sees("Controllers")
@@ -140,7 +133,7 @@ def test_a_person_finds_what_is_wrong_watches_it_being_mended_and_pauses_it(
 @pytest.mark.contract
 def test_what_is_open_on_a_page_stays_open_while_it_is_kept_current(
     visit: Visit, crds: ControlPlane, namespace: str
-) -> None:
+):
     crds.api.create(memcached_path(namespace), memcached("web", 0))
     eventually(lambda: crds.api.get(deployment_path(namespace, "web")))
     visit.open(f"/objects/memcacheds.cache.example.com/{namespace}/web")
@@ -156,7 +149,7 @@ def test_what_is_open_on_a_page_stays_open_while_it_is_kept_current(
 @pytest.mark.parametrize("path", ["/", "/search", "/objects/foos.tutorial.my.domain/{namespace}/lonely"])
 def test_little_is_loaded_for_a_page_and_nothing_but_the_style_sheet_holds_up_its_first_paint(
     visit: Visit, crds: ControlPlane, namespace: str, path: str
-) -> None:
+):
     crds.api.create(foo_path(namespace), foo("lonely", "jack"))
     eventually(lambda: crds.api.get(foo_path(namespace, "lonely"))["status"]["conditions"])
     visit.open(path.format(namespace=namespace))
@@ -173,7 +166,7 @@ def test_little_is_loaded_for_a_page_and_nothing_but_the_style_sheet_holds_up_it
 
 def test_a_rollout_that_is_stuck_is_told_of_though_the_old_pods_serve(
     visit: Visit, crds: ControlPlane, namespace: str
-) -> None:
+):
     crds.require(Feature.FAILING_PODS)
     path = memcached_path(namespace, "web")
     crds.api.create(memcached_path(namespace), memcached("web", 1))
@@ -251,7 +244,7 @@ def installed(plane: ControlPlane, namespace: str, folder: Path) -> Path:
 @pytest.mark.contract
 def test_a_person_opens_the_console_of_a_cluster_with_the_rights_of_the_kubeconfig(
     crds: ControlPlane, namespace: str, run_manager: RunManager, browser: Browser, tmp_path: Path
-) -> None:
+):
     with PortBlock(2) as ports:
         flags = (
             f"--namespaces={namespace}",

@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import re
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.conftest import RunManager
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
-from tests.support.manager_process import run_once
+from tests.support.manager_process import ManagerProcess, run_once
 from tests.support.roles import LEADER_ELECTION, MANAGER, Roles
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.conftest import RunManager
-    from tests.support.control_plane import ControlPlane
-    from tests.support.manager_process import ManagerProcess
 
 RANGES = 4
 NAMES = [f"server-{number}" for number in range(8)]
@@ -56,7 +52,7 @@ def explained(crds: ControlPlane, namespace: str, name: str, folder: Path, *flag
 @pytest.mark.contract
 def test_whose_an_object_is_is_told_by_every_replica_and_without_one(
     crds: ControlPlane, namespace: str, run_manager: RunManager, tmp_path: Path
-) -> None:
+):
     flags = (
         *(f"--namespaces={namespace}", f"--leader-election-namespace={namespace}"),
         *("--controllers=mysrv", f"--shards={RANGES}"),

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import http.client
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pytest
 
+from tests.conftest import RunManager
 from tests.support.certificates import trusting
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path
 from tests.support.memcacheds import memcached, memcached_path
 from tests.support.metrics_clients import ServiceAccount
 from tests.support.ports import PortBlock
 from tests.support.roles import LEADER_ELECTION, MANAGER, Roles, is_allowed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.conftest import RunManager
-    from tests.support.control_plane import ControlPlane
 
 METRICS = ("metrics_auth_role.yaml", "metrics_auth_role_binding.yaml")
 READING = "../console/role.yaml"
@@ -107,7 +103,7 @@ def console(start: Callable[..., Console], crds: ControlPlane, namespace: str) -
 
 
 @pytest.mark.contract
-def test_who_may_see_and_who_may_act_is_what_the_api_server_says(console: Console) -> None:
+def test_who_may_see_and_who_may_act_is_what_the_api_server_says(console: Console):
     tokens = {
         "nobody": "",
         "forger": "eyJhbGciOiJub25lIn0.e30.",
@@ -170,7 +166,7 @@ def test_who_may_see_and_who_may_act_is_what_the_api_server_says(console: Consol
 @pytest.mark.contract
 def test_a_manager_with_the_rights_of_the_overlay_shows_what_an_object_owns_down_to_its_pods(
     start: Callable[..., Console], crds: ControlPlane, namespace: str
-) -> None:
+):
     crds.require(Feature.READY_PODS)
     console = start(READING, controllers="memcached")
     crds.api.create(memcached_path(namespace), memcached("web", 1))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,10 +14,6 @@ from tests.support.container_engine import ContainerEngine
 from tests.support.devcluster_plane import DevclusterControlPlane
 from tests.support.manager_process import ManagerProcess
 from tests.support.petstore_process import PetStoreProcess, assert_keeps_a_pet
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.whole
 
@@ -42,9 +39,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.timeout(2400)
-def test_the_manager_gets_ready_in_a_container_and_stops_when_asked(
-    engine: ContainerEngine, tmp_path: Path
-) -> None:
+def test_the_manager_gets_ready_in_a_container_and_stops_when_asked(engine: ContainerEngine, tmp_path: Path):
     visible = tmp_path / "visible"
     visible.mkdir(mode=0o755)
     image = engine.image("operator-manager")
@@ -72,7 +67,7 @@ def test_the_manager_gets_ready_in_a_container_and_stops_when_asked(
 
 
 @pytest.mark.timeout(2400)
-def test_the_pet_store_serves_in_a_container(engine: ContainerEngine, tmp_path: Path) -> None:
+def test_the_pet_store_serves_in_a_container(engine: ContainerEngine, tmp_path: Path):
     with (
         engine.container(engine.image("petstore")) as (_, program),
         PetStoreProcess(tmp_path, "--memory", program=program) as store,
@@ -82,7 +77,7 @@ def test_the_pet_store_serves_in_a_container(engine: ContainerEngine, tmp_path: 
 
 
 @pytest.mark.timeout(2400)
-def test_images_say_what_they_are_and_who_runs_them(engine: ContainerEngine) -> None:
+def test_images_say_what_they_are_and_who_runs_them(engine: ContainerEngine):
     for name in BUILT:
         settings = engine.settings(engine.image(name))
         assert settings["User"] == "65532:65532"
@@ -94,7 +89,7 @@ def test_images_say_what_they_are_and_who_runs_them(engine: ContainerEngine) -> 
 
 
 @pytest.mark.timeout(2400)
-def test_images_hold_their_program_and_no_pip(engine: ContainerEngine) -> None:
+def test_images_hold_their_program_and_no_pip(engine: ContainerEngine):
     for name, told, answer in zip(BUILT, ("version", "--help"), (VERSION, "petstore"), strict=True):
         with engine.container(engine.image(name)) as (_, program):
             done = run(*program, told)
@@ -107,14 +102,14 @@ def test_images_hold_their_program_and_no_pip(engine: ContainerEngine) -> None:
 
 
 @pytest.mark.timeout(2400)
-def test_the_image_for_development_starts_the_program_that_it_is_told(engine: ContainerEngine) -> None:
+def test_the_image_for_development_starts_the_program_that_it_is_told(engine: ContainerEngine):
     with engine.container(engine.build("dev")) as (_, program):
         version = run(*program, "operator-manager", "version")
         assert VERSION in version.stdout, version.stderr
 
 
 @pytest.mark.timeout(2400)
-def test_the_image_of_the_bundle_can_be_built(engine: ContainerEngine) -> None:
+def test_the_image_of_the_bundle_can_be_built(engine: ContainerEngine):
     engine.make("bundle-build", f"BUNDLE_IMG={engine.image('bundle')}")
     labels = engine.settings(engine.image("bundle"))["Labels"]
     assert labels["operators.operatorframework.io.bundle.package.v1"] == "operator-manager"

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from tests.conftest import StartControlPlane
 from tests.support.api_access import ApiFailure
-from tests.support.control_plane import Feature
-from tests.support.control_plane_kinds import OLDEST
+from tests.support.control_plane import ControlPlane, Feature
+from tests.support.control_plane_kinds import OLDEST, ControlPlaneKind
 from tests.support.daemon import DaemonDied
 from tests.support.envtest import BARE
-
-if TYPE_CHECKING:
-    from tests.conftest import StartControlPlane
-    from tests.support.control_plane import ControlPlane
-    from tests.support.control_plane_kinds import ControlPlaneKind
 
 pytestmark = pytest.mark.contract
 
@@ -23,7 +17,7 @@ pytestmark = pytest.mark.contract
 @pytest.mark.oldest
 def test_it_is_of_the_version_that_we_say_we_are_tested_with(
     control_plane: ControlPlane, control_plane_kind: ControlPlaneKind
-) -> None:
+):
     version = control_plane.api.get("/version")
     assert f"{version['major']}.{version['minor']}" == control_plane_kind.version
 
@@ -31,7 +25,7 @@ def test_it_is_of_the_version_that_we_say_we_are_tested_with(
 @pytest.mark.oldest
 def test_the_oldest_alone_offers_no_streaming_lists(
     control_plane: ControlPlane, control_plane_kind: ControlPlaneKind
-) -> None:
+):
     query = {"watch": "true", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
     query |= {"allowWatchBookmarks": "true", "timeoutSeconds": "1"}
     path = "/api/v1/namespaces/default/configmaps"
@@ -47,7 +41,7 @@ def own(module_control_plane: StartControlPlane) -> ControlPlane:
     return module_control_plane(parts=BARE, apiserver_flags=["--min-request-timeout=1"])
 
 
-def test_objects_survive_a_crash_of_the_api_server_and_of_its_database(own: ControlPlane) -> None:
+def test_objects_survive_a_crash_of_the_api_server_and_of_its_database(own: ControlPlane):
     plane = own.require(Feature.PROCESSES)
     path = "/api/v1/namespaces/default/configmaps"
     plane.api.create(path, {"metadata": {"name": "kept"}})

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import RunManager, StartControlPlane
+from tests.support.control_plane import ControlPlane
 from tests.support.crds import install_crds
 from tests.support.eventually import eventually
-from tests.support.fault_proxy import Match
+from tests.support.fault_proxy import Exchange, FaultProxy, Match
 from tests.support.memcacheds import assert_converged, memcached, memcached_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.conftest import RunManager, StartControlPlane
-    from tests.support.control_plane import ControlPlane
-    from tests.support.fault_proxy import Exchange, FaultProxy
 
 OBJECTS = 200
 QUIET = 5.0
@@ -36,7 +31,7 @@ def bare(own_control_plane: StartControlPlane) -> ControlPlane:
 @pytest.mark.timeout(600)
 def test_many_objects_cost_two_writes_each_and_then_nothing(
     bare: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
-) -> None:
+):
     names = [f"m-{number:03d}" for number in range(OBJECTS)]
     bare.api.create_many(memcached_path("default"), [memcached(name) for name in names])
     proxy = fault_proxy(bare.kubeconfig)
@@ -65,7 +60,7 @@ def test_many_objects_cost_two_writes_each_and_then_nothing(
 @pytest.mark.contract
 def test_a_resync_writes_nothing_where_nothing_is_to_be_changed(
     crds: ControlPlane, storage: None, namespace: str, run_manager: RunManager
-) -> None:
+):
     controllers = ["memcached", "foo", "mysrv", "wordpress"]
     for each in controllers:
         [sample] = Path("config/samples").glob(f"*_{each}.yaml")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -14,17 +16,11 @@ from manager.api import ApiModel, Resource, crd
 from manager.codegen import custom_resource_definitions, yaml_stream
 from tests.support.api_access import ApiFailure
 from tests.support.api_objects import manifest
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import DEFINITIONS, wait_served
 from tests.support.eventually import eventually
 from tests.support.manager_process import run_once
 from tests.support.widget import Widget
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator
-
-    from tests.support.control_plane import ControlPlane
 
 pytestmark = pytest.mark.contract
 
@@ -91,7 +87,7 @@ def widget(**spec: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "name", ["memcacheds.cache.example.com", "widgets.test.example.com", "gadgets.test.example.com"]
 )
-def test_the_server_has_nothing_to_complain_of(plane: ControlPlane, name: str) -> None:
+def test_the_server_has_nothing_to_complain_of(plane: ControlPlane, name: str):
     conditions = plane.api.get(f"{DEFINITIONS}/{name}")["status"]["conditions"]
     assert {each["type"]: each["status"] for each in conditions} == {
         "NamesAccepted": "True",
@@ -99,7 +95,7 @@ def test_the_server_has_nothing_to_complain_of(plane: ControlPlane, name: str) -
     }
 
 
-def test_explain_says_what_the_docstrings_say(plane: ControlPlane, memcacheds: str) -> None:
+def test_explain_says_what_the_docstrings_say(plane: ControlPlane, memcacheds: str):
     text = " ".join(plane.kubectl("explain", "memcached.spec").stdout.split())
     assert "The servers that are wanted." in text
     assert "size <integer> -required- How many memcached servers to run, 0 for none." in text
@@ -113,11 +109,11 @@ def test_explain_says_what_the_docstrings_say(plane: ControlPlane, memcacheds: s
         (" ", 'spec.image: Invalid value: " ": must be ASCII without spaces'),
     ],
 )
-def test_a_wrong_image_is_refused(plane: ControlPlane, memcacheds: str, image: str, message: str) -> None:
+def test_a_wrong_image_is_refused(plane: ControlPlane, memcacheds: str, image: str, message: str):
     assert message in plane.api.refusal(memcacheds, memcached(size=1, image=image))
 
 
-def test_a_name_that_cannot_be_a_labels_value_is_refused(plane: ControlPlane, memcacheds: str) -> None:
+def test_a_name_that_cannot_be_a_labels_value_is_refused(plane: ControlPlane, memcacheds: str):
     def named(length: int) -> dict[str, Any]:
         return {**memcached(size=1), "metadata": {"name": "m" * length}}
 
@@ -127,7 +123,7 @@ def test_a_name_that_cannot_be_a_labels_value_is_refused(plane: ControlPlane, me
     assert "must be at most 63 characters" in plane.api.refusal(memcacheds, named(64))
 
 
-def test_what_the_model_writes_the_server_takes_and_gives_back(plane: ControlPlane, memcacheds: str) -> None:
+def test_what_the_model_writes_the_server_takes_and_gives_back(plane: ControlPlane, memcacheds: str):
     raw = plane.api.request("POST", memcacheds, body=memcached(size=3))
     stored = Memcached.decode(raw.encode())
     stored.spec.size = 0
@@ -140,7 +136,7 @@ def test_what_the_model_writes_the_server_takes_and_gives_back(plane: ControlPla
     assert json.loads(answer)["status"] == {"nodes": [], "replicas": 0, "conditions": []}
 
 
-def test_defaults_are_filled_in(plane: ControlPlane, widgets: str) -> None:
+def test_defaults_are_filled_in(plane: ControlPlane, widgets: str):
     assert plane.api.create(widgets, widget())["spec"] == {
         "mode": "fast",
         "unit": "metre",
@@ -151,7 +147,7 @@ def test_defaults_are_filled_in(plane: ControlPlane, widgets: str) -> None:
     }
 
 
-def test_everything_that_a_structural_schema_can_say_is_kept(plane: ControlPlane, widgets: str) -> None:
+def test_everything_that_a_structural_schema_can_say_is_kept(plane: ControlPlane, widgets: str):
     spec = {
         "mode": "slow",
         "otherMode": "fast",
@@ -182,7 +178,7 @@ def test_everything_that_a_structural_schema_can_say_is_kept(plane: ControlPlane
     assert Widget.decode(created.encode()).to_wire()["spec"] == spec
 
 
-def test_a_field_that_no_model_names_is_dropped(plane: ControlPlane, widgets: str) -> None:
+def test_a_field_that_no_model_names_is_dropped(plane: ControlPlane, widgets: str):
     created = plane.api.create(widgets, widget(unknown=1, limits={"low": 1, "unknown": 1}))
     assert "unknown" not in created["spec"]
     assert created["spec"]["limits"] == {"low": 1, "high": 5}
@@ -211,19 +207,17 @@ def test_a_field_that_no_model_names_is_dropped(plane: ControlPlane, widgets: st
         ({"groups": {"g": [{"name": "", "number": 1}]}}, "should be at least 1 chars long"),
     ],
 )
-def test_a_wrong_widget_is_refused(
-    plane: ControlPlane, widgets: str, spec: dict[str, Any], message: str
-) -> None:
+def test_a_wrong_widget_is_refused(plane: ControlPlane, widgets: str, spec: dict[str, Any], message: str):
     assert message in plane.api.refusal(widgets, widget(**spec))
 
 
-def test_a_rule_on_what_a_field_was_holds_on_updates(plane: ControlPlane, widgets: str) -> None:
+def test_a_rule_on_what_a_field_was_holds_on_updates(plane: ControlPlane, widgets: str):
     plane.api.create(widgets, widget(colour="blue"))
     with pytest.raises(ApiFailure, match="the colour is immutable"):
         plane.api.patch(f"{widgets}/sample", {"spec": {"colour": "green"}})
 
 
-def test_each_version_of_a_kind_is_served_and_the_old_one_warns(plane: ControlPlane) -> None:
+def test_each_version_of_a_kind_is_served_and_the_old_one_warns(plane: ControlPlane):
     old = {
         "apiVersion": "test.example.com/v1beta1",
         "kind": "Gadget",
@@ -237,7 +231,7 @@ def test_each_version_of_a_kind_is_served_and_the_old_one_warns(plane: ControlPl
 
 
 @pytest.mark.oldest
-def test_the_server_takes_every_folder_of_config(plane: ControlPlane) -> None:
+def test_the_server_takes_every_folder_of_config(plane: ControlPlane):
     system = "/api/v1/namespaces/system"  # where the roles have the manager, until kustomize moves it
     if plane.api.find(system) is None:
         plane.api.create("/api/v1/namespaces", {"metadata": {"name": "system"}})
@@ -249,7 +243,7 @@ def test_the_server_takes_every_folder_of_config(plane: ControlPlane) -> None:
         eventually(lambda: plane.api.find(system) is None)
 
 
-def test_a_model_is_made_of_what_the_server_publishes_of_a_kind(plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_model_is_made_of_what_the_server_publishes_of_a_kind(plane: ControlPlane, tmp_path: Path):
     def made(kind: str) -> subprocess.CompletedProcess[str]:
         return run_once("model", f"--from={kind}", f"--kubeconfig={plane.kubeconfig}", folder=tmp_path)
 

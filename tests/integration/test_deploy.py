@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
+from tests.conftest import RunManager, StartControlPlane
 from tests.support import makefile
 from tests.support.api_access import ApiAccess, ApiFailure
-from tests.support.control_plane import KUBECTL, Feature
+from tests.support.control_plane import KUBECTL, ControlPlane, Feature
 from tests.support.crds import wait_served
 from tests.support.eventually import eventually
 from tests.support.kubeconfig import Credentials
+from tests.support.manager_process import ManagerProcess
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, container_of, flags_of, manifests, pod_of, the
 from tests.support.metrics_clients import scrape
 from tests.support.openmetrics import Samples
@@ -23,13 +26,6 @@ from tests.support.pets import pet, pet_path
 from tests.support.petstore_process import PetStoreProcess
 from tests.support.ports import PortBlock
 from tests.support.webhook_service import client_configs, lead_to_this_machine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.conftest import RunManager, StartControlPlane
-    from tests.support.control_plane import ControlPlane
-    from tests.support.manager_process import ManagerProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = "samples"
@@ -203,7 +199,7 @@ def test_from_an_empty_cluster_to_a_deployed_manager_and_back(
     petstore: PetStoreProcess,
     webhook_port: int,
     tmp_path: Path,
-) -> None:
+):
     make(plane, "install", "deploy")
     # Its pods are admitted: the namespace enforces the restricted level where the control plane knows levels.
     eventually(lambda: is_rolled_out(plane, MANAGER))
@@ -263,7 +259,7 @@ def test_a_manager_of_some_namespaces_has_rights_in_these_alone(
     petstore: PetStoreProcess,
     webhook_port: int,
     tmp_path: Path,
-) -> None:
+):
     for name in ("team-a", "team-b", "others"):
         plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     # One after the other, as they are the same: an overlay to edit, and the names said to make.
@@ -296,7 +292,7 @@ def test_a_manager_of_some_namespaces_has_rights_in_these_alone(
 
 
 @pytest.mark.contract
-def test_a_pod_that_could_do_more_is_refused_in_the_managers_namespace(plane: ControlPlane) -> None:
+def test_a_pod_that_could_do_more_is_refused_in_the_managers_namespace(plane: ControlPlane):
     plane.require(Feature.POD_SECURITY)
     namespace = the("Namespace", SYSTEM)
     plane.api.create(

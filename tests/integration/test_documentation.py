@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import http.client
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
-from tests.support.control_plane import Feature
+from tests.conftest import RunManager, StartControlPlane
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import wait_served
 from tests.support.documented_commands import DEPLOYED, ELSEWHERE, RUN_BY, WALKED, WALKED_ALONE
 from tests.support.eventually import eventually
@@ -21,12 +22,6 @@ from tests.support.storage import storage_classes
 from tests.support.terminal import Terminal
 from tests.support.transcript import Command, commands
 from tests.support.webhook_manager import webhook_manager
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.conftest import RunManager, StartControlPlane
-    from tests.support.control_plane import ControlPlane
 
 OURS = "memcacheds,foos,pets,wordpresses,mysrvs"
 WEBHOOKS = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
@@ -54,7 +49,7 @@ def follow(page: Path, terminal: Terminal) -> None:
 )
 def test_what_a_page_shows_is_what_comes(
     page: str, plane: ControlPlane, run_manager: RunManager, tmp_path: Path
-) -> None:
+):
     with Terminal(tmp_path / "terminal", plane) as terminal:
         terminal.run(".venv/bin/operator-manager crds | kubectl apply -f -")
         wait_served(plane)
@@ -68,7 +63,7 @@ def test_what_a_page_shows_is_what_comes(
 
 
 @pytest.mark.parametrize("page", WALKED_ALONE)
-def test_what_a_page_shows_without_a_cluster_is_what_comes(page: str, tmp_path: Path) -> None:
+def test_what_a_page_shows_without_a_cluster_is_what_comes(page: str, tmp_path: Path):
     with Terminal(tmp_path / "terminal") as terminal:
         follow(Path(page), terminal)
 
@@ -88,7 +83,7 @@ def remove_greetings(plane: ControlPlane, definitions: str) -> None:
 @pytest.mark.timeout(300)
 def test_the_operator_of_writing_an_operator_runs(
     plane: ControlPlane, run_manager: RunManager, tmp_path: Path
-) -> None:
+):
     example = ExampleOperator(tmp_path / "example")
     assert "config/crd/bases/hello.example.com_greetings.yaml" in example.run("controllers.main", "generate")
     assert "--greeting-separator VALUE" in example.run("controllers.main", "run", "--help")
@@ -108,7 +103,7 @@ def test_the_operator_of_writing_an_operator_runs(
 
 @pytest.mark.whole
 @pytest.mark.timeout(600)
-def test_the_webhooks_of_the_page_answer(plane: ControlPlane, tmp_path: Path) -> None:
+def test_the_webhooks_of_the_page_answer(plane: ControlPlane, tmp_path: Path):
     blocks = list(Page(WEBHOOKS_PAGE).blocks())
     second = next(number for number, block in enumerate(blocks) if "apis/hello/v2" in block.text)
     # First as long as there is one version, and then with what was made meanwhile.
@@ -144,9 +139,7 @@ def test_the_webhooks_of_the_page_answer(plane: ControlPlane, tmp_path: Path) ->
 
 @pytest.mark.whole
 @pytest.mark.timeout(300)
-def test_what_pages_say_to_do_with_a_deployed_manager_can_be_done(
-    plane: ControlPlane, tmp_path: Path
-) -> None:
+def test_what_pages_say_to_do_with_a_deployed_manager_can_be_done(plane: ControlPlane, tmp_path: Path):
     make = f"make --silent --directory={Path.cwd()} KUBECTL={plane.kubectl_program()}"
     with Terminal(tmp_path / "terminal", plane) as terminal:
         terminal.run(f"{make} deploy")
@@ -167,7 +160,7 @@ def test_what_pages_say_to_do_with_a_deployed_manager_can_be_done(
         terminal.run(f"{make} undeploy")
 
 
-def test_a_copy_of_the_store_is_whole(tmp_path: Path) -> None:
+def test_a_copy_of_the_store_is_whole(tmp_path: Path):
     with Terminal(tmp_path / "one") as terminal:
         follow(Path("docs/operations.md"), terminal)
         copy = (tmp_path / "one" / "backup.db").rename(tmp_path / "backup.db")
@@ -179,7 +172,7 @@ def test_a_copy_of_the_store_is_whole(tmp_path: Path) -> None:
 @pytest.mark.contract
 def test_the_priority_that_a_page_gives_to_the_lease_is_what_its_requests_get(
     control_plane: ControlPlane, namespace: str, tmp_path: Path
-) -> None:
+):
     plane = control_plane.require(Feature.PRIORITIES)
     (schema,) = (
         found

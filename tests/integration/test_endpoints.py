@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from tests.conftest import RunManager
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
+from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import assert_converged, memcached, memcached_path
 from tests.support.metrics_page import documented
-
-if TYPE_CHECKING:
-    from tests.conftest import RunManager
-    from tests.support.control_plane import ControlPlane
-    from tests.support.manager_process import ManagerProcess
-    from tests.support.openmetrics import Samples
+from tests.support.openmetrics import Samples
 
 # Only what goes wrong, or is not there, has no samples.
 NOTHING_OF = {
@@ -60,7 +57,7 @@ def manager(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Mana
     ).wait_ready()
 
 
-def test_metrics_carry_the_names_and_labels_of_the_field(manager: ManagerProcess, work: Work) -> None:
+def test_metrics_carry_the_names_and_labels_of_the_field(manager: ManagerProcess, work: Work):
     work.grow_to(3)
 
     def each_has_a_sample() -> None:
@@ -83,33 +80,7 @@ def test_metrics_carry_the_names_and_labels_of_the_field(manager: ManagerProcess
         assert checked.returncode == 0
 
 
-def test_metrics_tell_what_happened(manager: ManagerProcess, work: Work) -> None:
-    work.grow_to(10)
-    lease = "operator-manager"
-
-    def succeeded() -> float:
-        # One is counted when it is over, which is after the last that it writes.
-        labels = {"controller": "memcached", "result": "success"}
-        return manager.metrics().value("controller_runtime_reconcile_total", **labels)
-
-    eventually(lambda: succeeded() >= 10)
-    found = manager.metrics()
-    assert found.value("leader_election_master_status", name=lease) == 1
-    assert found.value("controller_runtime_reconcile_errors_total") == 0
-    assert found.value("workqueue_adds_total", name="memcached") >= 10
-    assert found.value("rest_client_requests_total", method="POST", code="201") >= 10
-    eventually(lambda: manager.metrics().value("workqueue_depth") == 0)
-    for kind in ("memcacheds.cache.example.com", "deployments.apps"):
-        eventually(functools.partial(holds, manager, kind, 10))
-        assert manager.metrics().value("operator_manager_cache_bytes", kind=kind) > 1000
-
-
-def holds(manager: ManagerProcess, kind: str, count: int) -> bool:
-    """Whether that many objects of a kind are in the cache."""
-    return manager.metrics().value("operator_manager_cache_objects", kind=kind) == count
-
-
-def test_the_number_of_series_does_not_grow_with_the_objects(manager: ManagerProcess, work: Work) -> None:
+def test_the_number_of_series_does_not_grow_with_the_objects(manager: ManagerProcess, work: Work):
     work.grow_to(5)
     before = series(manager.metrics())
     work.grow_to(50)
@@ -118,23 +89,6 @@ def test_the_number_of_series_does_not_grow_with_the_objects(manager: ManagerPro
     assert len(after - before) < 10
     named = [one for one in after if "object-" in str(one) or work.namespace in str(one)]
     assert named == []
-
-
-def test_health_has_a_path_for_each_check(manager: ManagerProcess) -> None:
-    assert manager.probe("/healthz") == (200, "ok")
-    assert manager.probe("/readyz") == (200, "ok")
-    assert manager.probe("/healthz/ping") == (200, "ok")
-
-    status, text = manager.probe("/readyz?verbose")
-    assert status == 200
-    *lines, last = text.splitlines()
-    assert last == "readyz check passed"
-    names = [line.removeprefix("[+]").removesuffix(" ok") for line in lines]
-    assert {"ping", "shutdown", "informers", "leader-election", "controller-memcached"} <= set(names)
-    for name in names:
-        assert manager.probe(f"/readyz/{name}") == (200, "ok")
-    assert manager.probe("/readyz/nothing")[0] == 404
-    assert manager.probe("/nothing")[0] == 404
 
 
 def series(found: Samples) -> set[tuple[Any, ...]]:
@@ -148,7 +102,7 @@ def series(found: Samples) -> set[tuple[Any, ...]]:
     }
 
 
-def test_addresses_in_the_log_are_links(manager: ManagerProcess) -> None:
+def test_addresses_in_the_log_are_links(manager: ManagerProcess):
     links = {line["what"]: line["urls"] for line in manager.logs(msg="serving")}
     assert links["metrics"] == [f"http://{manager.metrics_address}/metrics"]
     assert links["health"] == [f"http://{manager.health_address}{path}" for path in ("/healthz", "/readyz")]

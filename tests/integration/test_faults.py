@@ -7,27 +7,20 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.conftest import StartControlPlane
 from tests.integration.scene import DEPLOYMENT_KIND, MEMCACHED_KIND, Scene, on_stage
 from tests.support.api_access import ApiFailure
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import DEFINITIONS, install_crds
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import Match
 from tests.support.memcacheds import memcached_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.conftest import StartControlPlane
-    from tests.support.control_plane import ControlPlane
-
-NEW_DEPLOYMENTS = Match(method="POST", path="/deployments$")
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +58,7 @@ def settle(scene: Scene) -> None:
     scene.settle(gone=2, remade=0, scaled=3, emptied=1, added=1)
 
 
-def test_nothing_is_missed_while_the_server_cannot_be_reached(scene: Scene) -> None:
+def test_nothing_is_missed_while_the_server_cannot_be_reached(scene: Scene):
     prepare(scene)
     scene.create(late=1)
     with scene.bounded(objects=6):
@@ -82,7 +75,7 @@ def test_nothing_is_missed_while_the_server_cannot_be_reached(scene: Scene) -> N
 
 
 @pytest.mark.contract
-def test_a_server_that_was_restarted_and_remembers_no_history(scene: Scene) -> None:
+def test_a_server_that_was_restarted_and_remembers_no_history(scene: Scene):
     scene.plane.require(Feature.PROCESSES)
     prepare(scene)
     scene.proxy.refuse()
@@ -94,7 +87,7 @@ def test_a_server_that_was_restarted_and_remembers_no_history(scene: Scene) -> N
 
 
 @pytest.mark.contract
-def test_history_that_was_compacted_away(own_control_plane: StartControlPlane, tmp_path: Path) -> None:
+def test_history_that_was_compacted_away(own_control_plane: StartControlPlane, tmp_path: Path):
     plane = own_control_plane(
         parts=BARE, apiserver_flags=["--etcd-compaction-interval=2s", "--watch-cache=false"]
     ).require(Feature.SERVER_FLAGS)
@@ -130,37 +123,8 @@ def has_expired(plane: ControlPlane, path: str, version: str) -> bool:
     return bool(first.get("type") == "ERROR" and first["object"]["code"] == 410)
 
 
-def test_a_throttled_write_comes_when_it_was_asked_to(scene: Scene) -> None:
-    scene.proxy.answer(429, headers={"Retry-After": "1"}, match=NEW_DEPLOYMENTS, times=3)
-    scene.create(throttled=1)
-    scene.settle(throttled=1)
-    tries = [exchange.at for exchange in scene.proxy.exchanges(NEW_DEPLOYMENTS)]
-    assert len(tries) == 4
-    assert all(later - earlier >= 1.0 for earlier, later in itertools.pairwise(tries))
-
-
-def test_a_stop_in_the_middle_of_work_leaves_nothing_half_done(scene: Scene) -> None:
-    sizes = {f"m{number}": 1 for number in range(40)}
-    # So that there is a middle.
-    scene.proxy.delay(1.0, match=NEW_DEPLOYMENTS, times=None)
-    scene.create(**sizes)
-    eventually(lambda: len(scene.deployments()) >= 8, every=0.01)
-    assert scene.manager.stop() == 0
-    made, memcacheds = scene.deployments(), scene.memcacheds()
-    assert len(made) < len(sizes), "it was done before it could be stopped"
-    for name, each in memcacheds.items():
-        assert "status" not in each or name in made, f"{name} has a status and no Deployment"
-    scene.proxy.heal()
-    scene.manager.start_again()
-    scene.settle(**sizes)
-    assert scene.manager.metrics().value("rest_client_requests_total", code="409") == 0
-    # What the first one had done was not written again.
-    for each in scene.deployments().values():
-        assert each["metadata"]["generation"] == 1
-
-
 @pytest.mark.contract
-def test_a_kind_that_is_removed_and_installed_again(plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_kind_that_is_removed_and_installed_again(plane: ControlPlane, tmp_path: Path):
     with on_stage(plane, tmp_path) as scene:
         scene.create(here=1, gone=1)
         scene.settle(here=1, gone=1)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tests.conftest import RunManager
 from tests.support.api_objects import condition, event_counts
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import consistently, eventually
 from tests.support.foos import API
 from tests.support.walk import Walk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.conftest import RunManager
-    from tests.support.control_plane import ControlPlane
 
 SAMPLE = "config/samples/tutorial_v1_foo.yaml"
 
@@ -49,7 +46,7 @@ def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterato
 
 @pytest.mark.oldest
 @pytest.mark.smoke
-def test_the_worked_example_at_one_reconcile_for_each_event(walk: FooWalk) -> None:
+def test_the_worked_example_at_one_reconcile_for_each_event(walk: FooWalk):
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(lambda: walk.are_happy(foo_01=False, foo_02=False))
     eventually(lambda: walk.have_been_reconciled(2))

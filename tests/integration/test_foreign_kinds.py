@@ -8,22 +8,17 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from release.cli import main
+from tests.conftest import StartControlPlane
+from tests.support.control_plane import ControlPlane
 from tests.support.crds import wait_served
 from tests.support.envtest import BARE
 from tests.support.manifests import Manifest, manifests
 from tests.support.namespaces import create_namespace
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.conftest import StartControlPlane
-    from tests.support.control_plane import ControlPlane
 
 NAMESPACE = "foreign"
 CSV = "operator-manager.clusterserviceversion.yaml"
@@ -105,7 +100,7 @@ def strictly_accepted(plane: ControlPlane, objects: list[Manifest]) -> list[str]
 
 
 @pytest.mark.timeout(600)
-def test_monitors_and_rules_are_what_the_prometheus_operator_defines(plane: ControlPlane) -> None:
+def test_monitors_and_rules_are_what_the_prometheus_operator_defines(plane: ControlPlane):
     accepted = strictly_accepted(plane, manifests("prometheus"))
     assert len(accepted) == 3
     assert {line.partition("/")[0] for line in accepted} == {
@@ -115,7 +110,7 @@ def test_monitors_and_rules_are_what_the_prometheus_operator_defines(plane: Cont
 
 
 @pytest.mark.timeout(600)
-def test_certificates_and_issuers_are_what_cert_manager_defines(plane: ControlPlane) -> None:
+def test_certificates_and_issuers_are_what_cert_manager_defines(plane: ControlPlane):
     ours = [each for each in manifests("cert-manager") if each["apiVersion"] == "cert-manager.io/v1"]
     accepted = strictly_accepted(plane, ours)
     kinds = sorted(line.partition(".")[0] for line in accepted)
@@ -123,7 +118,7 @@ def test_certificates_and_issuers_are_what_cert_manager_defines(plane: ControlPl
 
 
 @pytest.mark.timeout(600)
-def test_the_bundles_service_version_is_what_olm_defines(plane: ControlPlane, tmp_path: Path) -> None:
+def test_the_bundles_service_version_is_what_olm_defines(plane: ControlPlane, tmp_path: Path):
     assert main(["bundle", str(tmp_path)]) == 0
     version = yaml.safe_load((tmp_path / "bundle" / "manifests" / CSV).read_text())
     (accepted,) = strictly_accepted(plane, [version])
@@ -131,7 +126,7 @@ def test_the_bundles_service_version_is_what_olm_defines(plane: ControlPlane, tm
 
 
 @pytest.mark.timeout(600)
-def test_a_field_that_they_do_not_define_is_seen(plane: ControlPlane) -> None:
+def test_a_field_that_they_do_not_define_is_seen(plane: ControlPlane):
     monitor = next(each for each in manifests("prometheus") if each["kind"] == "ServiceMonitor")
     monitor["spec"]["endpoint"] = []
     with pytest.raises(

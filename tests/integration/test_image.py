@@ -9,9 +9,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from packaging.utils import canonicalize_name
@@ -26,9 +26,6 @@ from tests.support.foos import foo, foo_path
 from tests.support.manager_process import ManagerProcess
 from tests.support.otlp import Receiver
 from tests.support.petstore_process import PetStoreProcess, assert_keeps_a_pet
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 pytestmark = pytest.mark.whole
 
@@ -237,7 +234,7 @@ def run(tree: ImageTree, image: str, *arguments: str) -> subprocess.CompletedPro
 @pytest.mark.timeout(600)
 def test_the_manager_gets_ready_as_nobody_on_a_read_only_tree_and_sends_traces(
     tree: ImageTree, tmp_path: Path
-) -> None:
+):
     version = run(tree, "manager", "version")
     assert version.returncode == 0, version.stderr
     assert VERSION in version.stdout
@@ -262,7 +259,7 @@ def test_the_manager_gets_ready_as_nobody_on_a_read_only_tree_and_sends_traces(
 @pytest.mark.timeout(600)
 def test_the_image_of_a_project_that_was_begun_gets_ready_with_the_library_of_a_checkout(
     image_folder: Path, tmp_path: Path
-) -> None:
+):
     project = tmp_path / "shop"
     begin = ("init", str(project), "--domain=acme.test")
     assert command_line(begin, (), name="operator-manager", version="1") == 0
@@ -281,13 +278,13 @@ def test_the_image_of_a_project_that_was_begun_gets_ready_with_the_library_of_a_
 
 
 @pytest.mark.timeout(600)
-def test_the_pet_store_serves_as_nobody_on_a_read_only_tree(tree: ImageTree, tmp_path: Path) -> None:
+def test_the_pet_store_serves_as_nobody_on_a_read_only_tree(tree: ImageTree, tmp_path: Path):
     with PetStoreProcess(tmp_path, "--memory", program=tree.program("petstore")) as store:
         assert_keeps_a_pet(store)
 
 
 @pytest.mark.timeout(600)
-def test_images_hold_a_bill_of_materials_of_just_what_is_in_them(tree: ImageTree) -> None:
+def test_images_hold_a_bill_of_materials_of_just_what_is_in_them(tree: ImageTree):
     installed = tree.build("manager") / "opt/operator-manager"
     bill = json.loads((installed / "sbom.cdx.json").read_text())
     assert bill["bomFormat"] == "CycloneDX"
@@ -299,7 +296,7 @@ def test_images_hold_a_bill_of_materials_of_just_what_is_in_them(tree: ImageTree
 
 
 @pytest.mark.timeout(600)
-def test_images_hold_no_pip_no_sources_and_no_compiler(tree: ImageTree) -> None:
+def test_images_hold_no_pip_no_sources_and_no_compiler(tree: ImageTree):
     for image in ("manager", "petstore"):
         root = tree.build(image)
         assert not (root / "src").exists()

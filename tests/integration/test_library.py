@@ -12,24 +12,21 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
+from tests.conftest import RunManager, StartControlPlane
 from tests.support.api_access import ApiFailure
+from tests.support.control_plane import ControlPlane
 from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
 from tests.support.example_operator import ExampleOperator
 from tests.support.ports import PortBlock
 from tests.support.wheels import LIBRARY, build_library, dependencies
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.conftest import RunManager, StartControlPlane
-    from tests.support.control_plane import ControlPlane
 
 # What the page lets one write, in folders that are called as ours are.
 NEW = ("apis/hello", "controllers/hello", "tests")

@@ -10,13 +10,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import StartControlPlane
 from tests.support.api_access import ApiFailure
+from tests.support.control_plane import ControlPlane
 from tests.support.daemon import Daemon
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
@@ -25,12 +27,6 @@ from tests.support.manager_process import ManagerProcess
 from tests.support.pets import alpha, pet
 from tests.support.ports import PortBlock
 from tests.support.webhook_manager import webhook_manager
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.conftest import StartControlPlane
-    from tests.support.control_plane import ControlPlane
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/pets.petstore.example.com"
@@ -53,7 +49,7 @@ def plane(own_control_plane: StartControlPlane) -> ControlPlane:
 
 
 @pytest.mark.contract
-def test_a_pet_is_refused_by_the_manager_that_make_run_starts(plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_pet_is_refused_by_the_manager_that_make_run_starts(plane: ControlPlane, tmp_path: Path):
     with ExitStack() as stack:
         ports = PortBlock(1)
         stack.callback(ports.close)
@@ -121,7 +117,7 @@ def registered(plane: ControlPlane) -> list[str]:
 @pytest.mark.contract
 def test_what_a_killed_manager_has_registered_is_taken_away_by_the_next_start(
     plane: ControlPlane, tmp_path: Path
-) -> None:
+):
     pets = ("--controllers=mysrv", "--leader-elect=false")
     before = plane.api.get(DEFINITION)["spec"]["conversion"]
     with webhook_manager(plane, tmp_path / "first", *pets) as manager:
@@ -151,7 +147,7 @@ def told_of_what_was_left(manager: ManagerProcess) -> None:
 @pytest.mark.contract
 def test_without_a_manager_make_uninstall_says_what_it_waits_for_and_how_to_go_on(
     plane: ControlPlane, tmp_path: Path
-) -> None:
+):
     cleaned = {"metadata": {"name": "thor", "finalizers": ["example.com/finalizer"]}}
     plane.api.request("POST", PETS, body={**pet("thor"), **cleaned})
     make = [shutil.which("make") or "make", "--silent", "--assume-old=.venv/.current", "-C", str(ROOT)]

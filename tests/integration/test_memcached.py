@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tests.conftest import RunManager
 from tests.support.api_objects import condition, deployment_path, pod_path
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually
 from tests.support.walk import Walk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.conftest import RunManager
-    from tests.support.control_plane import ControlPlane
 
 SAMPLE = "config/samples/cache_v1_memcached.yaml"
 
@@ -51,7 +47,7 @@ def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterato
 
 @pytest.mark.oldest
 @pytest.mark.smoke
-def test_the_worked_example(walk: MemcachedWalk) -> None:
+def test_the_worked_example(walk: MemcachedWalk):
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
 
     walk.kubectl("apply", "-f", SAMPLE)

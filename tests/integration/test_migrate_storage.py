@@ -8,9 +8,12 @@ import json
 import secrets
 import signal
 import sqlite3
+import subprocess
 import urllib.request
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -18,7 +21,9 @@ import yaml
 from controllers.petstore.conversion import v1alpha1_to_v1beta1, v1beta1_to_v1alpha1
 from manager.api import ApiModel, Resource
 from manager.migration.permission import migration_rights
+from tests.conftest import StartControlPlane
 from tests.support.api_access import ApiFailure
+from tests.support.control_plane import ControlPlane
 from tests.support.crds import DEFINITIONS, printed_crds, wait_served
 from tests.support.daemon import Daemon
 from tests.support.devcluster_plane import DevclusterControlPlane
@@ -30,13 +35,6 @@ from tests.support.pets import alpha
 from tests.support.webhook_server import WebhookServer
 from tests.unit.migration.server import POSITION
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from tests.conftest import StartControlPlane
-    from tests.support.control_plane import ControlPlane
 GROUP, PLURAL = "test.example.com", "gadgets"
 GADGETS = f"{PLURAL}.{GROUP}"
 OLD, NEW = "v1alpha1", "v1beta1"
@@ -237,7 +235,7 @@ def without_version(obj: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("status", [True, False], ids=["with-status", "without-status"])
 def test_every_object_is_stored_in_the_new_version_and_nothing_else_changes(
     plane: ControlPlane, home: str, migrate: Migrate, status: bool
-) -> None:
+):
     install(plane, OLD, status=status)
     create(plane, home, 30)
     install(plane, NEW, status=status)
@@ -271,7 +269,7 @@ def test_every_object_is_stored_in_the_new_version_and_nothing_else_changes(
 @pytest.mark.contract
 def test_who_manages_what_is_not_forgotten_where_the_way_back_to_the_old_version_is_missing(
     plane: ControlPlane, webhook: WebhookServer, home: str, migrate: Migrate
-) -> None:
+):
     def to_new_alone(gadget: dict[str, Any], wanted: str) -> dict[str, Any]:
         if not wanted.endswith(NEW):
             raise ValueError("no way back")
@@ -298,7 +296,7 @@ def test_who_manages_what_is_not_forgotten_where_the_way_back_to_the_old_version
 
 def test_an_interrupted_run_is_taken_up_where_it_was(
     plane: ControlPlane, home: str, migrate: Migrate, begin: Callable[..., Daemon]
-) -> None:
+):
     install(plane, OLD)
     create(plane, home, 400)
     # As a person does it, so that the annotation is beside kubectl's own.
@@ -360,7 +358,7 @@ class Gadget(Resource, group=GROUP, version=NEW, plural=PLURAL):
 
 
 @pytest.mark.contract
-def test_the_rights_are_enough_and_each_is_needed(plane: ControlPlane, home: str, migrate: Migrate) -> None:
+def test_the_rights_are_enough_and_each_is_needed(plane: ControlPlane, home: str, migrate: Migrate):
     install(plane, OLD)
     create(plane, home, 3)
     install(plane, NEW)
@@ -413,9 +411,7 @@ def convert_pet(pet: dict[str, Any], wanted: str) -> dict[str, Any]:
 
 
 @pytest.mark.contract
-def test_pets_of_the_old_version_are_migrated(
-    plane: ControlPlane, webhook: WebhookServer, tmp_path: Path
-) -> None:
+def test_pets_of_the_old_version_are_migrated(plane: ControlPlane, webhook: WebhookServer, tmp_path: Path):
     (pets,) = [each for each in yaml.safe_load_all(printed_crds()) if each["spec"]["names"]["kind"] == "Pet"]
     name, path = pets["metadata"]["name"], f"{DEFINITIONS}/pets.petstore.example.com"
     webhook.convert = convert_pet
@@ -449,7 +445,7 @@ def test_pets_of_the_old_version_are_migrated(
         eventually(lambda: plane.api.find(path) is None)
 
 
-def test_our_own_kinds_have_nothing_to_do_or_are_not_installed(plane: ControlPlane, tmp_path: Path) -> None:
+def test_our_own_kinds_have_nothing_to_do_or_are_not_installed(plane: ControlPlane, tmp_path: Path):
     done = run_once("migrate-storage", f"--kubeconfig={plane.kubeconfig}", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "memcacheds.cache.example.com: skipped: the definition is not installed" in done.stdout

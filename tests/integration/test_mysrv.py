@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tests.conftest import RunManager
 from tests.support.api_objects import condition, event_counts
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import consistently, eventually
 from tests.support.walk import Walk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.conftest import RunManager
-    from tests.support.control_plane import ControlPlane
 
 pytestmark = pytest.mark.contract
 
@@ -45,7 +42,7 @@ def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterato
 
 @pytest.mark.oldest
 @pytest.mark.smoke
-def test_the_worked_example(walk: MySrvWalk) -> None:
+def test_the_worked_example(walk: MySrvWalk):
     walk.kubectl("apply", "-f", SAMPLE)
     walk.kubectl("wait", "--for=condition=Ready", "--timeout=90s", "mysrv/mysrv-sample")
     walk.is_available()

@@ -7,24 +7,20 @@ import resource
 import socket
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from tests.conftest import RunManager
+from tests.support.control_plane import ControlPlane
 from tests.support.daemon import limited
 from tests.support.eventually import eventually
 from tests.support.kubeconfig import Credentials
-from tests.support.manager_process import PROGRAM
-
-if TYPE_CHECKING:
-    from tests.conftest import RunManager
-    from tests.support.control_plane import ControlPlane
-    from tests.support.manager_process import ManagerProcess
+from tests.support.manager_process import PROGRAM, ManagerProcess
 
 LEAST = 128
 
 
 def test_a_limit_with_which_nothing_works_ends_it_with_one_line_that_names_it(
     run_manager: RunManager, tmp_path: Path
-) -> None:
+):
     file = Credentials(server="https://127.0.0.1:1", token="t").write(tmp_path / "kubeconfig")
     manager = run_manager(file, program=limited(PROGRAM, soft=28, hard=28))
     assert manager.wait() == 1
@@ -37,7 +33,7 @@ def test_a_limit_with_which_nothing_works_ends_it_with_one_line_that_names_it(
 
 def test_a_flood_of_connections_leaves_descriptors_for_probes_and_for_our_own_requests(
     crds: ControlPlane, namespace: str, run_manager: RunManager
-) -> None:
+):
     # What other tests have left is work to do, and all at once takes more connections than are kept free.
     quiet = ("--enable-webhooks=false", f"--namespaces={namespace}")
     # The soft limit is too low to start with, and is raised.
@@ -57,7 +53,7 @@ def test_a_flood_of_connections_leaves_descriptors_for_probes_and_for_our_own_re
 
 def test_handshakes_that_many_clients_leave_half_done_leave_descriptors_for_probes_and_our_own_requests(
     crds: ControlPlane, namespace: str, run_manager: RunManager
-) -> None:
+):
     quiet = ("--enable-webhooks=false", f"--namespaces={namespace}", "--metrics-secure")
     manager = run_manager(crds.kubeconfig, *quiet, program=limited(PROGRAM, soft=28, hard=LEAST))
     manager.wait_ready()
@@ -81,7 +77,7 @@ def test_handshakes_that_many_clients_leave_half_done_leave_descriptors_for_prob
 
 def test_that_no_descriptor_is_left_is_told_once_and_passes(
     crds: ControlPlane, namespace: str, run_manager: RunManager
-) -> None:
+):
     # Nothing to do, and no gRPC, which writes tracebacks of its own.
     quiet = ("--enable-webhooks=false", f"--namespaces={namespace}", "--controllers=mysrv")
     manager = run_manager(crds.kubeconfig, *quiet)

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
-from tests.support.manifests import OVERLAYS, SYSTEM, manifests, the
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.control_plane import ControlPlane
-    from tests.support.manifests import Manifest
+from tests.support.control_plane import ControlPlane
+from tests.support.manifests import OVERLAYS, SYSTEM, Manifest, manifests, the
 
 pytestmark = pytest.mark.oldest
 
@@ -26,7 +21,7 @@ ELSEWHERE = {
 
 def test_every_object_of_every_overlay_is_accepted_strictly_and_without_a_warning(
     crds: ControlPlane, namespace: str
-) -> None:
+):
     # Pods that could do more than the manager's namespace allows are warned of.
     labels = the("Namespace", SYSTEM)["metadata"]["labels"]
     crds.api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})

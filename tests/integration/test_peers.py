@@ -7,13 +7,14 @@ import http
 import time
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from benchmarks.peers import PEERS, LeftOutError
+from benchmarks.peers import PEERS, LeftOutError, Peer
 from benchmarks.peers.building import BUILDS
-from benchmarks.program import Setting
+from benchmarks.program import Program, Setting
 from tests.support.api_objects import deployment_path, object_path, pod_path
 from tests.support.crds import install_crds
 from tests.support.daemon import wait_until
@@ -21,12 +22,6 @@ from tests.support.envtest import BARE, EnvtestControlPlane, why_not
 from tests.support.eventually import eventually
 from tests.support.memcacheds import memcached, memcached_path
 from tests.support.ports import PortBlock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from benchmarks.peers import Peer
-    from benchmarks.program import Program
 
 pytestmark = pytest.mark.whole
 
@@ -62,7 +57,7 @@ def ours(plane: EnvtestControlPlane) -> Story:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("peer", OTHERS, ids=lambda peer: peer.name)
-def test_a_peer_does_what_the_manager_does(peer: Peer, plane: EnvtestControlPlane, ours: Story) -> None:
+def test_a_peer_does_what_the_manager_does(peer: Peer, plane: EnvtestControlPlane, ours: Story):
     assert told_by(built(peer), plane) == ours
 
 

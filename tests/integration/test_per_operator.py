@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controllers.main import OPERATORS
+from tests.conftest import RunManager, StartControlPlane
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.api_objects import object_path
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import wait_served
 from tests.support.eventually import eventually
 from tests.support.kubeconfig import Credentials
@@ -19,12 +21,6 @@ from tests.support.petstore_process import PetStoreProcess
 from tests.support.ports import PortBlock
 from tests.support.storage import storage_classes
 from tests.support.webhook_service import lead_to_this_machine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.conftest import RunManager, StartControlPlane
-    from tests.support.control_plane import ControlPlane
 
 OVERLAY = "per-operator"
 SAMPLES = Path(__file__).resolve().parents[2] / "config" / "samples"
@@ -53,7 +49,7 @@ def account(plane: ControlPlane, name: str) -> Credentials:
 @pytest.mark.contract
 def test_each_operator_runs_with_its_own_account_and_lease_and_all_together_do_everything(
     plane: ControlPlane, namespace_of_samples: str, run_manager: RunManager, tmp_path: Path
-) -> None:
+):
     managers = {}
     with PetStoreProcess(tmp_path / "petstore", "--memory") as store, PortBlock(1) as ports:
         lead_to_this_machine(plane, SYSTEM, "operator-manager-webhook-service", ports[0])
@@ -103,7 +99,7 @@ def has_status(plane: ControlPlane, namespace: str, sample: dict[str, Any]) -> b
 
 
 @pytest.mark.contract
-def test_the_account_of_one_operator_is_held_by_the_policy_too(plane: ControlPlane, tmp_path: Path) -> None:
+def test_the_account_of_one_operator_is_held_by_the_policy_too(plane: ControlPlane, tmp_path: Path):
     plane.require(Feature.ADMISSION_POLICIES)
     access = ApiAccess(account(plane, "wordpress"), scratch=tmp_path)
     annotations = {"kubernetes.io/service-account.name": "default"}
@@ -134,7 +130,7 @@ def is_allowed(access: ApiAccess, method: str, path: str, body: Any = None) -> b
 @pytest.mark.parametrize("name", NAMES)
 def test_an_operators_token_reads_no_kind_and_takes_no_lease_of_another_operator(
     plane: ControlPlane, tmp_path: Path, name: str
-) -> None:
+):
     access = ApiAccess(account(plane, name), scratch=tmp_path)
     try:
         for owner, path in (

@@ -5,24 +5,21 @@ from __future__ import annotations
 import ipaddress
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
 
+from tests.conftest import RunManager
 from tests.support.api_objects import condition
 from tests.support.certificates import Authority
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.pets import API, assert_in_step, pet, pet_path, records
 from tests.support.petstore_process import PetStoreProcess, petstore
 from tests.support.walk import Walk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.conftest import RunManager
-    from tests.support.control_plane import ControlPlane
 
 SAMPLE = "config/samples/petstore_v1beta1_pet.yaml"
 FINALIZER = "pet.petstore.example.com/finalizer"
@@ -75,7 +72,7 @@ def walk(
 
 @pytest.mark.oldest
 @pytest.mark.smoke
-def test_the_worked_example(walk: PetWalk) -> None:
+def test_the_worked_example(walk: PetWalk):
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(walk.in_step)
     assert {each["name"] for each in records(walk.store.address)} == {"Thor", "Tron"}
@@ -116,7 +113,7 @@ def test_the_worked_example(walk: PetWalk) -> None:
 )
 def test_a_manager_imports_grpc_only_for_pets_and_cryptography_only_for_tls(
     crds: ControlPlane, namespace: str, run_manager: RunManager, controllers: str, imported: list[str]
-) -> None:
+):
     script = (
         "import atexit, sys\n"
         "from controllers.main import main\n"
@@ -137,7 +134,7 @@ def test_a_manager_imports_grpc_only_for_pets_and_cryptography_only_for_tls(
 
 def test_a_store_over_tls_that_serves_the_manager_alone(
     crds: ControlPlane, namespace: str, run_manager: RunManager, tmp_path: Path
-) -> None:
+):
     authority = Authority("pets")
     pairs = {
         "server": authority.server(x509.IPAddress(ipaddress.ip_address("127.0.0.1"))),

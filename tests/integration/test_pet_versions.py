@@ -6,13 +6,17 @@ import contextlib
 import functools
 import json
 import secrets
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from tests.conftest import StartControlPlane
 from tests.support.api_access import ApiFailure
 from tests.support.api_objects import condition, manifest, object_path
+from tests.support.control_plane import ControlPlane
 from tests.support.crds import printed_crds, wait_served
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
@@ -23,14 +27,6 @@ from tests.support.pets import OLD_API as ALPHA
 from tests.support.pets import assert_in_step, records
 from tests.support.petstore_process import PetStoreProcess, petstore
 from tests.support.ports import PortBlock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.conftest import StartControlPlane
-    from tests.support.control_plane import ControlPlane
-    from tests.support.manager_process import ManagerProcess
 
 pytestmark = pytest.mark.contract
 
@@ -144,7 +140,7 @@ def site(plane: ControlPlane, manager: ManagerProcess, store: PetStoreProcess) -
 
 
 @pytest.mark.oldest
-def test_what_is_written_in_v1alpha1_reads_in_v1beta1_and_back(site: Site) -> None:
+def test_what_is_written_in_v1alpha1_reads_in_v1beta1_and_back(site: Site):
     _, said = site.kubectl("create", "-f", "-", stdin=json.dumps(body(ALPHA, "old")))
     assert (
         "Warning: petstore.example.com/v1alpha1 Pet is deprecated; use petstore.example.com/v1beta1 Pet"
@@ -169,7 +165,7 @@ def test_what_is_written_in_v1alpha1_reads_in_v1beta1_and_back(site: Site) -> No
     assert "SPECIES" in site.kubectl("get", "pets")[0]
 
 
-def test_a_pet_whose_annotations_leave_no_room_for_a_note_hides_no_other(site: Site) -> None:
+def test_a_pet_whose_annotations_leave_no_room_for_a_note_hides_no_other(site: Site):
     full = {"annotations": {"a": "x" * (256 * 1024 - 1)}}
     with pytest.raises(ApiFailure, match="annotations"):
         site.plane.api.create(
@@ -193,7 +189,7 @@ def test_a_pet_whose_annotations_leave_no_room_for_a_note_hides_no_other(site: S
     site.plane.api.patch(site.path(BETA, "full"), {"metadata": {"finalizers": None}})
 
 
-def test_the_operator_keeps_the_store_right_whoever_writes(site: Site) -> None:
+def test_the_operator_keeps_the_store_right_whoever_writes(site: Site):
     site.create(ALPHA, "old", name="Thor", birthday="2021-03-31T23:30:00-01:00")
     site.create(BETA, "new", name="Tron", species="cat", birthday="2020-06-25", owner=ANN)
     eventually(site.in_step)
@@ -234,7 +230,7 @@ def leave_behind(site: Site, name: str, birthday: str) -> str:
 
 def test_pets_from_before_the_upgrade_keep_their_records(
     own_control_plane: StartControlPlane, tmp_path: Path
-) -> None:
+):
     plane = own_control_plane(parts=BARE)
     definitions = list(yaml.safe_load_all(printed_crds()))
     plane.api.apply([before_the_upgrade(each) for each in definitions])

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import secrets
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.api_objects import condition, deployment_path
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path
 from tests.support.manager_process import ManagerProcess, run_once
@@ -17,12 +20,6 @@ from tests.support.memcacheds import memcached, memcached_path
 from tests.support.namespaces import create_namespace
 from tests.support.pets import pet, pet_path
 from tests.support.wordpresses import wordpress, wordpress_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.control_plane import ControlPlane
 
 OLD, NEW = "memcached:1.6.38-alpine", "memcached:1.6.39-alpine"
 PASSWORD = "Xk-secret-of-the-site-9"
@@ -106,13 +103,13 @@ def cluster(crds: ControlPlane, storage: None, tmp_path_factory: pytest.TempPath
 
 
 @pytest.mark.contract
-def test_what_is_as_it_should_be_is_left_alone(cluster: Cluster) -> None:
+def test_what_is_as_it_should_be_is_left_alone(cluster: Cluster):
     code, printed = cluster.plan("--all", "--controllers=memcached,foo")
     assert (code, printed) == (0, "0 of 2 objects would change something\n")
 
 
 @pytest.mark.contract
-def test_an_upgraded_image_is_a_difference_in_the_child_and_in_the_status(cluster: Cluster) -> None:
+def test_an_upgraded_image_is_a_difference_in_the_child_and_in_the_status(cluster: Cluster):
     code, printed = cluster.plan("--all", "--controllers=memcached", f"--memcached-image={NEW}")
     assert code == 2
     name = f"apps.v1.Deployment.{cluster.namespace}.web"
@@ -132,7 +129,7 @@ def test_an_upgraded_image_is_a_difference_in_the_child_and_in_the_status(cluste
 
 
 @pytest.mark.contract
-def test_a_drifted_child_would_be_put_back(cluster: Cluster) -> None:
+def test_a_drifted_child_would_be_put_back(cluster: Cluster):
     path = deployment_path(cluster.namespace, "web")
     label = "app.kubernetes.io/name"  # nobody else does anything about it
     cluster.plane.api.patch(path, {"metadata": {"labels": {label: "theirs"}}})
@@ -147,7 +144,7 @@ def test_a_drifted_child_would_be_put_back(cluster: Cluster) -> None:
 
 
 @pytest.mark.contract
-def test_a_new_object_of_any_kind_is_planned_without_a_call_to_anything_outside(cluster: Cluster) -> None:
+def test_a_new_object_of_any_kind_is_planned_without_a_call_to_anything_outside(cluster: Cluster):
     api, namespace = cluster.plane.api, cluster.namespace
     hostile = foo("odd", "Not\x1b[2J\u202e A Name")
     site = wordpress("site", sqlrootpassword=PASSWORD)
@@ -172,14 +169,14 @@ def test_a_new_object_of_any_kind_is_planned_without_a_call_to_anything_outside(
 
 
 @pytest.mark.contract
-def test_what_is_not_there_or_cannot_be_done_is_told_and_is_a_failure(cluster: Cluster) -> None:
+def test_what_is_not_there_or_cannot_be_done_is_told_and_is_a_failure(cluster: Cluster):
     code, printed = cluster.plan(cluster.file(memcached("web"), memcached("nobody")))
     assert code == 1
     assert f"Memcached {cluster.namespace}/nobody is not there" in printed
     assert "0 of 2 objects would change something; 1 failed" in printed
 
 
-def test_a_plan_ends_when_its_time_is_up(cluster: Cluster) -> None:
+def test_a_plan_ends_when_its_time_is_up(cluster: Cluster):
     flags = (f"--namespaces={cluster.namespace}", f"--kubeconfig={cluster.plane.kubeconfig}")
     done = run_once("plan", "--all", "--controllers=foo", "--timeout=1us", *flags, folder=cluster.folder)
     assert (done.returncode, done.stdout) == (1, "")

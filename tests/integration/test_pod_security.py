@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tests.conftest import RunManager
 from tests.support.api_objects import condition, deployment_path, object_path, pod_path
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually
 from tests.support.memcacheds import memcached, memcached_path
 from tests.support.wordpresses import wordpress, wordpress_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.conftest import RunManager
-    from tests.support.control_plane import ControlPlane
 
 DEPLOYMENTS = ("cache", "site-mysql", "site")
 TOKEN_MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -47,7 +43,7 @@ def restricted(
 @pytest.mark.contract
 def test_every_pod_of_an_operator_is_admitted_at_the_restricted_level(
     restricted: ControlPlane, namespace: str
-) -> None:
+):
     restricted.require(Feature.POD_SECURITY)
     pods = restricted.api.get(pod_path(namespace))["items"]
     assert len(pods) == len(DEPLOYMENTS)
@@ -62,7 +58,7 @@ def test_every_pod_of_an_operator_is_admitted_at_the_restricted_level(
         restricted.api.create(pod_path(namespace), worse)
 
 
-def test_whatever_makes_a_pod_safe_is_put_back(restricted: ControlPlane, namespace: str) -> None:
+def test_whatever_makes_a_pod_safe_is_put_back(restricted: ControlPlane, namespace: str):
     for name in DEPLOYMENTS:
         path = deployment_path(namespace, name)
         wanted = safety(restricted.api.get(path))

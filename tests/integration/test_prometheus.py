@@ -7,27 +7,23 @@ import math
 import re
 import shutil
 import urllib.parse
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from release.kustomize import ROOT
+from tests.conftest import RunManager
 from tests.support.api_objects import object_path
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
-from tests.support.fault_proxy import Match
+from tests.support.fault_proxy import FaultProxy, Match
+from tests.support.manager_process import ManagerProcess
 from tests.support.manifests import MANAGER, flags_of, manifests, the
 from tests.support.metrics_clients import Prometheus, ServiceAccount
 from tests.support.petstore_process import PetStoreProcess
 from tests.support.prometheus_operator import scrape_configuration, write_rules
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.conftest import RunManager
-    from tests.support.control_plane import ControlPlane
-    from tests.support.fault_proxy import FaultProxy
-    from tests.support.manager_process import ManagerProcess
 
 DASHBOARD = json.loads((ROOT / "config" / "grafana" / "operator-manager.json").read_text())
 # What Grafana fills in: all namespaces and controllers, and some pauses between two readings.
@@ -96,7 +92,7 @@ def prometheus(
 @pytest.mark.timeout(240)
 def test_targets_are_read_rules_are_evaluated_and_every_query_of_the_dashboard_has_an_answer(
     crds: ControlPlane, namespace: str, proxy: FaultProxy, prometheus: Prometheus
-) -> None:
+):
     eventually(lambda: jobs_that_are_up(prometheus) == {"operator-manager", "petstore"})
 
     # Nothing is wrong, whatever is looked at.

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from controllers.petstore.pet import PetOperator
+from tests.conftest import RunManager, StartControlPlane
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.api_objects import condition, deployment_path, object_path
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import install_crds
 from tests.support.eventually import eventually
-from tests.support.fault_proxy import Match
+from tests.support.fault_proxy import FaultProxy, Match
 from tests.support.kubeconfig import Credentials
 from tests.support.manifests import MANAGER as MANAGER_NAME
 from tests.support.manifests import SYSTEM as DEPLOYED
@@ -23,14 +26,6 @@ from tests.support.pets import pet, pet_path
 from tests.support.petstore_process import PetStoreProcess
 from tests.support.roles import LEADER_ELECTION, MANAGER, OWNER_REFERENCES, Roles, permission_for
 from tests.support.storage import storage_classes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.conftest import RunManager, StartControlPlane
-    from tests.support.control_plane import ControlPlane
-    from tests.support.fault_proxy import FaultProxy
 
 pytestmark = pytest.mark.contract
 
@@ -184,7 +179,7 @@ def test_the_worked_examples_need_every_right_and_are_refused_nothing(
     fault_proxy: Callable[[Path], FaultProxy],
     run_manager: RunManager,
     pet_store: PetStoreProcess,
-) -> None:
+):
     plane.require(Feature.READY_PODS)
     granted = Roles(plane, WORKER, SYSTEM).grant(*MANAGER, *OWNER_REFERENCES, *LEADER_ELECTION)
     worker, known = user(WORKER), owner_in(plane, "known")
@@ -280,7 +275,7 @@ def test_the_worked_examples_need_every_right_and_are_refused_nothing(
 
 def test_the_right_to_block_the_owners_deletion_is_needed_where_it_is_enforced(
     plane: ControlPlane, user: Callable[[str], ApiAccess]
-) -> None:
+):
     access, owner, roles = user("owner"), owner_in(plane, "known"), Roles(plane, "owner", SYSTEM)
     roles.grant(*MANAGER)
     eventually(lambda: may_own(access, owner))

@@ -5,23 +5,18 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.conftest import RunManager
+from tests.support.control_plane import ControlPlane
 from tests.support.crds import install_crds
 from tests.support.eventually import consistently, eventually
-from tests.support.fault_proxy import Match
+from tests.support.fault_proxy import Exchange, FaultProxy, Match
+from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import assert_converged, memcached, memcached_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.conftest import RunManager
-    from tests.support.control_plane import ControlPlane
-    from tests.support.fault_proxy import Exchange, FaultProxy
-    from tests.support.manager_process import ManagerProcess
 
 # A busy machine may answer nobody for some seconds, and the leader must not be lost by that.
 LEASE, DEADLINE, RETRY = 10.0, 7.5, 0.5
@@ -179,7 +174,7 @@ def busy(pair: Pair) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("how", ["killed", pytest.param("stopped", marks=pytest.mark.oldest)])
-def test_a_leader_that_ends_is_followed_and_its_work_is_finished(pair: Pair, how: str) -> None:
+def test_a_leader_that_ends_is_followed_and_its_work_is_finished(pair: Pair, how: str):
     pair.create(5)
     eventually(pair.converged)
     assert pair.standby.object_writes() == []
@@ -208,9 +203,7 @@ def test_a_leader_that_ends_is_followed_and_its_work_is_finished(pair: Pair, how
     assert conflicts == 0
 
 
-def test_a_leader_that_hung_for_longer_than_its_lease_writes_nothing_when_it_goes_on(
-    pair: Pair, busy: None
-) -> None:
+def test_a_leader_that_hung_for_longer_than_its_lease_writes_nothing_when_it_goes_on(pair: Pair, busy: None):
     eventually(lambda: len(pair.leader.object_writes()) > 10)
     with pair.nothing_new:
         eventually(pair.converged)

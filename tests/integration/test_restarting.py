@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support.daemon import Daemon
 from tests.support.dockerfile import ROOT
 from tests.support.eventually import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PROGRAM = """
 import signal, sys, time
@@ -46,19 +43,19 @@ def wrote(daemon: Daemon, *lines: str) -> None:
     eventually(lambda: daemon.output().split("\n")[:-1] == list(lines))
 
 
-def test_a_touch_stops_the_program_and_starts_it_again(run: Daemon, marker: Path) -> None:
+def test_a_touch_stops_the_program_and_starts_it_again(run: Daemon, marker: Path):
     wrote(run, "started")
     marker.touch()
     wrote(run, "started", "stopped", "started")
 
 
-def test_a_signal_reaches_the_program_and_its_exit_code_is_the_end(run: Daemon) -> None:
+def test_a_signal_reaches_the_program_and_its_exit_code_is_the_end(run: Daemon):
     wrote(run, "started")
     os.kill(run.pid, signal.SIGTERM)  # to it alone, as a container's first process gets it
     assert run.wait(10) == 7
 
 
-def test_a_program_that_fails_is_tried_again_after_the_next_touch(tmp_path: Path, marker: Path) -> None:
+def test_a_program_that_fails_is_tried_again_after_the_next_touch(tmp_path: Path, marker: Path):
     command = [sys.executable, ROOT / "scripts" / "restarting", marker, sys.executable, "-c", PROGRAM, "fail"]
     daemon = Daemon("restarting", command, log=tmp_path / "log")
     daemon.start()

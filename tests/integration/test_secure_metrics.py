@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from tests.support.fault_proxy import Match
+from tests.conftest import RunManager
+from tests.support.control_plane import ControlPlane
+from tests.support.fault_proxy import FaultProxy, Match
 from tests.support.metrics_clients import ServiceAccount, scrape
 from tests.support.roles import MANAGER, Roles
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.conftest import RunManager
-    from tests.support.control_plane import ControlPlane
-    from tests.support.fault_proxy import FaultProxy
 
 METRICS = ("metrics_auth_role.yaml", "metrics_auth_role_binding.yaml")
 FLAGS = ("--metrics-secure", "--controllers=memcached")
@@ -57,7 +52,7 @@ def test_who_may_read_metrics_sees_them_and_nobody_else(
     namespace: str,
     run_manager: RunManager,
     fault_proxy: Callable[[Path], FaultProxy],
-) -> None:
+):
     proxy = fault_proxy(manager_kubeconfig)
     manager = run_manager(proxy.kubeconfig, f"--namespaces={namespace}", *FLAGS).wait_ready()
     address, token = manager.metrics_address, prometheus.token()

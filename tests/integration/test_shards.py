@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import groupby
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
 from manager.shards.ranges import Ranges
+from tests.conftest import RunManager, StartControlPlane
 from tests.integration.test_replicas import Memcacheds, Replica, new_namespace, started
+from tests.support.control_plane import ControlPlane
 from tests.support.crds import install_crds
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
+from tests.support.fault_proxy import FaultProxy
 from tests.support.memcacheds import memcached_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.conftest import RunManager, StartControlPlane
-    from tests.support.control_plane import ControlPlane
-    from tests.support.fault_proxy import FaultProxy
 
 RANGES = 8
 
@@ -60,25 +56,6 @@ class Replicas(Memcacheds):
         assert sum(held) == len(self.names), held
         assert all(held), held
 
-    def holders(self) -> set[str]:
-        """The identities that the Leases of ranges name."""
-        leases = self.plane.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases")
-        label = "operator-manager/lease"
-        ranges = [each for each in leases["items"] if each["metadata"]["labels"][label] == "range"]
-        return {each["spec"]["holderIdentity"] for each in ranges}
-
-    def end(self, ended: list[Replica]) -> None:
-        """In order, at once."""
-        for each in ended:
-            each.manager.terminate()
-            self.here.remove(each)
-        assert [each.manager.wait() for each in ended] == [0] * len(ended)
-
-    def resize(self, size: int) -> None:
-        """Give every object something to be done."""
-        for name in self.names:
-            self.plane.api.patch(memcached_path(self.namespace, name), {"spec": {"size": size}})
-
     def writers(self, name: str) -> list[int]:
         """Who has written for an object, one after the other."""
         writes = [
@@ -112,7 +89,7 @@ def replicas(
 
 
 @pytest.mark.oldest
-def test_each_object_is_worked_on_by_one_at_a_time_whoever_comes_and_goes(replicas: Replicas) -> None:
+def test_each_object_is_worked_on_by_one_at_a_time_whoever_comes_and_goes(replicas: Replicas):
     killed, stopped, _ = replicas.start(3)
     eventually(replicas.are_shared_out)
     replicas.create(30)
@@ -140,7 +117,7 @@ def test_each_object_is_worked_on_by_one_at_a_time_whoever_comes_and_goes(replic
 
 @pytest.mark.contract
 @pytest.mark.parametrize("replicas", [("--feature-gates=ShardedListAndWatch=true",)], indirect=True)
-def test_a_server_that_leaves_out_what_is_not_asked_for_leaves_nobody_without(replicas: Replicas) -> None:
+def test_a_server_that_leaves_out_what_is_not_asked_for_leaves_nobody_without(replicas: Replicas):
     stopped, _ = replicas.start(2)
     eventually(replicas.are_shared_out)
     replicas.create(20)
@@ -157,29 +134,3 @@ def test_a_server_that_leaves_out_what_is_not_asked_for_leaves_nobody_without(re
     replicas.create(10)
     eventually(replicas.converged)
     eventually(replicas.hold_their_shares)
-
-
-def test_replicas_whose_number_and_names_change_at_once_leave_no_object_out(replicas: Replicas) -> None:
-    before = replicas.start(3)
-    eventually(replicas.are_shared_out)
-    replicas.create(30)
-    eventually(replicas.converged)
-    names = replicas.holders()
-    assert len(names) == 3
-
-    def goes_on(size: int) -> None:
-        """Every object is reconciled, by those who have come."""
-        eventually(replicas.are_shared_out)
-        assert not replicas.holders() & names, "by other names than before"
-        assert len(replicas.holders()) == len(replicas.here)
-        replicas.resize(size)
-        eventually(lambda: replicas.converged(size=size))
-        eventually(replicas.hold_their_shares)
-
-    others = replicas.start(5)
-    replicas.end(before)
-    goes_on(4)
-    names |= replicas.holders()
-    replicas.end(others)
-    replicas.start(2)
-    goes_on(5)

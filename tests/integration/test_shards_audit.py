@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import random
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.conftest import RunManager, StartControlPlane
 from tests.integration.test_replicas import DEADLINE, LEASE, RETRY
 from tests.support.api_objects import deployment_path
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
+from tests.support.control_plane_kinds import ControlPlaneKind
 from tests.support.crds import install_crds
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
+from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import memcached, memcached_path
 from tests.support.ownership import GROUP, Ownership, audited, events_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.conftest import RunManager, StartControlPlane
-    from tests.support.control_plane import ControlPlane
-    from tests.support.control_plane_kinds import ControlPlaneKind
-    from tests.support.manager_process import ManagerProcess
 
 RANGES = 16
 NAMESPACES = [f"team-{number}" for number in range(5)]
@@ -162,7 +158,7 @@ def audited_plane(
     ],
     indirect=True,
 )
-def test_no_object_is_written_by_two_owners_in_overlapping_terms(audited_plane: Audited, count: int) -> None:
+def test_no_object_is_written_by_two_owners_in_overlapping_terms(audited_plane: Audited, count: int):
     replicas, crowd = audited_plane, Crowd(audited_plane.plane)
     # While three begin with thousands, a busy machine may answer nobody for longer than a Lease of few lasts.
     replicas.patience = 1.0 if count == FEW else 6.0

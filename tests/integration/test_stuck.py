@@ -7,24 +7,20 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 from manager.manager import STOP_MARGIN
 from tests.integration.stubborn_operator import STUCK
+from tests.support.control_plane import ControlPlane
 from tests.support.crds import install_crds
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import FaultProxy
 from tests.support.foos import foo, foo_path
 from tests.support.manager_process import ManagerProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.control_plane import ControlPlane
 
 Run = Callable[..., ManagerProcess]
 PROGRAM = (sys.executable, "-m", "tests.integration.stubborn_operator")
@@ -141,17 +137,17 @@ def told(plane: ControlPlane, run: Run, tmp_path_factory: pytest.TempPathFactory
         yield Told(without_lease, asked, blocked, twice, blocked.process.running)
 
 
-def test_a_process_that_lost_its_lease_is_gone_before_another_may_lead(told: Told) -> None:
+def test_a_process_that_lost_its_lease_is_gone_before_another_may_lead(told: Told):
     for each in told.without_lease:
         assert each.ended_by_force("the lease was lost") < LEASE - DEADLINE
 
 
-def test_a_process_that_was_asked_to_stop_is_gone_soon_after_the_grace(told: Told) -> None:
+def test_a_process_that_was_asked_to_stop_is_gone_soon_after_the_grace(told: Told):
     for each in told.asked_to_stop:
         assert each.ended_by_force("asked to stop") >= GRACE + STOP_MARGIN
 
 
-def test_a_process_whose_loop_is_blocked_ends_when_it_is_asked_to(told: Told) -> None:
+def test_a_process_whose_loop_is_blocked_ends_when_it_is_asked_to(told: Told):
     assert told.blocked_and_told_twice.wait() == 1
     assert told.blocked_and_told_twice.logs()[-1]["msg"] == "exiting at once on a second signal"
     assert told.outlived_it
@@ -166,7 +162,7 @@ def test_a_process_whose_loop_is_blocked_ends_when_it_is_asked_to(told: Told) ->
 )
 def test_a_reconcile_that_ends_the_process_is_no_clean_stop(
     plane: ControlPlane, run: Run, how: str, error: str
-) -> None:
+):
     stuck = Stuck(plane, plane.kubeconfig, run, how)
     assert stuck.manager.wait() == 1
     last = stuck.manager.logs()[-1]
@@ -176,9 +172,7 @@ def test_a_reconcile_that_ends_the_process_is_no_clean_stop(
     assert stuck.holder
 
 
-def test_a_thread_that_ends_in_time_is_waited_for_before_the_lease_is_released(
-    plane: ControlPlane, run: Run
-) -> None:
+def test_a_thread_that_ends_in_time_is_waited_for_before_the_lease_is_released(plane: ControlPlane, run: Run):
     stuck = Stuck(plane, plane.kubeconfig, run, "short-thread")
     stuck.wait_stuck()
     stuck.manager.process.signal(signal.SIGTERM)

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tests.conftest import RunManager, StartControlPlane
+from tests.support.control_plane import ControlPlane
+from tests.support.control_plane_kinds import ControlPlaneKind
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path
 from tests.support.namespaces import create_namespace
 from tests.support.otlp import Receiver
 from tests.support.pets import pet, pet_path
 from tests.support.ports import PortBlock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from opentelemetry.proto.trace.v1.trace_pb2 import Span
-
-    from tests.conftest import RunManager, StartControlPlane
-    from tests.support.control_plane import ControlPlane
-    from tests.support.control_plane_kinds import ControlPlaneKind
 
 NO_STORE = "127.0.0.1:9"
 SERVER, MANAGER = "apiserver", "operator-manager"
@@ -49,7 +44,7 @@ def test_one_trace_has_the_reconcile_its_requests_what_the_api_server_did_and_wh
     run_manager: RunManager,
     tmp_path: Path,
     ports: PortBlock,
-) -> None:
+):
     config = tmp_path / "tracing.yaml"
     config.write_text(
         "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: TracingConfiguration\n"
@@ -106,7 +101,7 @@ def test_one_trace_has_the_reconcile_its_requests_what_the_api_server_did_and_wh
 
 def test_a_collector_that_never_answers_does_not_hold_up_the_end(
     receiver: Receiver, crds: ControlPlane, run_manager: RunManager
-) -> None:
+):
     receiver.silent.set()
     environ = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
 
 from tests.integration import mirror_program
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import FaultProxy
 from tests.support.foos import foo, foo_path
 from tests.support.manager_process import ManagerProcess
 from tests.support.ports import PortBlock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.control_plane import ControlPlane
 
 PROGRAM = (sys.executable, "-m", mirror_program.__name__)
 NAMES = ("first", "first-of-all")

@@ -8,21 +8,17 @@ import re
 import secrets
 import signal
 import sys
-from typing import TYPE_CHECKING, Protocol, Self
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol, Self
 
 import pytest
 
 from tests.support.api_objects import deployment_path, object_path, pod_path
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.daemon import Daemon, wait_until
 from tests.support.eventually import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.support.control_plane import ControlPlane
-    from tests.support.fault_proxy import FaultProxy
+from tests.support.fault_proxy import FaultProxy
 
 NEVER_READY = "registry.local/never-ready:1"
 COMMAND = (sys.executable, "-m", "examples.workloads")
@@ -125,7 +121,7 @@ def has_gone(plane: ControlPlane, namespace: str) -> bool:
 @pytest.mark.contract
 def test_the_whole_run(
     plane: ControlPlane, own_namespace: str, start: Start, fault_proxy: Callable[[Path], FaultProxy]
-) -> None:
+):
     def pods() -> list[str]:
         return [each["metadata"]["name"] for each in plane.api.get(pod_path(own_namespace))["items"]]
 
@@ -166,9 +162,7 @@ def test_the_whole_run(
     ]
 
 
-def test_a_timeout_tells_what_was_not_ready_and_why(
-    plane: ControlPlane, own_namespace: str, start: Start
-) -> None:
+def test_a_timeout_tells_what_was_not_ready_and_why(plane: ControlPlane, own_namespace: str, start: Start):
     plane.require(Feature.FAILING_PODS)
     error = ""
     for image, why in (
@@ -189,7 +183,7 @@ def test_a_timeout_tells_what_was_not_ready_and_why(
         assert has_gone(plane, own_namespace)
 
 
-def test_it_starts_over_its_own_leftovers(plane: ControlPlane, own_namespace: str, start: Start) -> None:
+def test_it_starts_over_its_own_leftovers(plane: ControlPlane, own_namespace: str, start: Start):
     plane.require(Feature.POD_LOGS)
     first = start(f"--image={NEVER_READY}")
     first.wait_says("0/2 ready")
@@ -225,7 +219,7 @@ def test_it_starts_over_its_own_leftovers(plane: ControlPlane, own_namespace: st
     third.output()
 
 
-def test_what_it_may_not_do_is_told_in_one_line(plane: ControlPlane, start: Start) -> None:
+def test_what_it_may_not_do_is_told_in_one_line(plane: ControlPlane, start: Start):
     program = start(kubeconfig=plane.user_kubeconfig("stranger"))
     assert program.wait() == 1
     said = program.output().rstrip("\n")

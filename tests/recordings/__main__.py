@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.conformance.differences import differences
 from tests.conformance.kubectl.programs import programs
@@ -16,9 +17,6 @@ from tests.conformance.kubectl.stage import version_of
 from tests.recordings import load_answers, versions, write_answers
 from tests.recordings.parts import PARTS, Part
 from tests.support.envtest import BARE, PROGRAMS, EnvtestControlPlane, why_not
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # kubectl mostly waits, or starts; a conversation sees what others do meanwhile.
 AT_ONCE = {"kubectl": 3}

@@ -8,15 +8,13 @@ import http.client
 import json
 import re
 import time
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode, urlsplit
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import ControlPlane
 
 __all__ = ["CRDS", "MERGE", "MOMENT", "NAMESPACE", "NOW", "Answer", "Server", "fixed", "shifted"]
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import collections
 import http
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devcluster.builtin import resources
 from devcluster.patch import merge_patch
 from tests.conformance.mask import sort_causes
 from tests.recordings import load_answers, load_cases
-from tests.recordings.asking import MERGE, MOMENT, NAMESPACE, NOW, fixed, shifted
+from tests.recordings.asking import MERGE, MOMENT, NAMESPACE, NOW, Server, fixed, shifted
 from tests.recordings.change import change, changed
-
-if TYPE_CHECKING:
-    from tests.recordings.asking import Server
 
 __all__ = ["OBJECTS", "ROWS", "object_cases", "objects", "record_objects", "record_rows", "row_cases"]
 

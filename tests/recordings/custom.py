@@ -7,14 +7,11 @@ import http
 import itertools
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.recordings import load_cases
-from tests.recordings.asking import CRDS, MERGE, Answer
+from tests.recordings.asking import CRDS, MERGE, Answer, Server
 from tests.recordings.change import change, changed
-
-if TYPE_CHECKING:
-    from tests.recordings.asking import Server
 
 __all__ = [
     "DEFINITIONS", "OBJECTS", "RULES", "definition_cases", "object_cases", "record_definitions",

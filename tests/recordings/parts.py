@@ -6,16 +6,14 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.conformance import conversation, player
 from tests.conformance.kubectl import scene, stage
 from tests.conformance.kubectl.programs import programs
 from tests.recordings import builtin, custom, files, shards, types, writes
 from tests.recordings.asking import Server
-
-if TYPE_CHECKING:
-    from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import ControlPlane
 
 __all__ = ["PARTS", "Part"]
 

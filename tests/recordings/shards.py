@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import http
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from tests.recordings import load_answers, load_cases
-from tests.recordings.asking import NAMESPACE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.recordings.asking import Server
+from tests.recordings.asking import NAMESPACE, Server
 
 __all__ = [
     "FLAGS", "JSON", "OBJECTS", "SELECTORS", "UIDS", "definition", "new_object", "path_of",

@@ -9,14 +9,11 @@ import json
 import re
 import shlex
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.recordings import load_answers, load_cases
-from tests.recordings.asking import MERGE, MOMENT, NAMESPACE, fixed
-
-if TYPE_CHECKING:
-    from tests.recordings.asking import Server
-    from tests.support.control_plane import ControlPlane
+from tests.recordings.asking import MERGE, MOMENT, NAMESPACE, Server, fixed
+from tests.support.control_plane import ControlPlane
 
 __all__ = [
     "BODIES", "PROTOBUF", "body_cases", "created", "protobuf", "record_bodies", "record_protobuf",

@@ -5,15 +5,11 @@ from __future__ import annotations
 import copy
 import datetime
 import http
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.recordings import files, load_cases
-from tests.recordings.asking import MERGE, NAMESPACE
+from tests.recordings.asking import MERGE, NAMESPACE, Server
 from tests.recordings.change import change, changed
-
-if TYPE_CHECKING:
-    from tests.recordings.asking import Server
-
 
 __all__ = ["MEDIA", "PARTS", "record_steps", "step_cases", "thing_schema"]
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from manager.api import GroupVersionKind, Resource
+from manager.operator import AnyOperator
 from manager.testing import without_manager
-from manager.webhook import AdmissionRequest
+from manager.webhook import Admission, AdmissionRequest, Conversion, JsonObject
 from manager.webhook.methods import registrations
-
-if TYPE_CHECKING:
-    from manager.api import GroupVersionKind, Resource
-    from manager.operator import AnyOperator
-    from manager.webhook import Admission, Conversion, JsonObject
-    from manager.webhook.request import Operation
+from manager.webhook.request import Operation
 
 
 def request(

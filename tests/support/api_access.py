@@ -6,15 +6,13 @@ import http.client
 import json
 import ssl
 import threading
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from tests.support.kubeconfig import Credentials
+from tests.support.kubeconfig import Credentials
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"

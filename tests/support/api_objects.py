@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import ControlPlane
 
 
 def manifest(api: str, kind: str, name: str, /, **spec: Any) -> dict[str, Any]:

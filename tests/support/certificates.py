@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import datetime
 import ssl
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 VALID_FOR = datetime.timedelta(days=2)
 CLOCK_SKEW = datetime.timedelta(minutes=5)

@@ -9,16 +9,14 @@ import secrets
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support import makefile
 from tests.support.dockerfile import Dockerfile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 TOOLS = ("docker", "podman")
 # As a pod has it: no root, no capabilities, nothing to write to but /tmp.

@@ -7,17 +7,15 @@ import enum
 import functools
 import os
 import subprocess
-from typing import TYPE_CHECKING, Self
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
 
 import pytest
 
 from tests.support.api_access import ApiAccess
 from tests.support.kubeconfig import Credentials
 from tests.support.openmetrics import Samples
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 KUBECTL = {"KUBECTL_KUBERC": "false", "GOGC": "400"}
 """Its environment: nothing that a person has set, and less time for garbage in a life of a moment."""

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from manager.version import KUBERNETES_VERSIONS
 from tests.support import envtest
+from tests.support.control_plane import ControlPlane
 from tests.support.devcluster_plane import DevclusterControlPlane
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.control_plane import ControlPlane
 
 OLDEST, NEWEST = KUBERNETES_VERSIONS
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import functools
 import json
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from manager.codegen import yaml_documents
 from tests.support.api_access import ApiFailure
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.manager_process import run_once
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.support.control_plane import ControlPlane
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

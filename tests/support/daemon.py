@@ -8,15 +8,10 @@ import shlex
 import signal
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tests.support.fork_server import start
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tests.support.fork_server import Forked
+from tests.support.fork_server import Forked, start
 
 TAIL_LINES = 20
 

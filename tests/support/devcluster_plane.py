@@ -9,8 +9,8 @@ import ssl
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,9 +20,6 @@ from tests.support.daemon import Daemon, wait_until
 from tests.support.envtest import VARIABLE
 from tests.support.kubeconfig import Credentials
 from tests.support.ports import PortBlock
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PROGRAM = Path(sys.executable).with_name("devcluster")
 START_TIMEOUT = 120.0

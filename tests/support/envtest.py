@@ -11,8 +11,8 @@ import shutil
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cryptography import x509
 
@@ -23,9 +23,6 @@ from tests.support.daemon import Daemon, wait_until
 from tests.support.kubeconfig import Credentials
 from tests.support.ports import PortBlock
 from tests.support.simulated_nodes import STAGES, node
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 VARIABLE = "KUBEBUILDER_ASSETS"
 # The same programs of the oldest Kubernetes that the manager is for.

@@ -7,17 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING
 
 from tests.support.dockerfile import ROOT
-from tests.support.markdown import Page
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from tests.support.markdown import Block
+from tests.support.markdown import Block, Page
 
 PAGE = ROOT / "docs" / "writing-an-operator.md"
 WEBHOOKS_PAGE = ROOT / "docs" / "webhooks.md"

@@ -15,7 +15,9 @@ import socket
 import ssl
 import struct
 import time
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
 
 import aiohttp
 import yarl
@@ -26,10 +28,6 @@ from tests.support.certificates import Authority
 from tests.support.kubeconfig import Credentials
 from tests.support.loop_thread import LoopThread
 from tests.support.ports import PortBlock
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-    from pathlib import Path
 
 __all__ = ["Exchange", "FaultProxy", "Match"]
 

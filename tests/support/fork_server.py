@@ -34,12 +34,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import IO
+from typing import IO, NamedTuple, NoReturn
 
 PR_SET_PDEATHSIG = 1
 # Not petstore, which has a word with gRPC before it imports it.

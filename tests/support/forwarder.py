@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections import Counter
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable
+from typing import Self
 
 _GONE = (OSError, asyncio.IncompleteReadError, RuntimeError)
 """What says that a side has gone; the last is what uvloop has for a closed transport."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 from tests.support.dockerfile import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 # What a make hands to those that it calls: how deep they are, which shows in messages, and its own flags,
 # variables of the command line among them.

@@ -6,21 +6,19 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from controllers.main import OPERATORS
 from tests.support.daemon import Daemon, wait_until
 from tests.support.fork_server import run
 from tests.support.openmetrics import Samples
 from tests.support.ports import PortBlock
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Mapping, Sequence
 
 PROGRAM = Path(sys.executable).with_name("operator-manager")
 # What a person's shell may carry and a test must not depend on.

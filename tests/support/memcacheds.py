@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.support.api_objects import deployment_path, manifest, object_path
-
-if TYPE_CHECKING:
-    from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import ControlPlane
 
 API = "cache.example.com/v1"
 MEMCACHEDS = "memcacheds.v1.cache.example.com"

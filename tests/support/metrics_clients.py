@@ -7,20 +7,17 @@ import ssl
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Self
 
 import yaml
 
 from tests.support.certificates import trusting
+from tests.support.control_plane import ControlPlane
 from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
 from tests.support.ports import PortBlock
 from tests.support.roles import is_allowed
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from tests.support.control_plane import ControlPlane
 
 READER = Path("config/rbac/metrics_reader_role.yaml")
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually
-
-if TYPE_CHECKING:
-    from tests.support.control_plane import ControlPlane
 
 # No pod is admitted without the first; whoever lists or watches ConfigMaps sees the second.
 GIVEN = ("serviceaccounts/default", "configmaps/kube-root-ca.crt")

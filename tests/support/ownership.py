@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
 
 from manager.shards.ranges import Ranges
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 GROUP = "replicas"
 """The log has what its members write, and nothing else."""

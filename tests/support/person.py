@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from subprocess import CompletedProcess
+from typing import Any
 
 from tests.support.api_objects import object_path
-
-if TYPE_CHECKING:
-    from subprocess import CompletedProcess
-
-    from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import ControlPlane
 
 WARNING = "Warning: "
 

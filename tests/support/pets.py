@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 
+from petstore.pet import Pet as Record
 from petstore.proto import petstore_pb2 as pb
 from petstore.proto.petstore_pb2_grpc import PetStoreStub
 from petstore.wire import read_pet
 from tests.support.api_objects import condition, manifest, object_path
-
-if TYPE_CHECKING:
-    from petstore.pet import Pet as Record
-    from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import ControlPlane
 
 GROUP = "petstore.example.com"
 API, OLD_API = f"{GROUP}/v1beta1", f"{GROUP}/v1alpha1"

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from tests.support.daemon import Daemon, wait_until
 from tests.support.fork_server import run
 from tests.support.ports import PortBlock
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Sequence
 
 PROGRAM = Path(sys.executable).with_name("petstore")
 READY = "petstore: ready"

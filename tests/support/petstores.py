@@ -6,21 +6,17 @@ import asyncio
 import contextlib
 import datetime
 from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import grpc
 
 from petstore.address import BindAddress
 from petstore.client import Pet, PetStoreClient, PetType
-from petstore.proto.petstore_pb2_grpc import PetStoreStub
+from petstore.proto.petstore_pb2_grpc import PetStoreAsyncStub, PetStoreStub
 from petstore.server import PetStoreServer, ServerOptions
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from pathlib import Path
-
-    from petstore.proto.petstore_pb2_grpc import PetStoreAsyncStub
 
 LOOPBACK = BindAddress("127.0.0.1", 0)
 BIRTHDAY = datetime.date(2021, 4, 1)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
 
 import pytest
 
 from tests.support.scheduling import unit_of, write_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
 
 EVERY = 10.0
 # Of the tests that run, so many are named: those that have run longest.

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from release.kustomize import ROOT
-from tests.support.manifests import manifests
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.manifests import Manifest
+from tests.support.manifests import Manifest, manifests
 
 RULES = ROOT / "config" / "prometheus" / "rules.yaml"
 _FIELDS = {"path", "port", "scheme", "bearerTokenFile", "tlsConfig"}

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.support.control_plane import ControlPlane
-    from tests.support.fault_proxy import Exchange
+from tests.support.fault_proxy import Exchange
 
 FOLDER = Path("config/rbac")
 MANAGER = ("role.yaml", "role_binding.yaml")

@@ -7,21 +7,16 @@ import contextlib
 import importlib
 import json
 import os
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
-from tests.support.control_plane_kinds import KINDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
-
-    from xdist.remote import Producer
-    from xdist.workermanage import WorkerController
-
-    from tests.support.control_plane_kinds import ControlPlaneKind
+from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
 
 KIND_PARAMETER = "control_plane_kind"
 SECONDS = Path(__file__).with_name("seconds.json")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import ControlPlane
 
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 STANDARD = "standard"

@@ -7,18 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from tests.support.control_plane import KUBECTL
+from tests.support.control_plane import KUBECTL, ControlPlane
 from tests.support.daemon import Daemon
 from tests.support.dockerfile import ROOT
 from tests.support.eventually import eventually
 from tests.support.ports import PortBlock
-from tests.support.transcript import difference
-
-if TYPE_CHECKING:
-    from tests.support.control_plane import ControlPlane
-    from tests.support.transcript import Command
+from tests.support.transcript import Command, difference
 
 PROGRAMS = Path(sys.executable).parent
 TIMEOUT = 120.0

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from tests.support.markdown import Block
+from tests.support.markdown import Block
 
 _PROMPT = "$ "
 _REMARK = re.compile(r"\s{2,}#( .*)?$")

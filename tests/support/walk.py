@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.support.api_objects import object_path
-
-if TYPE_CHECKING:
-    from tests.support.control_plane import ControlPlane
-    from tests.support.manager_process import ManagerProcess
+from tests.support.control_plane import ControlPlane
+from tests.support.manager_process import ManagerProcess
 
 
 class Walk:

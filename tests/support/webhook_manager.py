@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import memcached
 from tests.support.ports import PortBlock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.control_plane import ControlPlane
 
 VALIDATING = "operator-manager-validating-webhook-configuration"
 MUTATING = "operator-manager-mutating-webhook-configuration"

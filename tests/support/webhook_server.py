@@ -12,17 +12,15 @@ import ipaddress
 import json
 import socket
 import ssl
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 from cryptography import x509
 
 from tests.support.certificates import Authority
 from tests.support.loop_thread import LoopThread
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 Object = dict[str, Any]
 

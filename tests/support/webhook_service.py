@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
-
-if TYPE_CHECKING:
-    from tests.support.control_plane import ControlPlane
 
 _SLICES = "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices"
 _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations"

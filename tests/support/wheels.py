@@ -11,18 +11,16 @@ import sys
 import tempfile
 import tomllib
 import zipfile
+from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution, distribution
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement  # comes with pytest
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 
 from tests.support.dockerfile import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 PINS = ROOT / "constraints.txt"
 PROJECTS: dict[str, dict[str, Any]] = {

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from tests.support.api_objects import condition, event_counts, manifest, object_path
 from tests.support.walk import Walk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 API = "example.com/v1"
 PASSWORD = "Tr0ub4dor&3-inline"

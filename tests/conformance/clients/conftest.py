@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tests.support.control_plane import ControlPlane
 from tests.support.crds import DEFINITIONS, wait_served
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.control_plane import ControlPlane
 
 
 @pytest.fixture

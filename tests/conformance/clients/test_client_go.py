@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.daemon import Daemon
 from tests.support.devcluster_plane import DevclusterControlPlane
 from tests.support.envtest import VARIABLE
 from tests.support.eventually import eventually
 from tests.support.ports import PortBlock
 from tests.support.simulated_nodes import STAGES, node
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tests.support.control_plane import ControlPlane
 
 PROGRAMS = ("kube-controller-manager", "kwok")
 ASSETS = Path(os.environ.get(VARIABLE) or "nowhere")
@@ -70,7 +66,7 @@ def _flags(program: str, port: int, folder: Path) -> Sequence[str]:
     )
 
 
-def test_a_deployment_rolls_out_and_goes_with_all_that_it_owns(plane: ControlPlane) -> None:
+def test_a_deployment_rolls_out_and_goes_with_all_that_it_owns(plane: ControlPlane):
     api = plane.api
     eventually(lambda: api.get("/api/v1/namespaces/default/serviceaccounts/default"))
     deployments = "/apis/apps/v1/namespaces/default/deployments"
@@ -90,7 +86,7 @@ def test_a_deployment_rolls_out_and_goes_with_all_that_it_owns(plane: ControlPla
     eventually(lambda: api.get("/apis/apps/v1/namespaces/default/replicasets")["items"] == [])
 
 
-def test_a_namespace_goes_with_all_that_is_in_it(plane: ControlPlane) -> None:
+def test_a_namespace_goes_with_all_that_is_in_it(plane: ControlPlane):
     api = plane.api
     api.create("/api/v1/namespaces", {"metadata": {"name": "short-lived"}})
     api.create("/api/v1/namespaces/short-lived/configmaps", {"metadata": {"name": "one"}})

@@ -6,15 +6,13 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from tests.support.control_plane import ControlPlane
 from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
-
-if TYPE_CHECKING:
-    from tests.support.control_plane import ControlPlane
 
 pytestmark = [
     pytest.mark.contract,
@@ -27,7 +25,7 @@ OPERATOR = Path(__file__).with_name("gadget_operator.py")
 
 def test_an_operator_sees_an_object_through_its_life(
     control_plane: ControlPlane, namespace: str, gadget_group: str, tmp_path: Path
-) -> None:
+):
     api = control_plane.api
     path = f"/apis/{gadget_group}/v1/namespaces/{namespace}/gadgets"
     command = [sys.executable, "-m", "kopf", "run", "--standalone", f"--namespace={namespace}", OPERATOR]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.control_plane import ControlPlane
 
 kubernetes = pytest.importorskip("kubernetes")
 dynamic = pytest.importorskip("kubernetes.dynamic")
@@ -26,7 +22,7 @@ def client(control_plane: ControlPlane) -> Iterator[Any]:
         yield client
 
 
-def test_objects_are_written_read_and_removed(client: Any, namespace: str) -> None:
+def test_objects_are_written_read_and_removed(client: Any, namespace: str):
     core = kubernetes.client.CoreV1Api(client)
     metadata = kubernetes.client.V1ObjectMeta(name="one", labels={"app": "x"})
     created = core.create_namespaced_config_map(
@@ -49,7 +45,7 @@ def test_objects_are_written_read_and_removed(client: Any, namespace: str) -> No
     assert missing.value.status == 404
 
 
-def test_long_lists_come_in_pages(client: Any, namespace: str) -> None:
+def test_long_lists_come_in_pages(client: Any, namespace: str):
     core = kubernetes.client.CoreV1Api(client)
     names = [f"page-{number}" for number in range(5)]
     for name in names:
@@ -64,7 +60,7 @@ def test_long_lists_come_in_pages(client: Any, namespace: str) -> None:
     assert found == names
 
 
-def test_a_watch_tells_what_happens(client: Any, namespace: str) -> None:
+def test_a_watch_tells_what_happens(client: Any, namespace: str):
     core = kubernetes.client.CoreV1Api(client)
     start = core.list_namespaced_service(namespace).metadata.resource_version
     port = kubernetes.client.V1ServicePort(port=80)
@@ -86,7 +82,7 @@ def test_a_watch_tells_what_happens(client: Any, namespace: str) -> None:
     assert events == [("ADDED", "seen"), ("MODIFIED", "seen"), ("DELETED", "seen")]
 
 
-def test_a_deployment_becomes_available(client: Any, namespace: str, control_plane: ControlPlane) -> None:
+def test_a_deployment_becomes_available(client: Any, namespace: str, control_plane: ControlPlane):
     control_plane.require(Feature.READY_PODS)
     template = {
         "metadata": {"labels": {"app": "web"}},
@@ -113,7 +109,7 @@ def test_a_deployment_becomes_available(client: Any, namespace: str, control_pla
     eventually(lambda: core.list_namespaced_pod(namespace).items == [])
 
 
-def test_custom_kinds_are_found_and_applied(client: Any, namespace: str, gadget_group: str) -> None:
+def test_custom_kinds_are_found_and_applied(client: Any, namespace: str, gadget_group: str):
     discovered = dynamic.DynamicClient(client)
     gadgets = discovered.resources.get(api_version=f"{gadget_group}/v1", kind="Gadget")
     body = {
@@ -136,7 +132,7 @@ def test_custom_kinds_are_found_and_applied(client: Any, namespace: str, gadget_
     assert [each["metadata"]["name"] for each in listed["items"]] == ["one"]
 
 
-def test_who_may_what_is_told(client: Any, namespace: str) -> None:
+def test_who_may_what_is_told(client: Any, namespace: str):
     attributes = kubernetes.client.V1ResourceAttributes(namespace=namespace, verb="get", resource="pods")
     spec = kubernetes.client.V1SubjectAccessReviewSpec(user="nobody", resource_attributes=attributes)
     review = kubernetes.client.AuthorizationV1Api(client).create_subject_access_review(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import ControlPlane
 
 kubernetes_asyncio = pytest.importorskip("kubernetes_asyncio")
 dynamic = pytest.importorskip("kubernetes_asyncio.dynamic")
@@ -29,7 +27,7 @@ async def client(control_plane: ControlPlane) -> AsyncIterator[Any]:
         yield client
 
 
-async def test_a_watch_runs_beside_the_writes(client: Any, namespace: str) -> None:
+async def test_a_watch_runs_beside_the_writes(client: Any, namespace: str):
     core = models.CoreV1Api(client)
     seen: list[tuple[str, str]] = []
     started = asyncio.Event()
@@ -56,7 +54,7 @@ async def test_a_watch_runs_beside_the_writes(client: Any, namespace: str) -> No
     assert seen == [("ADDED", "one"), ("MODIFIED", "one"), ("DELETED", "one")]
 
 
-async def test_errors_carry_what_the_server_says(client: Any, namespace: str) -> None:
+async def test_errors_carry_what_the_server_says(client: Any, namespace: str):
     core = models.CoreV1Api(client)
     with pytest.raises(kubernetes_asyncio.client.ApiException) as missing:
         await core.read_namespaced_pod("none", namespace)
@@ -64,7 +62,7 @@ async def test_errors_carry_what_the_server_says(client: Any, namespace: str) ->
     assert '"reason":"NotFound"' in missing.value.body
 
 
-async def test_custom_kinds_are_found_and_applied(client: Any, namespace: str, gadget_group: str) -> None:
+async def test_custom_kinds_are_found_and_applied(client: Any, namespace: str, gadget_group: str):
     discovered = await dynamic.DynamicClient(client)
     gadgets = await discovered.resources.get(api_version=f"{gadget_group}/v1", kind="Gadget")
     body = {"apiVersion": f"{gadget_group}/v1", "kind": "Gadget", "metadata": {"name": "one"}}

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from tests.support.control_plane import Feature
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import ControlPlane, Feature
 
 lightkube = pytest.importorskip("lightkube")
 
@@ -37,7 +33,7 @@ def client(control_plane: ControlPlane, namespace: str) -> Iterator[Any]:
         yield client
 
 
-def test_objects_are_written_watched_and_removed(client: Any) -> None:
+def test_objects_are_written_watched_and_removed(client: Any):
     created = client.create(ConfigMap(metadata=ObjectMeta(name="one"), data={"a": "1"}))
     client.patch(ConfigMap, "one", {"data": {"b": "2"}})
     client.patch(ConfigMap, "one", [{"op": "remove", "path": "/data/a"}], patch_type=PatchType.JSON)
@@ -53,7 +49,7 @@ def test_objects_are_written_watched_and_removed(client: Any) -> None:
     events.close()
 
 
-def test_what_is_applied_is_owned(client: Any) -> None:
+def test_what_is_applied_is_owned(client: Any):
     wanted = ConfigMap(apiVersion="v1", kind="ConfigMap", metadata=ObjectMeta(name="one"), data={"a": "1"})
     client.apply(wanted)
     wanted.data = {"a": "2"}
@@ -65,7 +61,7 @@ def test_what_is_applied_is_owned(client: Any) -> None:
     assert client.apply(wanted, field_manager="other", force=True).data == {"a": "2"}
 
 
-def test_a_deployment_is_waited_for(client: Any, control_plane: ControlPlane) -> None:
+def test_a_deployment_is_waited_for(client: Any, control_plane: ControlPlane):
     control_plane.require(Feature.READY_PODS)
     pod = PodSpec(containers=[Container(name="web", image="nginx")], terminationGracePeriodSeconds=0)
     template = PodTemplateSpec(metadata=ObjectMeta(labels={"app": "web"}), spec=pod)
@@ -76,7 +72,7 @@ def test_a_deployment_is_waited_for(client: Any, control_plane: ControlPlane) ->
     client.patch(Deployment.Scale, "web", {"spec": {"replicas": 0}}, patch_type=PatchType.MERGE)
 
 
-def test_custom_kinds_need_no_model(client: Any, gadget_group: str) -> None:
+def test_custom_kinds_need_no_model(client: Any, gadget_group: str):
     gadget = create_namespaced_resource(gadget_group, "v1", "Gadget", "gadgets")
     client.create(gadget(metadata={"name": "one"}, spec={"size": 2}))
     client.patch(gadget.Status, "one", {"status": {"ready": True}}, patch_type=PatchType.MERGE)

@@ -15,19 +15,15 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tests.conformance.kubectl.scene import Command, Scene
 from tests.conformance.mask import Mask
 from tests.support.certificates import Authority
-from tests.support.control_plane import KUBECTL
+from tests.support.control_plane import KUBECTL, ControlPlane
 from tests.support.namespaces import create_namespace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.conformance.kubectl.scene import Command, Scene
-    from tests.support.control_plane import ControlPlane
 
 DURATION = r"(?:\d+[dhms]){1,2}"
 BEFORE = [

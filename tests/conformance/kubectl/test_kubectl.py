@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,14 +15,8 @@ from tests.conformance.kubectl.programs import programs
 from tests.conformance.kubectl.scene import Scene, load_all
 from tests.conformance.kubectl.stage import play, printed, version_of
 from tests.recordings import kubectl_versions, load_answers
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.devcluster_plane import DevclusterControlPlane
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.control_plane import ControlPlane
 
 Play = tuple[Scene, "Path"]
 Playing = dict[tuple[str, str], Future[dict[str, Any]]]
@@ -67,7 +63,7 @@ def playing(
 
 
 @pytest.mark.parametrize("case", PLAYS or [MISSING])
-def test_scene(case: Play, control_plane: ControlPlane, playing: Playing) -> None:
+def test_scene(case: Play, control_plane: ControlPlane, playing: Playing):
     scene, program = case
     control_plane.require(*(Feature[need] for need in scene.needs))
     version = version_of(program)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
-from tests.support.control_plane import Feature
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import ControlPlane, Feature
 
 TIMEOUT = 90.0
 
@@ -29,7 +24,7 @@ def plane(control_plane: ControlPlane, namespace: str) -> Iterator[ControlPlane]
     )
 
 
-def test_logs_are_read(plane: ControlPlane, namespace: str) -> None:
+def test_logs_are_read(plane: ControlPlane, namespace: str):
     everything = plane.kubectl("logs", "one", f"--namespace={namespace}").stdout.splitlines()
     assert everything
     last = plane.kubectl("logs", "one", "--tail=1", "--timestamps", f"--namespace={namespace}").stdout
@@ -37,7 +32,7 @@ def test_logs_are_read(plane: ControlPlane, namespace: str) -> None:
     assert last[:2] == "20"
 
 
-def test_logs_are_followed(plane: ControlPlane, namespace: str) -> None:
+def test_logs_are_followed(plane: ControlPlane, namespace: str):
     command = [
         plane.kubectl_program(),
         f"--kubeconfig={plane.kubeconfig}",
@@ -56,7 +51,7 @@ def test_logs_are_followed(plane: ControlPlane, namespace: str) -> None:
     assert following.returncode == 0
 
 
-def test_there_was_no_container_before(plane: ControlPlane, namespace: str) -> None:
+def test_there_was_no_container_before(plane: ControlPlane, namespace: str):
     done = plane.kubectl("logs", "one", "--previous", f"--namespace={namespace}", check=False)
     assert done.returncode == 1
     assert 'previous terminated container "one" in pod "one" not found' in done.stderr

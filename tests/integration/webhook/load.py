@@ -5,14 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping
+from typing import Any, Self
 
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.support.control_plane import ControlPlane
 
 
 class Load:

@@ -7,12 +7,13 @@ import contextlib
 import json
 import os
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from controllers.main import OPERATORS, PROGRAM
-from manager.certificates.targets import ConvertedDefinition, WrittenConfiguration
+from manager.certificates.targets import ConvertedDefinition, Target, WrittenConfiguration
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
@@ -21,16 +22,11 @@ from manager.webhook.configurations import by_service, by_url, conversion_by, we
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
 from manager.webhook.until_stopped import UntilStopped
+from tests.conftest import StartControlPlane
+from tests.support.control_plane import ControlPlane
 from tests.support.crds import DEFINITIONS
 from tests.support.envtest import BARE
 from tests.support.webhook_service import client_configs
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from manager.certificates.targets import Target
-    from tests.conftest import StartControlPlane
-    from tests.support.control_plane import ControlPlane
 
 pytestmark = pytest.mark.contract
 
@@ -52,9 +48,7 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
 
 
 @pytest.mark.parametrize("applied_before", [False, True])
-async def test_what_is_applied_takes_the_place_of_the_url(
-    plane: ControlPlane, *, applied_before: bool
-) -> None:
+async def test_what_is_applied_takes_the_place_of_the_url(plane: ControlPlane, *, applied_before: bool):
     installation = manifests(plane)
     if applied_before:
         await apply(plane, installation)
@@ -71,7 +65,7 @@ async def test_what_is_applied_takes_the_place_of_the_url(
 
 async def test_what_was_installed_is_back_once_the_manager_at_the_url_has_stopped(
     plane: ControlPlane,
-) -> None:
+):
     await apply(plane, manifests(plane))
     before = client_configs(plane)
     await write_urls(plane)

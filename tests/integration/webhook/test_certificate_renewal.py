@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import base64
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from manager.tls.certificate import Certificate, certificates_in
+from tests.conftest import RunManager, StartControlPlane
 from tests.integration.webhook.load import Load
+from tests.support.control_plane import ControlPlane
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
+from tests.support.manager_process import ManagerProcess
 from tests.support.pets import pet, pet_path
 from tests.support.ports import PortBlock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.conftest import RunManager, StartControlPlane
-    from tests.support.control_plane import ControlPlane
-    from tests.support.manager_process import ManagerProcess
 
 PROGRAM = (sys.executable, "-m", "tests.integration.webhook.short_lived")
 SECRET = "/api/v1/namespaces/default/secrets/operator-manager-webhook-server-cert"
@@ -91,7 +87,7 @@ def all_is_of_a_newer_authority(plane: ControlPlane, than: Certificate) -> None:
 @pytest.mark.contract
 def test_a_leader_killed_in_the_middle_of_a_renewal_is_not_missed(
     plane: ControlPlane, ports: PortBlock, run_manager: RunManager
-) -> None:
+):
     leader = run_manager(plane.kubeconfig, *flags(ports[0], ports[1]), program=PROGRAM).wait_ready()
     follower = run_manager(plane.kubeconfig, *flags(ports[1], ports[1]), program=PROGRAM).wait_ready()
     eventually(lambda: are_asked(plane))

@@ -6,15 +6,16 @@ import asyncio
 import base64
 import os
 import random
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
 from controllers.main import OPERATORS, PROGRAM
-from manager.certificates.kept import injection_rights, kept_in_secret, secret_rights
+from manager.certificates.kept import Certificates, injection_rights, kept_in_secret, secret_rights
 from manager.certificates.lifetimes import Lifetimes
 from manager.certificates.targets import ConvertedDefinition, InstalledConfiguration, WrittenConfiguration
 from manager.kube.config import load_config
@@ -22,6 +23,7 @@ from manager.kube.errors import Conflict, Invalid
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
+from manager.rights import RbacRule
 from manager.tls.certificate import certificates_in
 from manager.webhook.configurations import (
     by_service,
@@ -31,19 +33,12 @@ from manager.webhook.configurations import (
 )
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
+from tests.conftest import StartControlPlane
+from tests.support.control_plane import ControlPlane
 from tests.support.crds import DEFINITIONS
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually_async
 from tests.support.webhook_service import client_configs
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-    from pathlib import Path
-
-    from manager.certificates.kept import Certificates
-    from manager.rights import RbacRule
-    from tests.conftest import StartControlPlane
-    from tests.support.control_plane import ControlPlane
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 RBAC = "rbac.authorization.k8s.io"
@@ -174,7 +169,7 @@ def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespac
 @pytest.mark.oldest
 async def test_the_first_start_makes_everything_with_no_more_rights_than_are_told(
     installed: ControlPlane,
-) -> None:
+):
     user = "certificates"
     grant(installed, user, secret_rights("test-"), namespace="default")
     definitions = [PETS.rpartition("/")[2]]
@@ -195,7 +190,7 @@ async def test_the_first_start_makes_everything_with_no_more_rights_than_are_tol
 
 
 @pytest.mark.contract
-async def test_a_bundle_that_an_installer_resets_comes_back(installed: ControlPlane) -> None:
+async def test_a_bundle_that_an_installer_resets_comes_back(installed: ControlPlane):
     async with running(installed.kubeconfig) as certificates:
         await eventually_async(lambda: asyncio.to_thread(all_trust, installed, certificates))
         reset = installed.api.get(VALIDATING)
@@ -216,7 +211,7 @@ async def test_a_bundle_that_an_installer_resets_comes_back(installed: ControlPl
     ]
 
 
-async def test_a_definition_that_is_not_there_is_told_once_and_found_later(plane: ControlPlane) -> None:
+async def test_a_definition_that_is_not_there_is_told_once_and_found_later(plane: ControlPlane):
     with capture_logs() as lines:
         async with running(plane.kubeconfig) as certificates:
             # The configurations are missing, and whoever waits for readiness does not wait for them.
@@ -231,7 +226,7 @@ async def test_a_definition_that_is_not_there_is_told_once_and_found_later(plane
 
 
 @pytest.mark.parametrize("sort", ["Mutating", "Validating", "written", "definition", "written definition"])
-async def test_what_has_changed_meanwhile_is_not_overwritten(installed: ControlPlane, sort: str) -> None:
+async def test_what_has_changed_meanwhile_is_not_overwritten(installed: ControlPlane, sort: str):
     async with transport_of(installed.kubeconfig) as transport:
         path = MUTATING if sort == "Mutating" else VALIDATING
         target: InstalledConfiguration | WrittenConfiguration | ConvertedDefinition

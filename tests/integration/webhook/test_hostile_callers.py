@@ -10,18 +10,15 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 
+from tests.conftest import StartControlPlane
 from tests.support.envtest import BARE
 from tests.support.hostile_reviews import MUTATE, admission, hostile_reviews
+from tests.support.manager_process import ManagerProcess
 from tests.support.webhook_manager import webhook_manager
-
-if TYPE_CHECKING:
-    from tests.conftest import StartControlPlane
-    from tests.support.manager_process import ManagerProcess
 
 SECONDS = float(os.environ.get("HOSTILE_SECONDS", "6"))
 CONNECTIONS = 20

@@ -7,25 +7,22 @@ import functools
 import json
 import secrets
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from manager.codegen import custom_resource_definitions
+from tests.conftest import StartControlPlane
 from tests.integration.webhook.guard_operator import Guard
 from tests.support.api_access import MERGE_PATCH, ApiAccess, ApiFailure
+from tests.support.control_plane import ControlPlane
 from tests.support.dockerfile import ROOT
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import ManagerProcess
 from tests.support.ports import PortBlock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.conftest import StartControlPlane
-    from tests.support.control_plane import ControlPlane
 
 pytestmark = pytest.mark.contract
 
@@ -89,9 +86,7 @@ def here(guarded: ControlPlane) -> str:
     return namespace(guarded, guarded="yes")
 
 
-def test_an_object_of_another_is_changed_and_judged_and_its_end_warned_of(
-    guarded: ControlPlane, here: str
-) -> None:
+def test_an_object_of_another_is_changed_and_judged_and_its_end_warned_of(guarded: ControlPlane, here: str):
     assert refusal(guarded, f"{here}/pods", pod("nobodys")).endswith(
         'Pod "nobodys" is invalid: metadata.labels[team]: Required value'
     )
@@ -101,7 +96,7 @@ def test_an_object_of_another_is_changed_and_judged_and_its_end_warned_of(
     assert guarded.api.warnings == ['299 - "ours was blue\'s"']
 
 
-def test_only_what_the_selectors_and_conditions_say_is_asked_about(guarded: ControlPlane, here: str) -> None:
+def test_only_what_the_selectors_and_conditions_say_is_asked_about(guarded: ControlPlane, here: str):
     elsewhere = namespace(guarded)
     assert "annotations" not in guarded.api.create(f"{elsewhere}/pods", pod("a"))["metadata"]
     assert "annotations" not in guarded.api.create(f"{here}/pods", pod("a", free="yes"))["metadata"]
@@ -113,7 +108,7 @@ def test_only_what_the_selectors_and_conditions_say_is_asked_about(guarded: Cont
     assert "annotations" in guarded.api.get(f"{here}/pods/c")["metadata"]
 
 
-def test_a_namespace_that_runs_the_cluster_is_left_out_whatever_its_labels(guarded: ControlPlane) -> None:
+def test_a_namespace_that_runs_the_cluster_is_left_out_whatever_its_labels(guarded: ControlPlane):
     for name in ("kube-system", "of-the-program"):
         labels = {"guarded": "yes"} | ({"app.kubernetes.io/name": "guard"} if name != "kube-system" else {})
         found = guarded.api.find(f"/api/v1/namespaces/{name}")
@@ -126,7 +121,7 @@ def test_a_namespace_that_runs_the_cluster_is_left_out_whatever_its_labels(guard
         assert "annotations" not in guarded.api.create(f"{path}/pods", pod("free"))["metadata"]
 
 
-def test_parts_of_an_object_are_judged_as_what_they_are(guarded: ControlPlane, here: str) -> None:
+def test_parts_of_an_object_are_judged_as_what_they_are(guarded: ControlPlane, here: str):
     guarded.api.create(f"{here}/pods", pod("ours", team="blue"))
     for method in ("GET", "POST"):
         assert "no shell in ours" in refusal(guarded, f"{here}/pods/ours/exec?command=sh", method=method)
@@ -140,7 +135,7 @@ def test_parts_of_an_object_are_judged_as_what_they_are(guarded: ControlPlane, h
     guarded.api.patch(f"{here}/pods/ours/status", {"status": {"phase": "Running"}})
 
 
-def test_a_scale_is_judged_whose_object_is_not(guarded: ControlPlane, here: str) -> None:
+def test_a_scale_is_judged_whose_object_is_not(guarded: ControlPlane, here: str):
     deployments = here.replace("/api/v1", "/apis/apps/v1") + "/deployments"
     template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("x")["spec"]}
     spec = {"replicas": 9, "selector": {"matchLabels": {"a": "b"}}, "template": template}

@@ -5,24 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
+from tests.conftest import RunManager, StartControlPlane
 from tests.integration.webhook.load import Load
+from tests.support.control_plane import ControlPlane
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.forwarder import Forwarder
 from tests.support.loop_thread import LoopThread
+from tests.support.manager_process import ManagerProcess
 from tests.support.pets import pet, pet_path
 from tests.support.ports import PortBlock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.conftest import RunManager, StartControlPlane
-    from tests.support.control_plane import ControlPlane
-    from tests.support.manager_process import ManagerProcess
 
 DELAY = 4.0
 HEARD_WITHIN = 1.0
@@ -88,7 +84,7 @@ def service() -> Iterator[Service]:
 @pytest.mark.contract
 def test_a_rolling_update_under_load_loses_no_review(
     own_control_plane: StartControlPlane, run_manager: RunManager, service: Service
-) -> None:
+):
     plane = own_control_plane(parts=BARE, crds=True)  # of our own: its API server calls our webhooks
 
     def pod(port: int) -> ManagerProcess:

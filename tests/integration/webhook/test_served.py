@@ -6,11 +6,10 @@ import base64
 import functools
 import ipaddress
 import json
-import ssl
 import sys
-import urllib.error
-import urllib.request
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from cryptography import x509
@@ -20,22 +19,17 @@ from manager.program import Program
 from manager.webhook.configurations import by_url, webhook_configurations
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
+from tests.conftest import StartControlPlane
 from tests.integration.webhook.judged_operator import Judged, JudgedOperator, OldJudged
 from tests.support.api_access import ApiFailure
 from tests.support.certificates import Authority
+from tests.support.control_plane import ControlPlane
 from tests.support.crds import wait_served
 from tests.support.dockerfile import ROOT
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess
 from tests.support.ports import PortBlock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.conftest import StartControlPlane
-    from tests.support.control_plane import ControlPlane
 
 pytestmark = pytest.mark.oldest
 
@@ -212,48 +206,3 @@ def _set_policy(served: Served, policy: str) -> None:
 def _refuses(served: Served, ask: str) -> None:
     with pytest.raises(ApiFailure):
         served.judged(f"{ask}-refused", ask, dryRun="All")
-
-
-def test_metrics_tell_of_reviews_by_path_and_answer(served: Served):
-    served.judged("counted", dryRun="All")
-    metrics = served.manager.metrics()
-    for path in ("/mutate-test-example-com-v1-judged", "/validate-test-example-com-v1-judged"):
-        assert metrics.value("controller_runtime_webhook_requests_total", webhook=path, code="200") > 0
-        assert metrics.value("controller_runtime_webhook_requests_in_flight", webhook=path) == 0
-
-
-def test_readiness_tells_of_the_webhooks(served: Served):
-    assert "[+]webhook ok" in served.manager.probe("/readyz?verbose")[1]
-
-
-def test_with_an_authority_of_clients_only_conversions_are_for_who_shows_no_certificate(
-    served: Served, tmp_path: Path
-):
-    """API servers show theirs with reviews for admission alone, and only if they have been given one."""
-    clients = tmp_path / "clients.crt"
-    clients.write_bytes(Authority("API servers").pem)
-    context = ssl.create_default_context(cadata=served.certificates.authority.pem.decode())
-
-    def asked(address: str, path: str) -> int:
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(f"https://{address}{path}", b"{}", headers, method="POST")
-        with pytest.raises(urllib.error.HTTPError) as answer:
-            urllib.request.urlopen(request, context=context, timeout=30)
-        with answer.value:
-            return answer.value.code
-
-    with PortBlock(1) as ports:
-        address = f"127.0.0.1:{ports[0]}"
-        with ManagerProcess(
-            served.plane.kubeconfig,
-            f"--webhook-bind-address={address}",
-            f"--webhook-cert-path={served.certificates.folder}",
-            f"--webhook-client-ca-file={clients}",
-            folder=tmp_path / "manager",
-            program=(sys.executable, "-m", "tests.integration.webhook.judged_operator"),
-            environ={"PYTHONPATH": str(ROOT)},
-        ) as manager:
-            manager.wait_ready()
-            assert asked(address, "/mutate-test-example-com-v1-judged") == 401
-            assert asked(address, "/validate-test-example-com-v1-judged") == 401
-            assert asked(address, "/convert") == 400  # which is the answer to what is no review

@@ -5,19 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import RunManager
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.wordpresses import CHILDREN, WordpressWalk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from tests.conftest import RunManager
-    from tests.support.control_plane import ControlPlane
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 WIPED = {
@@ -62,7 +58,7 @@ def secret(namespace: str, name: str, *, annotations: dict[str, str] | None = No
 @pytest.mark.parametrize("wiped", [True, False], ids=["freed memory overwritten", "as usual"])
 def test_no_value_of_a_secret_stays_in_memory(
     crds: ControlPlane, storage: None, namespace: str, run_manager: RunManager, wiped: bool
-) -> None:
+):
     manager = run_manager(
         crds.kubeconfig,
         f"--namespaces={namespace}",

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from tests.support.control_plane import ControlPlane
 from tests.support.wordpresses import PASSWORD, wordpress, wordpress_path
-
-if TYPE_CHECKING:
-    from tests.support.control_plane import ControlPlane
 
 pytestmark = pytest.mark.contract
 
@@ -58,13 +56,13 @@ def without_password(body: dict[str, Any]) -> dict[str, Any]:
     ],
     ids=lambda value: None if isinstance(value, dict) else value[:40],
 )
-def test_what_cannot_be_is_refused(crds: ControlPlane, body: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_is_refused(crds: ControlPlane, body: dict[str, Any], said: str):
     error = crds.api.refusal(wordpress_path("default"), body)
     assert said in error
     assert PASSWORD not in error
 
 
-def test_unusual_values_are_taken(crds: ControlPlane, namespace: str) -> None:
+def test_unusual_values_are_taken(crds: ControlPlane, namespace: str):
     for name, spec in {
         "n" * 50: {},
         "exponent": {"storageSize": "1e10"},
@@ -77,7 +75,7 @@ def test_unusual_values_are_taken(crds: ControlPlane, namespace: str) -> None:
         assert crds.api.refusal(wordpress_path(namespace), wordpress(name, **spec)) == ""
 
 
-def test_passwords_and_class_are_for_good(crds: ControlPlane, namespace: str) -> None:
+def test_passwords_and_class_are_for_good(crds: ControlPlane, namespace: str):
     sites = {
         "inline": wordpress("inline", storageClassName="standard"),
         "named": wordpress("named", sqlRootPasswordSecretRef=REFERENCE),

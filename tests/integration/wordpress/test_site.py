@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from tests.conftest import RunManager
 from tests.support.api_objects import object_path
-from tests.support.control_plane import Feature
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import consistently, eventually
+from tests.support.fault_proxy import FaultProxy
 from tests.support.wordpresses import (
     CHILDREN,
     COLLECTED,
@@ -22,14 +25,6 @@ from tests.support.wordpresses import (
     wordpress_path,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.conftest import RunManager
-    from tests.support.control_plane import ControlPlane
-    from tests.support.fault_proxy import FaultProxy
-
 SAMPLES = (
     "--filename=config/samples/example_v1_wordpress.yaml",
     "--filename=config/samples/example_v1_wordpress_secret.yaml",
@@ -39,7 +34,7 @@ INLINE, BY_REFERENCE = "wordpress-sample", "wordpress-blog"
 
 @pytest.mark.oldest
 @pytest.mark.smoke
-def test_the_worked_example(walk: WordpressWalk) -> None:
+def test_the_worked_example(walk: WordpressWalk):
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
     walk.kubectl("apply", *SAMPLES)
     for name in (INLINE, BY_REFERENCE):
@@ -104,7 +99,7 @@ def test_at_rest_nothing_is_asked_for(
     namespace: str,
     run_manager: RunManager,
     fault_proxy: Callable[[Path], FaultProxy],
-) -> None:
+):
     crds.require(Feature.READY_PODS)
     flags = (f"--namespaces={namespace}", "--controllers=wordpress")
     proxy = fault_proxy(crds.kubeconfig)
@@ -150,7 +145,7 @@ def retained_uids(walk: WordpressWalk) -> list[str]:
 
 
 @pytest.mark.contract
-def test_what_is_retained_is_taken_up_by_a_site_of_the_same_name(walk: WordpressWalk) -> None:
+def test_what_is_retained_is_taken_up_by_a_site_of_the_same_name(walk: WordpressWalk):
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
     walk.create("site")
     eventually(lambda: walk.is_available("site"))

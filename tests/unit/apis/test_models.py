@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,10 +17,6 @@ from apis.myapp.v1alpha1.mysrv import MySrvSpec
 from apis.tutorial.v1.foo import Foo, FooSpec
 from manager.api.core_v1 import Secret
 from tests.support.dockerfile import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 STORED = {
     "apiVersion": "cache.example.com/v1",
@@ -167,7 +165,7 @@ def test_what_is_printed_of_a_secret_has_no_values():
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "config/crd/bases").iterdir()), ids=lambda path: path.stem)
-def test_kubectl_tells_with_o_wide_why_an_object_is_as_it_is(path: Path) -> None:
+def test_kubectl_tells_with_o_wide_why_an_object_is_as_it_is(path: Path):
     for version in yaml.safe_load(path.read_text())["spec"]["versions"]:
         status = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
         columns = {each["name"]: each for each in version["additionalPrinterColumns"]}
@@ -177,7 +175,7 @@ def test_kubectl_tells_with_o_wide_why_an_object_is_as_it_is(path: Path) -> None
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "config/crd/bases").iterdir()), ids=lambda path: path.stem)
-def test_conditions_of_several_writers_are_merged_by_type(path: Path) -> None:
+def test_conditions_of_several_writers_are_merged_by_type(path: Path):
     for version in yaml.safe_load(path.read_text())["spec"]["versions"]:
         status = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
         if "conditions" in status:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from benchmarks.report.tables import DASH
 from benchmarks.shards.__main__ import main
 from benchmarks.shards.figures import Change, Figures, Use
 from benchmarks.shards.page import page, verdicts
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MACHINE = {
     "processor": "a processor",
@@ -86,23 +83,23 @@ def reached(found: Figures) -> dict[str, bool]:
     return {aim: good for aim, _, good in verdicts(found)}
 
 
-def test_all_aims_are_reached_where_each_of_three_has_about_a_third() -> None:
+def test_all_aims_are_reached_where_each_of_three_has_about_a_third():
     assert all(reached(figures()).values())
     assert "not reached" not in page(figures())
 
 
-def test_one_replica_of_three_that_uses_more_misses_the_aim_of_each_figure() -> None:
+def test_one_replica_of_three_that_uses_more_misses_the_aim_of_each_figure():
     missed = [aim for aim, good in reached(figures(share=0.41)).items() if not good]
     assert len(missed) == 5
     assert page(figures(share=0.41)).count("**not reached**") == 5
 
 
-def test_a_second_without_an_owner_after_sigterm_misses_the_aim_and_after_a_kill_it_does_not() -> None:
+def test_a_second_without_an_owner_after_sigterm_misses_the_aim_and_after_a_kill_it_does_not():
     (missed,) = [aim for aim, good in reached(figures(unowned=1.0)).items() if not good]
     assert missed.startswith("after SIGTERM")
 
 
-def test_more_that_moves_than_has_to_misses_both_aims_of_it() -> None:
+def test_more_that_moves_than_has_to_misses_both_aims_of_it():
     missed = [aim for aim, good in reached(figures(moved=1500)).items() if not good]
     assert [each.partition(" only")[0].partition(" less")[0] for each in missed] == [
         "from two replicas to three",
@@ -110,7 +107,7 @@ def test_more_that_moves_than_has_to_misses_both_aims_of_it() -> None:
     ]
 
 
-def test_the_page_has_each_replica_with_its_share_and_each_change() -> None:
+def test_the_page_has_each_replica_with_its_share_and_each_change():
     text = page(figures())
     assert "| 3 | 1,020 | 30.6 (34%) | 6.80 (34%) | 68 (34%) | 3.40 (34%) | 1.70 (34%) |" in text
     assert f"| one ends by kill -9 | 2 | 1,000 | 1,000 | 15 (14{DASH}16) | 15.5 (14.5{DASH}16.5) |" in text
@@ -118,12 +115,12 @@ def test_the_page_has_each_replica_with_its_share_and_each_change() -> None:
     assert "3,000 finished Memcacheds in 5 namespaces" in text
 
 
-def test_figures_are_read_from_the_file_that_they_were_written_to(tmp_path: Path) -> None:
+def test_figures_are_read_from_the_file_that_they_were_written_to(tmp_path: Path):
     figures().write(tmp_path / "shards.json")
     assert Figures.read(tmp_path / "shards.json") == figures()
 
 
-def test_too_few_objects_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_few_objects_are_refused(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit, match="2"):
         main(["--objects=199"])
     assert "--objects must be at least 200" in capsys.readouterr().err

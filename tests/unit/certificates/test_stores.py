@@ -204,7 +204,7 @@ async def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path
         await store.write(material(), await store.read())
 
 
-async def test_webhooks_of_others_in_the_same_configuration_are_left_alone() -> None:
+async def test_webhooks_of_others_in_the_same_configuration_are_left_alone():
     def webhook(name: str, service: str) -> dict[str, Any]:
         config = {"service": {"name": service, "namespace": "ns"}, "caBundle": "b2xk"}
         return {"name": name, "clientConfig": config}

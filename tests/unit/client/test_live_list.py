@@ -24,9 +24,7 @@ def names(pods: list[Pod]) -> list[str]:
     return [each.metadata.name for each in pods]
 
 
-async def test_the_whole_list_comes_first_and_again_with_every_change(
-    client: Client, server: PodServer
-) -> None:
+async def test_the_whole_list_comes_first_and_again_with_every_change(client: Client, server: PodServer):
     stream = Listed(5, ("b", 2), ("a", 1))
     server.on("stream", stream)
     async with client.watch(Pod) as live:
@@ -37,7 +35,7 @@ async def test_the_whole_list_comes_first_and_again_with_every_change(
         assert names(await anext(live)) == ["b", "c"]
 
 
-async def test_that_there_is_nothing_is_told_too(client: Client, server: PodServer) -> None:
+async def test_that_there_is_nothing_is_told_too(client: Client, server: PodServer):
     server.on("stream", Listed(5))
     async with client.watch(Pod) as live:
         assert await anext(live) == []
@@ -45,7 +43,7 @@ async def test_that_there_is_nothing_is_told_too(client: Client, server: PodServ
             await asyncio.wait_for(anext(live), 10)
 
 
-async def test_who_reads_slowly_sees_the_latest_only(client: Client, server: PodServer) -> None:
+async def test_who_reads_slowly_sees_the_latest_only(client: Client, server: PodServer):
     stream = Listed(5)
     server.on("stream", stream)
     async with client.watch(Pod) as live:
@@ -58,7 +56,7 @@ async def test_who_reads_slowly_sees_the_latest_only(client: Client, server: Pod
             await asyncio.wait_for(anext(live), 10)
 
 
-async def test_a_watch_that_breaks_mends_itself(client: Client, server: PodServer) -> None:
+async def test_a_watch_that_breaks_mends_itself(client: Client, server: PodServer):
     first, second = Listed(5, ("a", 1)), Listed(9, ("b", 8))
     server.on("stream", first, second)
     server.on("watch", Reply.status(410, "Expired"))
@@ -69,9 +67,7 @@ async def test_a_watch_that_breaks_mends_itself(client: Client, server: PodServe
         assert live.problem is None
 
 
-async def test_what_is_wrong_from_the_start_is_raised(
-    client: Client, server: PodServer, wire: ScriptedWire
-) -> None:
+async def test_what_is_wrong_from_the_start_is_raised(client: Client, server: PodServer, wire: ScriptedWire):
     server.on("list", Reply.status(403, "Forbidden", "no pods for you"))
     with pytest.raises(Forbidden, match="no pods for you"):
         async with client.watch(Pod):
@@ -79,7 +75,7 @@ async def test_what_is_wrong_from_the_start_is_raised(
     assert wire.in_progress == 0
 
 
-async def test_selectors_reach_the_server(client: Client, wire: ScriptedWire) -> None:
+async def test_selectors_reach_the_server(client: Client, wire: ScriptedWire):
     server = PodServer(wire, "/api/v1/namespaces/n/pods")
     server.on("list", page(1))
     server.on("stream", Listed(5))
@@ -91,7 +87,7 @@ async def test_selectors_reach_the_server(client: Client, wire: ScriptedWire) ->
         assert wanted.items() <= sent.query.items()
 
 
-async def test_leaving_ends_the_watch(client: Client, server: PodServer, wire: ScriptedWire) -> None:
+async def test_leaving_ends_the_watch(client: Client, server: PodServer, wire: ScriptedWire):
     stream = Listed(5)
     server.on("stream", stream)
     async with client.watch(Pod) as live:
@@ -102,9 +98,7 @@ async def test_leaving_ends_the_watch(client: Client, server: PodServer, wire: S
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_an_object_of_another_shape_is_named_and_hides_no_other(
-    client: Client, server: PodServer
-) -> None:
+async def test_an_object_of_another_shape_is_named_and_hides_no_other(client: Client, server: PodServer):
     stream = Listed(5, ("a", 1))
     server.on("stream", stream)
     async with client.watch(Pod) as live:

@@ -31,14 +31,12 @@ def apply_merge_patch(target: Any, patch: Any) -> Any:
 
 
 @given(DOCUMENTS, DOCUMENTS)
-def test_applying_the_difference_gives_the_wanted_document(
-    before: dict[str, Any], after: dict[str, Any]
-) -> None:
+def test_applying_the_difference_gives_the_wanted_document(before: dict[str, Any], after: dict[str, Any]):
     assert apply_merge_patch(before, merge_diff(before, after)) == after
 
 
 @given(DOCUMENTS)
-def test_equal_documents_have_no_difference(document: dict[str, Any]) -> None:
+def test_equal_documents_have_no_difference(document: dict[str, Any]):
     assert merge_diff(document, document) == {}
 
 
@@ -53,7 +51,5 @@ def test_equal_documents_have_no_difference(document: dict[str, Any]) -> None:
         ({"a": {"b": 1}}, {"a": []}, {"a": []}),
     ],
 )
-def test_only_what_changed_is_sent(
-    before: dict[str, Any], after: dict[str, Any], patch: dict[str, Any]
-) -> None:
+def test_only_what_changed_is_sent(before: dict[str, Any], after: dict[str, Any], patch: dict[str, Any]):
     assert merge_diff(before, after) == patch

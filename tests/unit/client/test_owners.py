@@ -46,7 +46,7 @@ def reference(name: str, uid: str, **more: Any) -> dict[str, Any]:
 )
 async def test_nothing_is_applied_over_what_another_controls(
     client: Client, wire: ScriptedWire, owner: dict[str, Any], message: str, controller: str | None
-) -> None:
+):
     wire.on("GET", "/apis/apps/v1", Reply.json(RESOURCES))
     metadata = {"name": "cache", "namespace": "team", "uid": "theirs", "ownerReferences": [owner]}
     wire.on("GET", PATH, Reply.json({"metadata": metadata, "spec": {}}))
@@ -60,7 +60,7 @@ async def test_nothing_is_applied_over_what_another_controls(
 
 async def test_an_owner_in_another_namespace_is_refused_before_anything_is_sent(
     client: Client, wire: ScriptedWire
-) -> None:
+):
     elsewhere = Deployment(metadata=ObjectMeta(name="cache", namespace="other"), spec={"replicas": 1})
     with pytest.raises(
         ValueError, match="Memcached team/cache cannot own cache, which is in namespace other"
@@ -72,7 +72,7 @@ async def test_an_owner_in_another_namespace_is_refused_before_anything_is_sent(
 @pytest.mark.parametrize("write", ["create", "update", "patch", "apply"])
 async def test_what_is_in_no_namespace_gets_no_owner_that_is_in_one(
     client: Client, wire: ScriptedWire, write: str
-) -> None:
+):
     served = {"resources": [{"name": "memcacheds", "kind": "Memcached", "namespaced": True}]}
     wire.on("GET", "/apis/cache.example.com/v1", Reply.json(served))
     wire.on("GET", "/apis/unknown.example.com/v1", Reply.status(404, "NotFound"))

@@ -79,11 +79,11 @@ def container(document: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_an_object_with_everything_wanted_holds_it() -> None:
+def test_an_object_with_everything_wanted_holds_it():
     assert holds_exactly(WANTED, live(), OWNED)
 
 
-def test_fields_of_others_do_not_matter() -> None:
+def test_fields_of_others_do_not_matter():
     stored = live()
     stored["spec"]["template"]["spec"]["containers"].reverse()
     stored["spec"]["paused"] = True
@@ -103,14 +103,14 @@ def test_fields_of_others_do_not_matter() -> None:
         lambda stored: stored["spec"]["selector"]["matchLabels"].update(more="labels"),
     ],
 )
-def test_drift_of_a_wanted_field_is_seen(drift: Any) -> None:
+def test_drift_of_a_wanted_field_is_seen(drift: Any):
     stored = live()
     drift(stored)
     assert not holds_exactly(WANTED, stored, OWNED)
     assert not holds(WANTED, stored, OWNED)
 
 
-def test_a_field_lost_to_another_manager_is_seen_even_with_our_value() -> None:
+def test_a_field_lost_to_another_manager_is_seen_even_with_our_value():
     owned = copy.deepcopy(OWNED)
     del owned["f:spec"]["f:replicas"]
     assert not holds_exactly(WANTED, live(), owned)
@@ -124,20 +124,20 @@ def test_a_field_lost_to_another_manager_is_seen_even_with_our_value() -> None:
         lambda wanted: container(wanted)["env"].clear(),
     ],
 )
-def test_a_field_that_is_owned_and_no_longer_wanted_is_seen(forget: Any) -> None:
+def test_a_field_that_is_owned_and_no_longer_wanted_is_seen(forget: Any):
     wanted = copy.deepcopy(WANTED)
     forget(wanted)
     assert not holds_exactly(wanted, live(), OWNED)
 
 
-def test_the_defaults_booked_with_a_create_do_not_count_as_drift() -> None:
+def test_the_defaults_booked_with_a_create_do_not_count_as_drift():
     owned = copy.deepcopy(OWNED)
     owned["f:spec"]["f:revisionHistoryLimit"] = {}
     assert holds(WANTED, live(), owned)
     assert not holds_exactly(WANTED, live(), owned)
 
 
-def test_ports_that_differ_by_protocol_alone_are_told_apart() -> None:
+def test_ports_that_differ_by_protocol_alone_are_told_apart():
     wanted = {"ports": [{"containerPort": 53}, {"containerPort": 53, "protocol": "UDP"}]}
     stored = {"ports": [{"containerPort": 53, "protocol": "TCP"}, {"containerPort": 53, "protocol": "UDP"}]}
     item = {".": {}, "f:containerPort": {}}
@@ -150,14 +150,14 @@ def test_ports_that_differ_by_protocol_alone_are_told_apart() -> None:
     assert holds_exactly(wanted, stored, owned)
 
 
-def test_sets_are_compared_by_member() -> None:
+def test_sets_are_compared_by_member():
     owned = {"f:finalizers": {".": {}, 'v:"a"': {}}}
     assert holds_exactly({"finalizers": ["a"]}, {"finalizers": ["b", "a"]}, owned)
     assert not holds_exactly({"finalizers": ["a", "c"]}, {"finalizers": ["b", "a"]}, owned)
     assert not holds_exactly({"finalizers": []}, {"finalizers": ["b", "a"]}, owned)
 
 
-def test_true_is_not_one() -> None:
+def test_true_is_not_one():
     assert not holds_exactly({"a": True}, {"a": 1}, {"f:a": {}})
     assert holds_exactly({"a": True}, {"a": True}, {"f:a": {}})
 

@@ -121,7 +121,7 @@ OURS, THEIRS = statuses("AB", "ab"), statuses("CD", "cd")
 @given(st.one_of(st.none(), st.just({}), OURS), THEIRS, OURS, THEIRS)
 async def test_what_two_writers_change_at_the_same_time_is_there_in_the_end(
     ours: Status | None, theirs: Status, wanted: Status, others: Status
-) -> None:
+):
     def interfere(server: Server) -> None:
         mine = {name: value for name, value in (server.status or {}).items() if name in "ab"}
         kept = [each for each in (server.status or {}).get("conditions", ()) if each["type"] in "AB"]
@@ -139,7 +139,7 @@ async def test_what_two_writers_change_at_the_same_time_is_there_in_the_end(
         assert parts(thing.status) == parts(read)
 
 
-async def test_without_anybody_else_it_is_one_request() -> None:
+async def test_without_anybody_else_it_is_one_request():
     server = Server(joined({"a": 1}, {"conditions": [condition("A", "1")]}))
     thing = server.read()
     thing.status["conditions"] = [condition("A", "2")]
@@ -151,7 +151,7 @@ async def test_without_anybody_else_it_is_one_request() -> None:
 @pytest.mark.parametrize(
     "since", [{"a": 1, "b": 2}, {"a": 2, "b": 1}, {"a": 2}, {"a": 1, "conditions": [condition("A", "1")]}]
 )
-async def test_what_the_server_has_otherwise_and_was_not_written_is_told(since: dict[str, Any]) -> None:
+async def test_what_the_server_has_otherwise_and_was_not_written_is_told(since: dict[str, Any]):
     server = Server({"a": 1, "b": 1})
     thing = server.read()
     thing.status = {"a": 3, "b": 1}
@@ -163,7 +163,7 @@ async def test_what_the_server_has_otherwise_and_was_not_written_is_told(since: 
     assert not await server.report(thing)
 
 
-async def test_a_patch_answers_what_the_server_has_now() -> None:
+async def test_a_patch_answers_what_the_server_has_now():
     server = Server({"a": 1})
     thing = server.read()
     assert await server.client.status.patch(thing) is thing
@@ -174,7 +174,7 @@ async def test_a_patch_answers_what_the_server_has_now() -> None:
     assert (written.status, written.metadata.resource_version) == ({"a": 3, "b": 2}, "2")
 
 
-async def test_the_status_of_an_object_that_was_replaced_is_not_written_to_the_next() -> None:
+async def test_the_status_of_an_object_that_was_replaced_is_not_written_to_the_next():
     server = Server({"a": 1})
     thing = server.read()
     thing.status["a"] = 2
@@ -184,7 +184,7 @@ async def test_the_status_of_an_object_that_was_replaced_is_not_written_to_the_n
     assert server.status == {"a": 1}
 
 
-async def test_one_who_is_always_quicker_makes_it_a_conflict() -> None:
+async def test_one_who_is_always_quicker_makes_it_a_conflict():
     def again(server: Server) -> None:
         server.version += 1
         server.status = {"conditions": [condition("C", str(server.version))]}
@@ -197,7 +197,7 @@ async def test_one_who_is_always_quicker_makes_it_a_conflict() -> None:
     assert server.writes == 5
 
 
-async def test_what_somebody_has_written_already_is_not_written_again() -> None:
+async def test_what_somebody_has_written_already_is_not_written_again():
     def the_same(server: Server) -> None:
         server.status = {"conditions": [condition("A", "1")]}
 
@@ -208,7 +208,7 @@ async def test_what_somebody_has_written_already_is_not_written_again() -> None:
     assert server.writes == 1
 
 
-async def test_a_list_of_that_name_which_holds_no_conditions_is_replaced() -> None:
+async def test_a_list_of_that_name_which_holds_no_conditions_is_replaced():
     server = Server({"conditions": ["cold"]})
     thing = server.read()
     thing.status = {"conditions": ["warm"]}
@@ -217,7 +217,7 @@ async def test_a_list_of_that_name_which_holds_no_conditions_is_replaced() -> No
     assert server.status == {"conditions": ["warm"]}
 
 
-async def test_a_refusal_that_is_meant_is_passed_on() -> None:
+async def test_a_refusal_that_is_meant_is_passed_on():
     server = Server({})
     server.refused = Reply.status(422, "Invalid", "status.a: too odd")
     thing = server.read()
@@ -227,7 +227,7 @@ async def test_a_refusal_that_is_meant_is_passed_on() -> None:
     assert server.writes == 1
 
 
-async def test_a_garbled_look_at_what_others_have_written_is_an_error_of_the_protocol() -> None:
+async def test_a_garbled_look_at_what_others_have_written_is_an_error_of_the_protocol():
     server = Server({"a": 1})
     thing = server.read()
     server.refused = Reply.status(422, "Invalid", "the server rejected our request")

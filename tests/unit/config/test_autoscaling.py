@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -18,9 +19,6 @@ from release.kustomize import ROOT
 from tests.support.manifests import MANAGER, SYSTEM, flags_of, manifests, the
 from tests.support.settings import load_settings
 from tests.support.tools import tool
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OVERLAY = "autoscaling"
 RULES = yaml.safe_load((ROOT / "config" / OVERLAY / "prometheus_adapter_values.yaml").read_text())["rules"]

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devcluster.errors import StatusError
-from manager.testing import operated
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable
-
-    from devcluster.exchange import ApiRequest, ApiResponse
-    from manager import AnyOperator
-    from manager.testing import World
+from devcluster.exchange import ApiRequest, ApiResponse
+from manager import AnyOperator
+from manager.testing import World, operated
 
 Object = dict[str, Any]
 NAMESPACE = "default"

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any
 
 import pytest
 
@@ -9,12 +10,8 @@ from apis.tutorial.v1.foo import Foo
 from controllers.tutorial.foo import FooOperator
 from manager.cache import Record
 from manager.cache.index import KeyGroups
+from tests.unit.conftest import LogLines
 from tests.unit.controllers.seen import Seen, seen
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable
-
-    from tests.unit.conftest import LogLines
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 

@@ -20,17 +20,15 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+import trustme
 from yarl import URL
 
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import FixedCredentials
 from manager.kube.http_wire import CONNECTIONS, HttpWire
 from manager.kube.tls import Pem, Tls, TlsFiles
-
-if TYPE_CHECKING:
-    import trustme
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def test_what_is_remembered_is_bounded(logged: Logged):
     assert len(logged) == 1000
 
 
-def test_a_warning_is_a_line_of_the_managers_log() -> None:
+def test_a_warning_is_a_line_of_the_managers_log():
     reading, writing = os.pipe()
     with configured(log_format="json", fd=writing):
         ServerWarnings().tell({"Warning": '299 - "too small a request"'})

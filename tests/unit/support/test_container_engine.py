@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support import container_engine
 from tests.support.container_engine import ContainerEngine
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="engines of other systems are not looked for")
 
@@ -38,26 +35,24 @@ def why_skipped() -> str:
     return str(skipped.value.msg)
 
 
-def test_an_engine_with_the_base_image_is_taken(tmp_path: Path) -> None:
+def test_an_engine_with_the_base_image_is_taken(tmp_path: Path):
     engine(tmp_path, "exit 0")
     assert ContainerEngine.find().tool == "engine"
 
 
-def test_one_that_is_not_there_or_has_no_daemon_is_not(tmp_path: Path) -> None:
+def test_one_that_is_not_there_or_has_no_daemon_is_not(tmp_path: Path):
     assert why_skipped() == "no container engine answers (engine: not on the PATH)"
     engine(tmp_path, "echo first >&2; echo 'no daemon' >&2; exit 1")
     assert why_skipped() == "no container engine answers (engine: no daemon)"
 
 
-def test_one_that_does_not_answer_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_does_not_answer_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(container_engine, "ANSWERS_WITHIN", 0.2)
     engine(tmp_path, HANGS)
     assert why_skipped() == "no container engine answers (engine: no answer within 0.2 s)"
 
 
-def test_a_base_image_that_does_not_come_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_base_image_that_does_not_come_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(container_engine, "PULLED_WITHIN", 0.2)
     engine(tmp_path, f'case "$2" in inspect) exit 1 ;; pull) {HANGS} ;; esac')
     assert why_skipped() == (

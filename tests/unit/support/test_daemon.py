@@ -21,7 +21,7 @@ def script(text: str, folder: Path) -> Daemon:
     return Daemon("script", [SHELL, "-c", text], log=folder / "log")
 
 
-def test_what_it_writes_is_kept_over_its_runs(tmp_path: Path) -> None:
+def test_what_it_writes_is_kept_over_its_runs(tmp_path: Path):
     daemon = script("echo out; echo err >&2; exit 3", tmp_path)
     for _ in range(2):
         daemon.start()
@@ -29,14 +29,14 @@ def test_what_it_writes_is_kept_over_its_runs(tmp_path: Path) -> None:
     assert daemon.output() == "out\nerr\n" * 2
 
 
-def test_a_program_that_died_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
+def test_a_program_that_died_is_reported_with_the_end_of_its_log(tmp_path: Path):
     daemon = script("echo the reason; exit 1", tmp_path)
     daemon.start()
     with pytest.raises(DaemonDied, match=r"script ended with 1; (?s:.*)the reason"):
         wait_until(daemon, lambda: False, timeout=10, what="nothing")
 
 
-def test_one_that_ignores_the_request_to_stop_is_killed(tmp_path: Path) -> None:
+def test_one_that_ignores_the_request_to_stop_is_killed(tmp_path: Path):
     daemon = script("trap '' TERM; echo ready; while :; do sleep 1; done", tmp_path)
     daemon.start()
     eventually(lambda: "ready" in daemon.output(), every=0.01)
@@ -44,7 +44,7 @@ def test_one_that_ignores_the_request_to_stop_is_killed(tmp_path: Path) -> None:
     assert daemon.exit_code == -signal.SIGKILL
 
 
-def test_a_frozen_one_stops_too(tmp_path: Path) -> None:
+def test_a_frozen_one_stops_too(tmp_path: Path):
     daemon = script("sleep 60", tmp_path)
     daemon.start()
     daemon.freeze()
@@ -52,7 +52,7 @@ def test_a_frozen_one_stops_too(tmp_path: Path) -> None:
     assert daemon.exit_code == -signal.SIGTERM
 
 
-def test_the_whole_group_gets_the_signal(tmp_path: Path) -> None:
+def test_the_whole_group_gets_the_signal(tmp_path: Path):
     daemon = script("sleep 60 & echo $!; wait", tmp_path)
     daemon.start()
     child = int(eventually(lambda: daemon.output() or False, every=0.01))
@@ -66,7 +66,7 @@ def test_the_whole_group_gets_the_signal(tmp_path: Path) -> None:
     [[SHELL, "-c", "sleep 60"], [sys.executable, "-m", "http.server", "0", "--bind=127.0.0.1"]],
     ids=["started from its file", "forked"],
 )
-def test_it_does_not_outlive_a_killed_test_run(tmp_path: Path, command: list[str]) -> None:
+def test_it_does_not_outlive_a_killed_test_run(tmp_path: Path, command: list[str]):
     program = f"""
 import pathlib, time
 from tests.support.daemon import Daemon
@@ -100,7 +100,7 @@ print(signal.getsignal(signal.SIGCHLD), signal.getsignal(signal.SIGINT), file=sy
 )
 def test_a_forked_program_is_what_it_is_when_it_is_started_from_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
-) -> None:
+):
     (tmp_path / "shown.py").write_text(f"{SHOWN}print(len(sys.modules), end='', flush=True)\n{end}\n")
     monkeypatch.chdir(tmp_path)
     environ = {name: value for name, value in os.environ.items() if name != "HOME"} | {"WORD": "so"}
@@ -116,7 +116,7 @@ def test_a_forked_program_is_what_it_is_when_it_is_started_from_its_file(
     assert [own[0], own[-1]] == [started.stderr.splitlines()[index] for index in (0, -1)]
 
 
-def test_blocks_of_ports_do_not_overlap() -> None:
+def test_blocks_of_ports_do_not_overlap():
     sizes = [1 + number % 7 for number in range(140)]
     blocks = [PortBlock(size) for size in sizes]
     # Nobody listens on them yet: it must not be chance that keeps them apart.

@@ -13,7 +13,7 @@ from tests.support.eventually import (
 )
 
 
-def test_the_result_of_the_first_good_try_is_returned() -> None:
+def test_the_result_of_the_first_good_try_is_returned():
     tries = iter([ValueError("not yet"), False, "done"])
 
     def check() -> object:
@@ -25,11 +25,11 @@ def test_the_result_of_the_first_good_try_is_returned() -> None:
     assert eventually(check, every=0) == "done"
 
 
-def test_plain_asserts_need_no_return() -> None:
+def test_plain_asserts_need_no_return():
     assert eventually(lambda: None) is None
 
 
-def test_the_message_has_the_last_failure() -> None:
+def test_the_message_has_the_last_failure():
     def check() -> None:
         assert [] == ["pod"], "no pod yet"
 
@@ -37,13 +37,13 @@ def test_the_message_has_the_last_failure() -> None:
         eventually(check, within=0)
 
 
-def test_a_check_that_stays_false_is_named_so() -> None:
+def test_a_check_that_stays_false_is_named_so():
     with pytest.raises(NeverHappened, match="the check returned False"):
         eventually(lambda: False, within=0)
 
 
 @pytest.mark.virtual_time
-async def test_an_awaiting_check_that_hangs_is_given_up() -> None:
+async def test_an_awaiting_check_that_hangs_is_given_up():
     tries = 0
 
     async def check() -> bool:
@@ -58,7 +58,7 @@ async def test_an_awaiting_check_that_hangs_is_given_up() -> None:
         await eventually_async(check)
 
 
-def test_what_stops_being_true_fails() -> None:
+def test_what_stops_being_true_fails():
     results = iter([True, True, False])
     with pytest.raises(AssertionError, match="stopped being true"):
         consistently(lambda: next(results), during=60, every=0)

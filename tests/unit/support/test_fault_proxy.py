@@ -4,7 +4,7 @@ import asyncio
 import gc
 import http.client
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,12 +14,9 @@ from tests.support.eventually import eventually
 from tests.support.fault_proxy import FaultProxy
 from tests.support.kubeconfig import Credentials
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 @pytest.mark.filterwarnings("error")
-def test_at_its_end_it_hangs_up_on_who_has_not_even_said_hello(tmp_path: Path) -> None:
+def test_at_its_end_it_hangs_up_on_who_has_not_even_said_hello(tmp_path: Path):
     nobody = Credentials(server="https://127.0.0.1:1", authority=Authority("nobody").pem, token="t")
     with FaultProxy(nobody, folder=tmp_path) as proxy:
         address = urlsplit(Credentials.read(proxy.kubeconfig).server)
@@ -34,7 +31,7 @@ def test_at_its_end_it_hangs_up_on_who_has_not_even_said_hello(tmp_path: Path) -
 @pytest.mark.filterwarnings("error")
 def test_at_its_end_it_hangs_up_on_who_came_at_the_last_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     nobody = Credentials(server="https://127.0.0.1:1", authority=Authority("nobody").pem, token="t")
     proxy = FaultProxy(nobody, folder=tmp_path)
     address = urlsplit(Credentials.read(proxy.kubeconfig).server)
@@ -63,7 +60,7 @@ BROKEN = r"reset|closed|EOF"
 
 def test_a_connection_that_came_up_before_it_refuses_is_refused_too_and_a_server_that_is_away_shows_as_broken(
     tmp_path: Path,
-) -> None:
+):
     nobody = Credentials(server="https://127.0.0.1:1", authority=Authority("nobody").pem, token="t")
     with FaultProxy(nobody, folder=tmp_path) as proxy:
         credentials = Credentials.read(proxy.kubeconfig)

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.markdown import Page
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def page(folder: Path, text: str) -> Page:

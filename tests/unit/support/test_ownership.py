@@ -81,7 +81,7 @@ class Log:
         )
 
 
-def test_who_writes_one_after_the_other_each_in_a_term_of_its_own_is_at_no_fault() -> None:
+def test_who_writes_one_after_the_other_each_in_a_term_of_its_own_is_at_no_fault():
     log = Log()
     log.renews("a")
     log.renews("b", 1)
@@ -99,7 +99,7 @@ def test_who_writes_one_after_the_other_each_in_a_term_of_its_own_is_at_no_fault
     assert found.writers() == {FIRST: ["a", "b", "c"], SECOND: ["b"]}
 
 
-def test_a_write_after_the_range_was_given_back_is_found() -> None:
+def test_a_write_after_the_range_was_given_back_is_found():
     log = Log()
     log.renews("a")
     log.gives_back("a")
@@ -109,7 +109,7 @@ def test_a_write_after_the_range_was_given_back_is_found() -> None:
     assert log.ownership().faults() == [f"a: patch memcacheds/{FIRST}/status in range 0, which was of ['b']"]
 
 
-def test_a_write_for_what_belongs_to_an_object_of_another_range_is_found() -> None:
+def test_a_write_for_what_belongs_to_an_object_of_another_range_is_found():
     log = Log()
     log.renews("a")
     log.renews("b", 1)
@@ -117,7 +117,7 @@ def test_a_write_for_what_belongs_to_an_object_of_another_range_is_found() -> No
     assert log.ownership().faults() == [f"a: patch deployments/{SECOND} in range 1, which was of ['b']"]
 
 
-def test_a_write_before_the_claim_and_one_when_the_term_has_run_out_are_found() -> None:
+def test_a_write_before_the_claim_and_one_when_the_term_has_run_out_are_found():
     log = Log()
     log.writes("a")
     log.renews("a")
@@ -127,7 +127,7 @@ def test_a_write_before_the_claim_and_one_when_the_term_has_run_out_are_found() 
     assert log.ownership().faults() == [fault, fault]
 
 
-def test_who_takes_a_range_before_the_term_of_another_has_run_out_is_found() -> None:
+def test_who_takes_a_range_before_the_term_of_another_has_run_out_is_found():
     log = Log()
     log.renews("a")
     log.wait(LEASE_SECONDS - 2)
@@ -135,7 +135,7 @@ def test_who_takes_a_range_before_the_term_of_another_has_run_out_is_found() -> 
     assert log.ownership().faults() == ["range 0: b took it 1.000 s before a's ran out"]
 
 
-def test_a_renewal_makes_a_term_longer() -> None:
+def test_a_renewal_makes_a_term_longer():
     log = Log()
     log.renews("a")
     log.wait(LEASE_SECONDS - 2)
@@ -145,7 +145,7 @@ def test_a_renewal_makes_a_term_longer() -> None:
     assert log.ownership().faults() == []
 
 
-def test_what_was_refused_and_what_has_changed_nothing_is_no_write() -> None:
+def test_what_was_refused_and_what_has_changed_nothing_is_no_write():
     log = Log()
     log.renews("a")
     log.writes("a")

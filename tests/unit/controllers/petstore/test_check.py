@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from controllers.petstore.check import StoreCheck
+from manager.api import ObjectKey
 from petstore.client import Pet as Record
 from petstore.client import PetType
 from petstore.embedded import EmbeddedStore
 from tests.unit.controllers.fate import Fate
 from tests.unit.controllers.petstore.world import ApiServer, Process
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from manager.api import ObjectKey
 
 NOW = "2026-01-01T00:00:00Z"
 DAY = datetime.date(2021, 4, 1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc
 import pytest
@@ -15,9 +16,6 @@ from petstore.proto.petstore_pb2_grpc import PetStoreServicer, add_PetStoreServi
 from tests.support.petstores import pet as thor
 from tests.unit.controllers.fate import Fate
 from tests.unit.controllers.petstore.world import ApiServer, Process
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
 

@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import itertools
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from controllers.petstore.check import StoreCheck
 from controllers.petstore.outlook import Outlook
 from manager.api import ObjectKey
 from petstore.errors import Unreachable
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
 
 pytestmark = pytest.mark.virtual_time
 

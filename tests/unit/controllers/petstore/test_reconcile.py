@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import datetime
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -14,7 +15,7 @@ from structlog.testing import capture_logs
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
 from controllers.petstore.record import ADDED_AS
-from manager.api import find_condition
+from manager.api import ObjectKey, find_condition
 from manager.kube.errors import ConnectionLost
 from petstore.client import Pet as Record
 from petstore.client import PetStoreError, PetType
@@ -22,11 +23,6 @@ from petstore.embedded import EmbeddedStore, embedded_store
 from tests.support.petstores import pet
 from tests.unit.controllers.fate import Died, Fate
 from tests.unit.controllers.petstore.world import ApiServer, FatefulStore, Process
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from manager.api import ObjectKey
 
 FINALIZER, (OLD_FINALIZER,) = PetOperator.finalizer, PetOperator.former_finalizers
 THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}

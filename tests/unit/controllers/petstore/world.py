@@ -12,23 +12,20 @@ import copy
 import datetime
 import json
 import random
+from collections.abc import AsyncGenerator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
 from manager.api import ObjectKey
 from manager.cache import Record, Selection
+from manager.controller import Result
 from manager.kube.errors import Conflict, ConnectionLost, Invalid, NotFound
 from manager.operator.running import ObjectReconciler
 from manager.settings import SettingValues
 from petstore.client import PetStoreClient, Unreachable
 from tests.unit.controllers.fate import Fate
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from manager.controller import Result
 
 NAMESPACE = "default"
 CREATED = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)

@@ -3,7 +3,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import traceback
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import orjson
 import pytest
@@ -15,12 +16,7 @@ from manager import ObjectKey, Result
 from manager.api.core_v1 import Secret
 from manager.kube.errors import ServerError
 from tests.unit.controllers.fate import Fate
-from tests.unit.controllers.wordpress.world import SECRET, SITES, World, in_process_cluster
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.unit.controllers.wordpress.world import Process
+from tests.unit.controllers.wordpress.world import SECRET, SITES, Process, World, in_process_cluster
 
 pytestmark = pytest.mark.virtual_time
 
@@ -31,7 +27,7 @@ async def world() -> AsyncIterator[World]:
         yield World(cluster, "team")
 
 
-async def test_volumes_that_were_to_stay_get_no_owner_that_is_going(world: World) -> None:
+async def test_volumes_that_were_to_stay_get_no_owner_that_is_going(world: World):
     # `kubectl delete --cascade=orphan` takes the owner off what it leaves. A manager that has not heard of
     # the deletion yet must not put it back: what has an owner goes with it.
     await world.create(reclaimPolicy="Delete")
@@ -56,7 +52,7 @@ def behind(world: World) -> Process:
 
 
 @pytest.mark.parametrize("policy", ["Retain", "Delete"])
-async def test_a_site_that_is_gone_gets_no_volume_and_no_password(world: World, policy: str) -> None:
+async def test_a_site_that_is_gone_gets_no_volume_and_no_password(world: World, policy: str):
     # A new leader may not have heard of the deletion. What a site retains has no owner, so nobody would
     # ever remove it.
     await world.create(reclaimPolicy=policy)
@@ -66,7 +62,7 @@ async def test_a_site_that_is_gone_gets_no_volume_and_no_password(world: World, 
     assert world.children() == {}
 
 
-async def test_a_site_that_is_gone_gets_no_new_password(world: World) -> None:
+async def test_a_site_that_is_gone_gets_no_new_password(world: World):
     # Its volumes are retained, so that nothing else asks whether it still is.
     await world.create()
     await world.settle()
@@ -77,7 +73,7 @@ async def test_a_site_that_is_gone_gets_no_new_password(world: World) -> None:
     assert world.api.peek("secrets", world.namespace, SECRET) is None
 
 
-async def test_a_site_of_an_earlier_one_s_name_gets_its_own_volumes(world: World) -> None:
+async def test_a_site_of_an_earlier_one_s_name_gets_its_own_volumes(world: World):
     await world.create(storageSize="20Gi")
     process = behind(world)
     await world.api.delete(SITES, world.namespace, "site")
@@ -86,7 +82,7 @@ async def test_a_site_of_an_earlier_one_s_name_gets_its_own_volumes(world: World
     assert world.children() == {}
 
 
-async def test_a_volume_does_not_grow_for_an_earlier_site_of_the_name(world: World) -> None:
+async def test_a_volume_does_not_grow_for_an_earlier_site_of_the_name(world: World):
     # It cannot shrink.
     await world.create(storageSize="10Gi")
     await world.settle()
@@ -109,7 +105,7 @@ WORKLOADS = (
 )
 
 
-async def test_another_policy_is_taken_up_by_all_that_outlives_a_site(world: World) -> None:
+async def test_another_policy_is_taken_up_by_all_that_outlives_a_site(world: World):
     await world.create()
     await world.settle()
     process = world.process()
@@ -127,7 +123,7 @@ async def take_owners_off(world: World) -> None:
         await world.api.patch(kind, world.namespace, name, {"metadata": {"ownerReferences": None}})
 
 
-async def test_a_child_that_lost_its_owner_or_a_label_gets_it_back(world: World) -> None:
+async def test_a_child_that_lost_its_owner_or_a_label_gets_it_back(world: World):
     await world.create()
     await world.settle()
     before = world.children()
@@ -140,7 +136,7 @@ async def test_a_child_that_lost_its_owner_or_a_label_gets_it_back(world: World)
     assert world.events.reasons("site").count("Restored") == len(WORKLOADS) + len(RETAINED)
 
 
-async def test_what_was_orphaned_is_taken_up_by_a_site_of_the_name_and_not_before(world: World) -> None:
+async def test_what_was_orphaned_is_taken_up_by_a_site_of_the_name_and_not_before(world: World):
     await world.create()
     await world.settle()
     before = world.children()
@@ -164,7 +160,7 @@ async def test_what_was_orphaned_is_taken_up_by_a_site_of_the_name_and_not_befor
 @pytest.mark.parametrize(("kind", "name"), [("services", "site-mysql"), ("deployments.apps", "site")])
 async def test_a_child_without_an_owner_that_somebody_else_made_is_left_alone(
     world: World, kind: str, name: str
-) -> None:
+):
     await world.create()
     labels = {"app": "theirs"}
     pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "x", "image": "y"}]}}
@@ -180,7 +176,7 @@ async def test_a_child_without_an_owner_that_somebody_else_made_is_left_alone(
     assert (after["metadata"].get("ownerReferences"), after["spec"]) == (None, before["spec"])
 
 
-async def test_names_that_are_taken_are_told_beside_a_secret_that_is_missing(world: World) -> None:
+async def test_names_that_are_taken_are_told_beside_a_secret_that_is_missing(world: World):
     ports = {"ports": [{"port": 9}]}
     await world.api.create("namespaces", "", {"metadata": {"name": world.namespace}})
     for name in ("site-mysql", "site"):
@@ -222,7 +218,7 @@ async def live(world: World, process: Process) -> None:
 
 async def test_a_site_starts_once_its_secret_is_right_and_is_none_the_worse_for_what_becomes_of_it(
     world: World,
-) -> None:
+):
     await world.create(sqlrootpassword="", sqlRootPasswordSecretRef={"name": "given", "key": "root"})
     process = world.process()
 
@@ -256,7 +252,7 @@ async def test_a_site_starts_once_its_secret_is_right_and_is_none_the_worse_for_
     assert stored["data"]["root-password"] == base64_of(x="from-a-file")["x"]
 
 
-async def test_the_database_of_a_site_that_is_up_does_not_take_the_site_with_it(world: World) -> None:
+async def test_the_database_of_a_site_that_is_up_does_not_take_the_site_with_it(world: World):
     await world.create()
     await world.settle()
     await world.api.delete("deployments.apps", world.namespace, "site-mysql")
@@ -267,7 +263,7 @@ async def test_the_database_of_a_site_that_is_up_does_not_take_the_site_with_it(
     assert world.conditions()["Available"] == ("True", "Ready")
 
 
-async def test_what_is_labelled_as_the_sites_is_handed_over_to_it(world: World) -> None:
+async def test_what_is_labelled_as_the_sites_is_handed_over_to_it(world: World):
     labels = {"app.kubernetes.io/managed-by": PROGRAM.name, "app.kubernetes.io/instance": "site"}
     given = {"metadata": {"name": SECRET, "labels": labels}, "data": base64_of(**{"root-password": "old"})}
     await world.create(sqlrootpassword="old")
@@ -280,7 +276,7 @@ async def test_what_is_labelled_as_the_sites_is_handed_over_to_it(world: World) 
     assert world.passwords == {"of-a-backup"}
 
 
-async def test_without_its_secret_a_database_has_a_password_that_nobody_knows(world: World) -> None:
+async def test_without_its_secret_a_database_has_a_password_that_nobody_knows(world: World):
     await world.create()
     await world.settle()
     await world.api.delete("secrets", world.namespace, SECRET)
@@ -291,7 +287,7 @@ async def test_without_its_secret_a_database_has_a_password_that_nobody_knows(wo
 
 async def test_a_volume_that_may_not_grow_is_told_of_once_and_asked_for_again_in_a_while(
     world: World,
-) -> None:
+):
     await world.create(storageSize="1Gi")
     await world.settle()
     await world.change(storageSize="2Gi")
@@ -310,7 +306,7 @@ async def test_a_volume_that_may_not_grow_is_told_of_once_and_asked_for_again_in
     assert world.conditions()["Degraded"] == ("False", "AsExpected")
 
 
-async def test_a_claim_that_is_deleted_is_told_of_and_made_anew(world: World) -> None:
+async def test_a_claim_that_is_deleted_is_told_of_and_made_anew(world: World):
     await world.create()
     await world.settle()
     held = {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}
@@ -339,7 +335,7 @@ async def site_whose_database_has_the_name_of_the_frontend(world: World) -> None
 
 
 @pytest.mark.parametrize("leaves", ["gone", "going"])
-async def test_a_name_whose_owner_goes_is_about_to_be_free_and_no_news(world: World, leaves: str) -> None:
+async def test_a_name_whose_owner_goes_is_about_to_be_free_and_no_news(world: World, leaves: str):
     await site_whose_database_has_the_name_of_the_frontend(world)
     # The garbage collector removes one child after the other, in any order.
     if leaves == "going":
@@ -364,7 +360,7 @@ async def test_a_name_whose_owner_goes_is_about_to_be_free_and_no_news(world: Wo
         (4, "Service site-mysql"),
     ],
 )
-async def test_a_child_that_is_refused_is_a_state_to_tell_of(world: World, write: int, child: str) -> None:
+async def test_a_child_that_is_refused_is_a_state_to_tell_of(world: World, write: int, child: str):
     await world.create()
     process = world.process(Fate({write: StatusError(403, "Forbidden", "exceeded quota: small")}))
     assert await process.reconcile(world.key) == Result(requeue_after=300)
@@ -376,7 +372,7 @@ async def test_a_child_that_is_refused_is_a_state_to_tell_of(world: World, write
     assert len(world.children()) == 7
 
 
-async def test_a_namespace_that_is_being_deleted_is_no_refusal_to_tell_of(world: World) -> None:
+async def test_a_namespace_that_is_being_deleted_is_no_refusal_to_tell_of(world: World):
     await world.create()
     await world.api.delete("namespaces", "", world.namespace)
     assert await world.process().reconcile(world.key) is None
@@ -386,7 +382,7 @@ async def test_a_namespace_that_is_being_deleted_is_no_refusal_to_tell_of(world:
 
 
 @pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (422, "Invalid")])
-async def test_a_secret_that_is_refused_is_a_state_to_tell_of(world: World, status: int, reason: str) -> None:
+async def test_a_secret_that_is_refused_is_a_state_to_tell_of(world: World, status: int, reason: str):
     await world.create(sqlrootpassword="to-be-quoted")
     quoted = base64.b64encode(b"to-be-quoted").decode()
     refusal = StatusError(status, reason, f"{quoted} is not liked")
@@ -402,7 +398,7 @@ async def test_a_secret_that_is_refused_is_a_state_to_tell_of(world: World, stat
     assert world.api.peek("secrets", world.namespace, SECRET)["immutable"] is True
 
 
-async def test_a_server_that_fails_and_quotes_the_password_is_not_passed_on(world: World) -> None:
+async def test_a_server_that_fails_and_quotes_the_password_is_not_passed_on(world: World):
     await world.create(sqlrootpassword="to-be-quoted")
     quoted = base64.b64encode(b"to-be-quoted").decode()
     process = world.process(Fate({2: StatusError(500, "InternalError", f"{quoted} is not liked")}))
@@ -426,7 +422,7 @@ class Reads:
         return await self._get(kind, key)
 
 
-async def test_a_secret_that_it_has_just_made_is_not_read_again(world: World) -> None:
+async def test_a_secret_that_it_has_just_made_is_not_read_again(world: World):
     await world.create()
     process = world.process()
     reads: Any = Reads(process.client.uncached)

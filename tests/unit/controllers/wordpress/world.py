@@ -9,17 +9,19 @@ import asyncio
 import base64
 import copy
 import random
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.wordpress import WordpressOperator
 from controllers.main import PROGRAM
 from devcluster import DevCluster
-from manager import ControllerOptions
+from devcluster.exchange import ApiResponse
+from manager import ControllerOptions, Result
 from manager.api import ObjectKey, PartialObjectMetadata, Resource
 from manager.cache import Cache, Selection
 from manager.client import Client
@@ -28,19 +30,13 @@ from manager.codegen import yaml_documents
 from manager.kube.errors import ConnectionLost, KubeError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
+from manager.kube.wire import Wire, WireRequest
 from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.operator import add_controller
 from manager.settings import SettingValues
 from manager.testing import LocalWire
 from tests.unit.controllers.fate import Fate
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from devcluster.exchange import ApiResponse
-    from manager import Result
-    from manager.kube.wire import Wire, WireRequest
 
 SITES = "wordpresses.example.com"
 KINDS = ("persistentvolumeclaims", "secrets", "deployments.apps", "services")
