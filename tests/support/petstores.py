@@ -15,7 +15,7 @@ import grpc
 
 from petstore.address import BindAddress
 from petstore.client import Pet, PetStoreClient, PetType
-from petstore.proto.petstore_pb2_grpc import PetStoreAsyncStub, PetStoreStub
+from petstore.proto import petstore_pb2_grpc
 from petstore.server import PetStoreServer, ServerOptions
 
 LOOPBACK = BindAddress("127.0.0.1", 0)
@@ -96,7 +96,9 @@ class Faults(grpc.aio.ServerInterceptor):
 class LocalStore:
     """A running store, a client of it, and the bare calls."""
 
-    def __init__(self, server: PetStoreServer, client: PetStoreClient, stub: PetStoreAsyncStub) -> None:
+    def __init__(
+        self, server: PetStoreServer, client: PetStoreClient, stub: petstore_pb2_grpc.PetStoreAsyncStub
+    ) -> None:
         self.server = server
         self.client = client
         self.stub = stub
@@ -127,7 +129,7 @@ async def local_store(
         )
         client = await stack.enter_async_context(PetStoreClient(str(server.address), timeout=120))
         channel = await stack.enter_async_context(grpc.aio.insecure_channel(str(server.address)))
-        yield LocalStore(server, client, PetStoreStub(channel))
+        yield LocalStore(server, client, petstore_pb2_grpc.PetStoreStub(channel))
 
 
 def pet(
