@@ -130,6 +130,19 @@ def test_kill_9_loses_nothing_that_was_acknowledged(store: PetStoreProcess):
     asyncio.run(look(known, unknown))
 
 
+def test_a_second_store_on_the_port_is_refused(store: PetStoreProcess):
+    done = petstore("serve", "--memory", "--bind-address", store.address, "--metrics-bind-address=0")
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"petstore: --bind-address: cannot listen on {store.address}: Address already in use\n"
+    )
+    done = petstore(
+        "serve", "--memory", "--bind-address=127.0.0.1:0", "--metrics-bind-address", store.metrics_address
+    )
+    taken = f"cannot listen on {store.metrics_address}: Address already in use"
+    assert done.stderr == f"petstore: --metrics-bind-address: {taken}\n"
+
+
 def test_it_is_a_plain_sqlite_file(store: PetStoreProcess):
     petstore("add", "Thor", "--type=dog", "--birthday=2021-04-01", "--address", store.address)
     assert store.stop() == 0
