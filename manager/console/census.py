@@ -1,4 +1,4 @@
-"""How many objects are not ready, found out bit by bit: to look at one takes some 30 microseconds."""
+"""Counts objects that are not ready, a few at a time: one takes about 30 microseconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from manager.console.search import sources, verdict_of
 from manager.manager import Manager
 
 _AT_ONCE = 0.015
-"""Seconds for which objects of one kind are looked at before the others have a turn."""
+"""Seconds spent on one kind before the others get a turn."""
 
 
 class Census:
@@ -29,7 +29,7 @@ class Census:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """While the context lasts, what was found out is remembered."""
+        """Keep the counts current while the context lasts."""
         self._watched += 1
         try:
             if self._watched == 1:
@@ -44,7 +44,7 @@ class Census:
                 self._counts.clear()
 
     def not_ready(self) -> dict[str, tuple[int, bool]]:
-        """By controller, how many are not ready of those that were looked at, and whether that were all."""
+        """By controller: how many objects are not ready so far, and whether all have been checked."""
         counts = self._counts or {each.name: _Count(cache) for each, cache in sources(self._manager)}
         return {name: count.look() for name, count in counts.items()}
 
@@ -56,7 +56,7 @@ class _Count:
         self._pending = dict.fromkeys(record.key for record in informer.list())
 
     def listening(self) -> Callable[[], None]:
-        """Hear what changes, until what this returns is called."""
+        """Note changes from now on; returns a function that stops it."""
         return self._informer.subscribe(self._hear, replay=False)
 
     def _hear(self, event: CacheEvent) -> None:

@@ -1,4 +1,4 @@
-"""The last change of each object, as it was seen in the caches."""
+"""The last change of each object that the caches have seen."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from manager.api.confidential import masked
 from manager.cache import Cache, CacheEvent, Informer, WatchSpec
 
 BUDGET = 4 * 1024 * 1024
-"""Bytes of JSON before and after; the oldest change goes when these are used up."""
+"""Bytes of JSON, before and after together; beyond them the oldest change is dropped."""
 
 LARGEST = 64 * 1024
-"""Bytes of a state that is kept."""
+"""A larger object's change is not kept; in bytes."""
 
 MOST_CHANGES, MOST_FIELDS = 20, 40
-"""Changes that are told of an object and what it owns, and fields of each."""
+"""Changes shown for an object and its children, and fields shown for each change."""
 
 _LOOK = 5.0
-"""Seconds between two looks for caches that are new."""
+"""Seconds between two checks for new caches."""
 
 _SECRET = "Secret"  # noqa: S105 - a kind
 _NOISE = ("managedFields", "resourceVersion", "generation")
 _NOT_TOLD = {".lastTransitionTime", ".lastUpdateTime", ".observedGeneration"}
-"""Fields that change with others, and say less."""
+"""Fields that change whenever others do, and add nothing."""
 
 _KEYS = ("type", "name")
-"""Fields by which an item of a list is known: a condition, a container."""
+"""Fields that identify an item of a list, such as a condition or a container."""
 
 
 class Field(NamedTuple):
-    """A field that has changed. Empty is what was not there, or is not there any more."""
+    """A field that has changed. The side on which it is missing is empty."""
 
     path: str
     before: str
@@ -76,7 +76,7 @@ class Changes:
         self._bytes = 0
 
     async def run(self) -> None:
-        """Listen to all caches, also those that come later, until cancelled."""
+        """Subscribe to all caches, later ones too, until cancelled."""
         heard: set[Informer] = set()
         while True:
             known = {each for each in self._cache.informers if _is_told(each)}
@@ -105,7 +105,7 @@ class Changes:
             self._bytes -= len(step.before) + len(step.after)
 
     async def of(self, uid: str) -> AsyncGenerator[Changed, None]:
-        """The last changes of an object and of each that it owns; the latest first."""
+        """The last changes of an object and of its children, latest first."""
         uids = dict.fromkeys([uid])
         for informer in tuple(self._cache.informers):
             if _is_told(informer):
@@ -153,7 +153,7 @@ _ABSENT = object()
 
 
 def _parts(value: Any) -> Mapping[str, Any] | None:
-    """What it consists of, by how that is written after its path; None of what is told as a whole."""
+    """The parts of a value, by the suffix of their path; None if it is shown as a whole."""
     if value is _ABSENT:
         return {}
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What a process is at, for whoever has to find out why it does not go on."""
+"""Debug pages: what the process is doing, and where it waits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TASKS, PROFILE = "/debug/tasks", "/debug/profile"
 
 _LONGEST = 30.0
-"""Seconds that a profile may take: all is slower meanwhile."""
+"""The longest profile, in seconds: it slows everything down."""
 
 _BAD_REQUEST, _CONFLICT = 400, 409
 _DEEPEST = 100
@@ -26,7 +26,7 @@ _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
 def debug_pages() -> Mapping[str, Page]:
-    """By path: all tasks with where they wait, and where the event loop's thread spends its time."""
+    """The debug pages by path: tasks with their stacks, and a profile of the event loop's thread."""
     profiling = asyncio.Lock()
 
     async def tasks(_: web.Request) -> web.StreamResponse:
@@ -69,7 +69,7 @@ def _tasks() -> Iterator[str]:
 
 
 def _waits(coroutine: Any) -> Iterator[str]:
-    """Where it waits, from the outside to the inside."""
+    """The frames of a suspended coroutine, outermost first."""
     for _ in range(_DEEPEST):
         for kind in ("cr", "gi", "ag"):
             if (frame := getattr(coroutine, f"{kind}_frame", None)) is not None:

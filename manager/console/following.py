@@ -1,4 +1,4 @@
-"""Hearing of what was listed for a page, while somebody sees it: of caches, and else by watches."""
+"""Tells open pages of changes in the lists that they show, by the caches where possible, else by watches."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from manager.kube.transport import Transport
 from manager.loop import own_turn
 
 MOST = 64
-"""Watches at once, for all pages. What has none is looked at now and then."""
+"""The most watches at once, for all pages. Lists without one are read again periodically."""
 
 _SECONDS, _SILENCE = 120, 150.0
-"""For which a watch is asked for, and after which nothing can come any more."""
+"""Time limit of a watch, and the idle time after which it is given up; in seconds."""
 
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
@@ -42,24 +42,24 @@ _decode = Decoder(_Changed, "an object")
 
 
 class Following:
-    """What one page hears."""
+    """The subscriptions of one page."""
 
     def __init__(self, watches: Watches, sharer: str = "") -> None:
-        """`watches` are shared by all pages, and `sharer` is whose page it is."""
+        """`watches` are those of all pages; `sharer` is the page's user."""
         self._watches = watches
         self.sharer = sharer
         self.uids: frozenset[str] = frozenset()
-        """Of what is on the page."""
+        """The UIDs of all objects on the page."""
 
         self.refused: set[Listed] = set()
-        """What may not be watched."""
+        """Lists that may not be watched."""
 
         self.heard = 0
-        """Grows when something has changed that belongs to what was found."""
+        """Counts the changes that concern the page."""
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
-        """While the context lasts, what `follow` names is heard of."""
+        """Stay subscribed to what `follow` names while the context lasts."""
         try:
             yield
         finally:
@@ -67,16 +67,16 @@ class Following:
             await self._watches.ended()
 
     def follow(self, found: Found, since: float) -> None:
-        """Hear, from now on, of what was listed for this, and no more of what was for another.
+        """Subscribe to the lists that this was found in, instead of earlier ones.
 
-        `since` is when the look began, on the loop's clock.
+        `since` is when they were read, on the loop's clock.
         """
         self.uids = frozenset(_uids(found.root))
         self._watches.join(self, found.listed, since)
 
 
 class Watches:
-    """What all pages hear: each thing is watched once, and what a cache has is not watched at all."""
+    """The watches of all pages: one for each list, and none for what a cache has."""
 
     def __init__(self, transport: Transport, cache: Cache) -> None:
         self._transport = transport
@@ -86,7 +86,7 @@ class Watches:
         self._ending: set[asyncio.Task[None]] = set()
 
     def join(self, page: Following, listed: Mapping[Listed, str], since: float) -> None:
-        """Tell a page of these, in the version in which it has them, and of nothing else any more."""
+        """Subscribe a page to these lists, from the versions that it has, and to nothing else."""
         for each, heard in list(self._heard.items()):
             if each not in listed and page in heard.pages:
                 del heard.pages[page]
@@ -101,7 +101,7 @@ class Watches:
                 page.heard += heard.last >= since  # it was not told of what came during its look
 
     async def ended(self) -> None:
-        """Wait until those watches have ended that nobody needs any more."""
+        """Wait until unneeded watches have ended."""
         if self._ending:
             await asyncio.wait(tuple(self._ending))
 
@@ -123,7 +123,7 @@ class Watches:
         return True
 
     def _made_room(self, sharer: str) -> bool:
-        """End a watch of whoever has most of them, unless `sharer` would then have more than that one."""
+        """End a watch of the user who has most, unless `sharer` would then have more."""
         held = Counter(self._heard[each].sharer for each in self._tasks)
         for most, count in held.most_common(1):
             if count > held[sharer] + 1:
@@ -166,24 +166,24 @@ class Watches:
 
 
 class _Heard:
-    """Something of which pages hear."""
+    """A list that pages are subscribed to."""
 
     def __init__(self, listed: Listed) -> None:
         self.listed = listed
         self.pages: dict[Following, None] = {}
-        """In the order in which they came."""
+        """The pages, in the order of their subscription."""
 
         self.leave: Callable[[], object]
         self.last = -1.0
-        """When there was something, on the loop's clock."""
+        """When it last changed, on the loop's clock."""
 
     @property
     def sharer(self) -> str:
-        """Whose it is, where several see it: that of the first."""
+        """The user that it counts for: that of the first page."""
         return next(iter(self.pages)).sharer
 
     def tell(self, line: bytes) -> None:
-        """Of an object that has changed, as a watch has it; raises what an ERROR event says."""
+        """Take an event of a watch; raises what an ERROR event says."""
         try:
             event = decode_event(line)
             if event.type == "ERROR":
@@ -195,7 +195,7 @@ class _Heard:
             self._tell(meta.uid, [owner.uid for owner in meta.owners or ()])
 
     def tell_of(self, event: CacheEvent) -> None:
-        """The same, as a cache has it."""
+        """Take an event of a cache."""
         self._tell(event.record.uid, [owner.uid for owner in event.meta.owner_references])
 
     def _tell(self, uid: str, owners: Sequence[str]) -> None:
@@ -205,14 +205,14 @@ class _Heard:
             page.heard += self.listed.all_concern or not page.uids.isdisjoint(uids)
 
     def tell_all(self) -> None:
-        """Each page has reason to look."""
+        """Tell all pages to read again."""
         self.last = asyncio.get_running_loop().time()
         for page in self.pages:
             page.heard += 1
 
 
 def _that_has(informers: Iterable[Informer], listed: Listed) -> Informer | None:
-    """A cache with all that was listed."""
+    """A cache that has the whole list."""
     for informer in informers:
         same = informer.spec.gvk == listed.gvk and not listed.all_concern
         if same and informer.has_all_of(listed.namespace):

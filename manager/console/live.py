@@ -1,4 +1,4 @@
-"""Keeping a page current: one looks for all who see the same, and looks again when there is reason to."""
+"""Keeps open pages current: each is rendered once for all who see the same, and again after a change."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from manager.access.answers import TooManyQuestions
 T = TypeVar("T")
 
 PAUSE = 0.2
-"""Seconds between two glances, and at least between two looks at the same."""
+"""Seconds between two checks for changes, and the least between two renderings."""
 
 _SHARE, _AHEAD = 0.2, 0.2
-"""What all pages together may take of the loop's time, and seconds by which they may be ahead of it."""
+"""The share of the loop's time for all pages together, and how many seconds they may borrow."""
 
 
 class Subject(NamedTuple):
     """What a page is about."""
 
     who: Hashable
-    """Those for whom this is equal see the same."""
+    """Equal for all who see the same page."""
 
     tick: float
-    """Seconds after which it is looked at though a glance shows nothing: ages grow."""
+    """Seconds after which it is rendered again without a change, because it shows ages."""
 
     look: Callable[[], Coroutine[Any, Any, dict[str, Any]]]
-    """Answers what a template is to show."""
+    """Returns the template's values."""
 
     glance: Callable[[], Hashable]
-    """Answers something else when there is reason to look again. It takes some microseconds."""
+    """Returns another value after a change. It takes microseconds."""
 
     kept: Callable[[], AbstractAsyncContextManager[None]]
-    """While the context lasts, somebody looks again and again."""
+    """Entered while somebody has the page open."""
 
 
 class Allowance:
-    """The time of the event loop that is spent on pages: beyond a share of it, looks wait."""
+    """Limits the event loop's time that is spent on pages: beyond a share of it, rendering waits."""
 
     def __init__(self) -> None:
         self._paid_at = 0.0
@@ -50,7 +50,7 @@ class Allowance:
 
     @contextmanager
     def spending(self) -> Iterator[None]:
-        """What is done in the context counts, and once; there is no `await` in it."""
+        """Count the time of the context, which must not `await`; nested ones count once."""
         if self._counting:
             yield
             return
@@ -63,18 +63,18 @@ class Allowance:
             self._paid_at = max(self._paid_at, now) + (time.thread_time() - began) / _SHARE
 
     async def paid(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do this work, of which each step counts."""
+        """Run a coroutine, and count each of its steps."""
         return await _Paid(self, work)
 
     async def ready(self) -> None:
-        """Wait until there is some left."""
+        """Wait until some time is left."""
         async with self._queue:
             now = asyncio.get_running_loop().time()
             await asyncio.sleep(max(0.0, self._paid_at - now - _AHEAD))
 
 
 class _Paid(Generic[T]):
-    """A coroutine whose steps count; between them others have their turn."""
+    """A coroutine whose steps are counted, and interleaved with others."""
 
     def __init__(self, allowance: Allowance, work: Coroutine[Any, Any, T]) -> None:
         self._allowance = allowance
@@ -97,7 +97,7 @@ class _Paid(Generic[T]):
 
 
 class Feed:
-    """One page, as it is now, for all who see the same."""
+    """A page's current text, for all who see the same."""
 
     def __init__(
         self, subject: Subject, render: Callable[[dict[str, Any]], str], allowance: Allowance
@@ -111,9 +111,9 @@ class Feed:
         self._text = ""
 
     async def work(self) -> None:
-        """Keep it current, until cancelled. Of all who call this, one does, and then the next one.
+        """Keep it current until cancelled. One of all callers does it; when that one ends, the next goes on.
 
-        What a glance shows is on the page after `PAUSE` and a look, or two where one was under way.
+        A change is on the page after `PAUSE` and a rendering, or two if one was under way.
         """
         subject, loop = self._subject, asyncio.get_running_loop()
         async with self._turn, subject.kept():
@@ -138,21 +138,21 @@ class Feed:
             news.set()
 
     async def after(self, number: int) -> tuple[int, str]:
-        """Wait for another text than that of this number; 0 is none."""
+        """Wait for a later text than this number's; 0 is before the first."""
         while self._number == number:
             await self._news.wait()
         return self._number, self._text
 
 
 class Feeds:
-    """Those that somebody sees."""
+    """The feeds of all open pages."""
 
     def __init__(self) -> None:
         self.allowance = Allowance()
         self._feeds: WeakValueDictionary[Hashable, Feed] = WeakValueDictionary()
 
     def of(self, subject: Subject, render: Callable[[dict[str, Any]], str]) -> Feed:
-        """The one that who sees the same has already, or a new one."""
+        """The feed that is shared by all who see the same, made on demand."""
         feed = self._feeds.get(subject.who)
         if feed is None:
             feed = self._feeds[subject.who] = Feed(subject, render, self.allowance)

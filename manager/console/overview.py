@@ -1,4 +1,4 @@
-"""What a process is doing, in numbers; no name of an object is among them."""
+"""The overview's figures. No names of objects are among them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from manager.manager import Manager
 from manager.runs import Run
 
 WINDOW = 600.0
-"""Seconds for which runs are looked at."""
+"""The last seconds whose reconciles are counted."""
 
 _MOST = 5000
-"""Runs of a controller that are looked at."""
+"""The most reconciles of a controller that are counted."""
 
 _MINUTE, _BARS = 60.0, 60
 _WIDTH, _HEIGHT = 120, 24
@@ -29,7 +29,7 @@ _TOO_MANY = "429"
 
 
 Validities = Mapping[str, tuple[datetime, datetime]]
-"""By what is served, since when and until when its certificate is valid."""
+"""The validity (from, until) of each server's certificate, by the server's name."""
 
 
 class _Ended(NamedTuple):
@@ -39,9 +39,9 @@ class _Ended(NamedTuple):
 
 
 class Rates:
-    """How many runs each controller has had of late, and how long they took.
+    """Counts each controller's recent reconciles, and their durations.
 
-    While somebody looks, each run is noted as it ends; before that, they are in the record.
+    While the overview is open, each reconcile is noted as it ends; else they are read from the history.
     """
 
     def __init__(self, manager: Manager) -> None:
@@ -49,11 +49,11 @@ class Rates:
         self._ended: dict[str, deque[_Ended]] = {}
         self._watched = 0
         self.heard = 0
-        """Runs that have ended while somebody looked."""
+        """Reconciles that have ended while the overview was open."""
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """While the context lasts, `of` costs no look at the record."""
+        """Note reconciles as they end while the context lasts, so that `of` is cheap."""
         self._watched += 1
         try:
             if self._watched == 1:
@@ -82,7 +82,7 @@ class Rates:
         return found
 
     def of(self, controller: Controller) -> dict[str, Any]:
-        """Of one controller."""
+        """The figures of one controller."""
         now = asyncio.get_running_loop().time()
         ended = self._ended.get(controller.name)
         ended = self._recorded(controller) if ended is None else ended
@@ -109,7 +109,7 @@ def _of(run: Run) -> _Ended:
 
 
 def _points(bars: list[int], most: int) -> str:
-    """Where a curve goes, in a drawing of `_WIDTH` by `_HEIGHT`."""
+    """The points of a curve in an SVG of `_WIDTH` by `_HEIGHT`."""
     step = _WIDTH / (_BARS - 1)
     return " ".join(
         f"{number * step:.1f},{_HEIGHT - 1 - bar * (_HEIGHT - 2) / (most or 1):.1f}"
@@ -118,7 +118,7 @@ def _points(bars: list[int], most: int) -> str:
 
 
 def overview(manager: Manager, rates: Rates, census: Census, certificates: Validities) -> dict[str, Any]:
-    """All of it."""
+    """All figures of the overview."""
     now = asyncio.get_running_loop().time()
     not_ready = census.not_ready()
     metrics = manager.metrics
@@ -209,7 +209,7 @@ def _counts(counter: Counter, *names: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _quantile(histogram: Histogram, part: float, *, webhook: str | None = None) -> float | None:
-    """At most so many seconds, in that part of the cases; None where there were none, or it is not known."""
+    """A quantile's upper bound in seconds; None without observations."""
     buckets: dict[float, float] = {}
     for family in histogram.collect():
         for sample in family.samples:

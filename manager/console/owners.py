@@ -1,4 +1,4 @@
-"""Whose an object is, where replicas share the work: as their Leases say."""
+"""Which replica works on an object, by the Leases of shards."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ from manager.leader.terms import Terms
 from manager.shards.ranges import Ranges, parse_count
 
 _WITHIN = 2.0
-"""Seconds for the API server to tell of the Leases."""
+"""Time limit for reading the Leases, in seconds."""
 
 _FRESH = 2.0
-"""Seconds for which what it told is good: Leases are renewed about as often."""
+"""Seconds for which an answer is kept: Leases are renewed about as often."""
 
 _DURATION = LeaseTiming().lease_duration
-"""Seconds after which a Lease has expired that does not say."""
+"""The duration of a Lease that has none, in seconds."""
 
 _MOST_ROWS = 64
 
 
 class Held(NamedTuple):
-    """A range, or a replica, as its Lease says."""
+    """The Lease of a range or a replica."""
 
     holder: str
     """Empty where nobody has it."""
 
     renewed: str
-    """When, by the holder's clock; empty where it is not known."""
+    """The last renewal, by the holder's clock; empty if unknown."""
 
     silent: bool
-    """Whether that is longer ago, by our clock, than the Lease is good for."""
+    """Whether it has expired, by our clock."""
 
 
 _NOBODY = Held("", "", False)
 
 
 class Shares(NamedTuple):
-    """How the work is divided."""
+    """How replicas share the work."""
 
     ranges: Sequence[Held]
-    """By number."""
+    """The ranges, by number."""
 
     members: Sequence[Held]
-    """Replicas that say that they are there."""
+    """The replicas that take part."""
 
 
 class Leases:
-    """Those of a program's ranges and replicas."""
+    """The Leases of a program's ranges and replicas."""
 
     def __init__(self, transport: Transport, *, namespace: str, name: str) -> None:
         """`name` is that of the first range's Lease, and begins the names of the others."""
@@ -70,7 +70,7 @@ class Leases:
         return lease_of_range(self._name, number)
 
     async def read(self) -> Shares | None:
-        """As they are now; None where the work is not shared. Raises `KubeError`."""
+        """Read them; None if replicas do not share the work. Raises `KubeError`."""
         found = {lease.name: lease for lease in await self._group.read_all(timeout=_WITHIN)}
         first = found.get(self._name)
         said = "" if first is None else str(first.annotations.get(f"{self._name}/shards", ""))
@@ -98,7 +98,7 @@ def _held(lease: Lease) -> Held:
 
 
 def owners_told(shares: Shares, controllers: Mapping[str, bool], uid: str) -> Iterator[dict[str, Any]]:
-    """Of each controller, whose the object with that UID is, as JSON has it.
+    """For each controller, which replica works on the object with that UID, as JSON.
 
     `controllers` are those that take part, with whether replicas share their objects; else the holder of the
     first range has all.
@@ -128,7 +128,7 @@ def owner_told(
 
 
 class Owners:
-    """What a replica tells of whose objects are. What is its own it knows; of the rest it reads Leases."""
+    """Tells which replica works on an object: from memory if it is this one, else by the Leases."""
 
     def __init__(self, leases: Leases, terms: Terms, controllers: Mapping[str, bool]) -> None:
         """`controllers` as in `owners_told`."""
@@ -138,7 +138,7 @@ class Owners:
         self._read: Answers[str, Shares | str] = Answers(limit=1, keep_yes=_FRESH, keep_no=_FRESH)
 
     def place(self, number: int | None = None) -> Place:
-        """What who sees the holder of a range may get; by default of all."""
+        """The Lease that one must be allowed to get to see a range's holder; by default all Leases."""
         name = "" if number is None else self._leases.of(number)
         return Place("coordination.k8s.io", "leases", self._leases.namespace, name)
 
@@ -158,7 +158,7 @@ class Owners:
         return number is not None and self._terms.of(number) is not None
 
     async def told(self, controller: str, number: int, *, may: bool) -> dict[str, Any]:
-        """Whose the objects of a range are, as JSON has it; the holder for who `may` know it."""
+        """Which replica holds a range, as JSON; the holder only if the user `may` know it."""
         held, problem = None, "you may not get its lease"
         if may:
             shares = await self._shares()
@@ -204,7 +204,7 @@ class Owners:
 
 
 def _spans(numbers: Sequence[int]) -> str:
-    """Numbers in their order, as in `0-2, 5`."""
+    """Sorted numbers as `0-2, 5`."""
     spans: list[list[int]] = []
     for number in numbers:
         if spans and spans[-1][1] == number - 1:

@@ -1,4 +1,4 @@
-"""Who shares what the console has little of: one who comes under many names has no more of it than others."""
+"""Fair shares of the console's limited resources: many accounts of one user count as one."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def sharer(user: User | None) -> str:
 
 
 class LinesByUser:
-    """Lines of the log about what users do: so many a minute of each, and of all who are too many."""
+    """Limits log lines about users: so many a minute for each, and for all beyond `most` together."""
 
     def __init__(self, *, per_minute: int, most: int) -> None:
-        """`most` users are told apart, those who act while others are silent for a minute."""
+        """At most `most` users are told apart; one who is silent for a minute makes room for another."""
         self._per_minute = per_minute
         self._most = most
         self._known = OrderedDict[str, tuple[Lines, float]]()
         self._others = Lines(per_minute=per_minute)
 
     def of(self, who: str) -> Lines:
-        """Those of one of them, who does something now."""
+        """The lines of a user who acts now."""
         now = asyncio.get_running_loop().time()
         lines, _ = self._known.pop(who, (None, now))
         if lines is None:

@@ -1,4 +1,4 @@
-"""Finding objects by kind, namespace, name, and what their controllers have to do with them."""
+"""Finds objects by kind, namespace, name and state."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ MOST_FOUND = 200
 
 
 class Wanted(NamedTuple):
-    """What is searched for; what is empty does not matter."""
+    """The search; empty fields match everything."""
 
     resource: str = ""
     namespace: str = ""
     name: str = ""
-    """A part of it."""
+    """A part of the name."""
 
     state: str = ""
     """One of `STATES`."""
@@ -61,19 +61,19 @@ class Row(NamedTuple):
 
 
 _LOOKED_AT = 64
-"""Bytes whose work is that of a look at a name."""
+"""The work of checking a name, in bytes of JSON that take as long."""
 
 _MOVING = {"running", "waiting", "stuck"}
-"""States that begin without a word."""
+"""States that begin without an event."""
 
 _Place = tuple[int, ObjectKey]
-"""The number of the source, and the object: what is found is in this order."""
+"""The source's number and the object's key: results are in this order."""
 
 _NOTHING = ObjectKey("", "")
 
 
 class Search:
-    """Objects that are wanted: found once, and kept current by what changes while somebody looks."""
+    """A search's results, kept current by changes while the page is open."""
 
     def __init__(self, manager: Manager, wanted: Wanted) -> None:
         self._manager = manager
@@ -92,11 +92,11 @@ class Search:
         self._failing: set[_Place] = set()
         self._changed: set[_Place] = set()
         self._reached: _Place = (-1, _NOTHING)
-        """All up to here have been looked at. More are not, where enough are found."""
+        """Everything up to here has been checked. The rest is not, once enough is found."""
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """While the context lasts, a look is at what has changed since the last one."""
+        """While the context lasts, `look` checks only what has changed since the last one."""
         self._begin()
         numbers = {controller.name: number for number, (controller, _) in enumerate(self._sources)}
 
@@ -117,14 +117,14 @@ class Search:
             yield
 
     def glance(self) -> Hashable:
-        """Is another value when there is something to look at."""
+        """Another value after a change."""
         if self._wanted.state not in _MOVING:
             return self._heard
         queues = [controller.queue for controller, _ in self._sources]
         return self._heard, *((len(each), each.delayed, each.running) for each in queues if each is not None)
 
     async def look(self, resources: list[str]) -> tuple[list[Row], bool]:
-        """Those of these kinds, in the order of their names; and whether there are more than are told."""
+        """The results of these kinds, in order, and whether there are more than are returned."""
         if resources != self._resources:
             self._resources = resources
             self._begin()
@@ -143,7 +143,7 @@ class Search:
         return [self._row(place) for place in shown[:MOST_FOUND]], len(shown) > MOST_FOUND
 
     async def _go_on(self, portions: Portions) -> None:
-        """Look on, until enough are found."""
+        """Check further objects until enough are found."""
         if len(self._found) > MOST_FOUND:
             return
         for number, (_, informer) in enumerate(self._sources):
@@ -161,7 +161,7 @@ class Search:
             self._reached = len(self._sources), _NOTHING
 
     async def _moving(self, portions: Portions) -> set[_Place]:
-        """Those that may have begun, or ended, to be in the state that is wanted."""
+        """The objects that may have entered or left the wanted state."""
         moving = {*self._found, *self._failing}
         for number, (controller, informer) in enumerate(self._sources):
             if informer.spec.resource not in self._resources:
@@ -201,12 +201,12 @@ def _of_event(hear: Callable[[ObjectKey], None], event: CacheEvent) -> None:
 
 
 def kinds(manager: Manager) -> list[str]:
-    """Those that can be searched, as `pets.petstore.example.com`."""
+    """The resources that can be searched, such as `pets.petstore.example.com`."""
     return list(dict.fromkeys(informer.spec.resource for _, informer in sources(manager)))
 
 
 def sources(manager: Manager) -> Iterator[tuple[Controller, Informer]]:
-    """Each controller with the cache of the kind that it works on."""
+    """Each controller with the cache of its kind."""
     for controller in manager.controllers:
         of_kind = [each for each in manager.cache.informers if each.spec.gvk == controller.primary]
         yield from ((controller, each) for each in of_kind[:1])
@@ -235,7 +235,7 @@ def _row(controller: Controller, spec: WatchSpec, key: ObjectKey, verdict: Verdi
 
 
 def verdict_of(informer: Informer, record: Record) -> Verdict:
-    """Whether an object of a cache is as it should be."""
+    """Whether a cached object is ready."""
     try:
         return judge({"kind": informer.spec.gvk.kind, **orjson.loads(record.raw)})
     except ValueError:  # nested deeper than anybody reads

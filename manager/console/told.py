@@ -1,4 +1,4 @@
-"""What a running manager tells of an object, as JSON has it."""
+"""What a running manager knows of an object, as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from manager.runs import Run, Trigger
 
 
 def told_of(manager: Manager, controller: Controller, key: ObjectKey) -> dict[str, Any]:
-    """What a controller has done with an object, and does next, as JSON has it."""
+    """A controller's past, running and next reconciles of an object, as JSON."""
     now = asyncio.get_running_loop().time()
     running, waiting = controller.running(key), controller.waiting(key)
     nothing: dict[str, Any] | None = None
@@ -35,7 +35,7 @@ def told_of(manager: Manager, controller: Controller, key: ObjectKey) -> dict[st
 
 
 def uid_of(manager: Manager, gvk: GroupVersionKind | None, key: ObjectKey) -> str | None:
-    """An object's UID, by which others see whether they speak of the same one."""
+    """An object's UID in the cache, so that callers can tell whether they mean the same object."""
     for informer in manager.cache.informers:
         if informer.spec.gvk == gvk and (record := informer.get(key)) is not None:
             return record.uid
@@ -43,7 +43,7 @@ def uid_of(manager: Manager, gvk: GroupVersionKind | None, key: ObjectKey) -> st
 
 
 def run_told(run: Run, now: float) -> dict[str, Any]:
-    """A run, as JSON has it; `now` is the loop's time."""
+    """A reconcile as JSON; `now` is the loop's time."""
     return {
         "id": f"{run.id:016x}",
         "started": moment(run.started, now),
@@ -92,7 +92,7 @@ def run_told(run: Run, now: float) -> dict[str, Any]:
 
 
 def trigger_told(trigger: Trigger, now: float) -> dict[str, Any]:
-    """What asked for a run, as JSON has it."""
+    """What enqueued a reconcile, as JSON."""
     told: dict[str, Any] = {"why": trigger.why, "text": trigger.text}
     if trigger.at:
         told["at"] = moment(trigger.at, now)
@@ -110,6 +110,6 @@ def trigger_told(trigger: Trigger, now: float) -> dict[str, Any]:
 
 
 def moment(at: float, now: float) -> str:
-    """A time of the loop's clock, as everybody knows it."""
+    """A time of the loop's clock as RFC 3339."""
     moment = clock.now() + timedelta(seconds=at - now)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
