@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
 OVERVIEW = "/console"
-"""The path that the right to all but an object is asked for."""
+"""The path whose right `get` allows the pages that are not about one object."""
 
 _log = get_logger("console")
 
@@ -87,31 +87,31 @@ _POLICY = {
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 _LIVE = "live"
-"""The query that asks for what a page has to tell as a stream, again and again."""
+"""The query that asks for a page's updates as a stream."""
 
 _STREAM = 60.0
-"""Seconds of a stream. Then the browser asks again, and whether it may is found out again."""
+"""Seconds of a stream. Then the browser asks again, and its rights are checked again."""
 
 _OVERVIEW_TICK, _OBJECT_TICK, _SEARCH_TICK = 1.0, 3.0, 1.0
-"""Seconds after which a page is looked at though nothing is known to have changed: ages grow."""
+"""Seconds after which a page is rendered again without a change, because it shows ages."""
 
 _STOPPING = 1.0
-"""Seconds between two looks at whether the manager stops."""
+"""Seconds between two checks whether the manager stops."""
 
 _FRESH = 0.25
-"""Seconds for which what was looked up for a page is good for others that are opened."""
+"""Seconds for which what was read for a page is used for others."""
 
 _REMEMBERED = 64
-"""Of so many pages, and users who have acted."""
+"""The most pages, and users, that are remembered."""
 
 _LOOKS = 4
-"""Looks at an object and what belongs to it that go on at a time, in all."""
+"""The most objects that are read at a time, each with its children."""
 
 _ACTIONS_TOLD = 10
-"""Lines of the log in a minute about what one user does."""
+"""Log lines a minute about one user's actions."""
 
 _LONGEST = 2000
-"""Characters of a text that are shown."""
+"""Characters that are shown of a text."""
 
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
@@ -121,17 +121,17 @@ class _View(NamedTuple):
 
     template: str
     part: str
-    """The block of it that is sent again."""
+    """The template's block that is sent after a change."""
 
     look: Callable[[web.Request], Coroutine[Any, Any, dict[str, Any]]]
-    """Answers what the template is to show, to who opens the page."""
+    """Returns the template's values when the page is opened."""
 
     subject: Callable[[web.Request], Awaitable[Subject]]
-    """What is looked at again and again."""
+    """What is rendered again after changes."""
 
 
 class Console:
-    """What a manager has to tell, as pages."""
+    """The pages of a manager."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class Console:
         self._version = ""
         self._looks = asyncio.Semaphore(_LOOKS)
         self._looking = WeakValueDictionary[str, asyncio.Lock]()
-        """By who waits for a look: a person may come with many tokens, of many pods."""
+        """By user, who waits to read an object: one user may have many tokens."""
         self._shared: Answers[object, Any] = Answers(limit=_REMEMBERED, keep_yes=_FRESH, keep_no=_FRESH)
 
     def pages(self) -> Mapping[str, Page]:
@@ -195,7 +195,7 @@ class Console:
         return found
 
     def posts(self) -> Mapping[str, Page]:
-        """What changes something, by path: for those who may `update` the object, or all of its kind."""
+        """The actions by path, for those who may `update` the object, or all of its kind."""
         return {
             "/objects/{resource}/{name}/{action}": self._for(_update_the_object)(_from_here(self._act)),
             "/objects/{resource}/{namespace}/{name}/{action}": self._for(_update_the_object)(
@@ -205,7 +205,7 @@ class Console:
         }
 
     def _for(self, asks: Callable[[web.Request], tuple[str, str | Place]] | None) -> Callable[[Page], Page]:
-        """Let a page be seen by those only who may do what it asks for; None is nothing that is secret."""
+        """Show a page only to those who have the right that it asks for; None is for everybody."""
 
         def keep(page: Page) -> Page:
             if self._access is None:
@@ -229,7 +229,7 @@ class Console:
         return web.Response(body=body, content_type="application/json", headers=_HEADERS)
 
     async def _owned_by(self, controllers: Iterable[Controller], uid: str) -> list[dict[str, Any]]:
-        """Whose the object is, for who may know it."""
+        """Which replica works on the object, for those who may know it."""
         owners, found = self._owners, []
         for each in controllers if owners is not None and uid else ():
             assert owners is not None
@@ -327,7 +327,7 @@ class Console:
         return shown
 
     async def _may_know_whose(self) -> bool:
-        """Whether to tell who asks which replica holds which ranges."""
+        """Whether the user may know which replica holds which ranges."""
         return self._owners is not None and await self._may_get(self._owners.place())
 
     async def _numbers(self, told_whose: bool) -> dict[str, Any]:
@@ -396,7 +396,7 @@ class Console:
         return Subject((_who_sees(), wanted), _SEARCH_TICK, look, search.glance, kept)
 
     async def _look(self, gvk: GroupVersionKind, key: ObjectKey) -> Found:
-        """Each user has one at a time, and all together a few: an object and its children may be large."""
+        """Read an object: one at a time for each user, and a few for all, because children may be many."""
         user = who_asks()
         mine = asyncio.Lock() if user is None else self._looking.setdefault(sharer(user), asyncio.Lock())
         async with mine, self._looks:
@@ -547,13 +547,13 @@ class Console:
         return response
 
     async def _compiled(self, name: str) -> Template:
-        """A template: each is compiled for the first who asks for it, who would wait for all of them."""
+        """A template, compiled at its first use."""
         environment = await self._opened()
         template = self._templates[name] = await asyncio.to_thread(environment.get_template, name)
         return template
 
     async def _opened(self) -> Environment:
-        """Templates and files, read when the first browser comes."""
+        """Templates and static files, read at their first use."""
         if self._environment is None:
             files, environment = await asyncio.to_thread(_read)
             self._version = hashlib.sha256(b"".join(files.values())).hexdigest()[:8]
@@ -573,13 +573,13 @@ class Console:
 
 
 def _who_sees() -> User | None:
-    """Those for whom this is equal see the same."""
+    """Equal for all who see the same page."""
     user = who_asks()
     return None if user is None else user.by_any_token
 
 
 def _wanted(request: web.Request) -> tuple[Wanted, str]:
-    """What is searched for, and what is wrong with the question."""
+    """The search in a query, and what is wrong with it."""
     query, problem = request.query, ""
     try:
         seconds = parse_wait(query.get("longer", "") or "1m")
@@ -648,7 +648,7 @@ def _place(resource: str, namespace: str, name: str = "") -> Place:
 
 
 def _for_this_machine(page: Page) -> Page:
-    """The same page, for who has called this machine by a name that is always its own.
+    """The same page, only for requests with a host name of this machine.
 
     Else any page in a browser on this machine could read it, by a name that it lets point here.
     """
@@ -674,7 +674,7 @@ def _update_the_kind(request: web.Request) -> tuple[str, Place]:
 
 
 def _from_here(page: Page) -> Page:
-    """The same, for our own pages only: no page of anybody else can have a browser send it."""
+    """The same, only for requests from our own pages: other sites cannot make a browser send them."""
 
     async def act(request: web.Request) -> web.StreamResponse:
         from aiohttp import web  # noqa: PLC0415 - see manager.http.server
@@ -726,7 +726,7 @@ def _read() -> tuple[dict[str, bytes], Environment]:
 
 
 def _harmless(value: Any) -> Any:
-    """Others' text without characters that turn a line around, or hide in it. It is escaped after this."""
+    """A text without bidirectional and invisible characters. It is escaped after this."""
     return on_one_line(shortened(value, _LONGEST)) if type(value) is str else value
 
 

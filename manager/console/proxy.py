@@ -1,4 +1,4 @@
-"""Brings the console of a cluster to a browser on this machine, which has no token to send."""
+"""A proxy on this machine that adds a token to the browser's requests to a cluster's console."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ ANY_PATH = "/{path:.*}"
 
 _SEE_OTHER, _UNAUTHORIZED, _FORBIDDEN, _MISDIRECTED, _BAD_GATEWAY = 303, 401, 403, 421, 502
 _PATIENCE = 5.0
-"""Seconds for the manager to take a connection."""
+"""Time limit for a connection to the manager, in seconds."""
 
 _SILENCE = 90.0
-"""Seconds without a word from it: a stream ends before that."""
+"""Idle time limit, in seconds: a stream ends before that."""
 
 _KEY = "key"
 """The query that tells the key, in the address that is printed."""
@@ -41,7 +41,7 @@ _TOLD = (
     "Referrer-Policy",
     "X-Content-Type-Options",
 )
-"""Headers of its answers that are for the browser."""
+"""Headers of answers that are passed on to the browser."""
 
 Authorization = Callable[[str | None], Awaitable[str]]
 """The header to send; given one that was rejected, another one if there is any."""
@@ -83,7 +83,7 @@ class Proxy:
         return {ANY_PATH: self._page}
 
     async def aclose(self) -> None:
-        """Leave no connection behind."""
+        """Close all connections."""
         if self._session is not None:
             await self._session.close()
 

@@ -1,4 +1,4 @@
-"""Whom a person's console is asked of: a pod of the manager, its certificate, and a token for it alone."""
+"""Finds what the command `console` connects to: the manager's pod, its certificate, and a token for it."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _TOKEN_SECONDS, _RENEWED_AFTER = 3600, 2400.0
 
 
 def audience_of(program: Program) -> str:
-    """For whom a token is that is good for the program's console alone."""
+    """The audience of tokens that are valid for the program's console alone."""
     return f"{program.name}-console"
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A manager in a cluster: its namespace, and what the names of its objects begin with."""
+    """A deployed manager: its namespace, and the prefix of its objects' names."""
 
     program: Program
     namespace: str

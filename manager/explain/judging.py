@@ -1,4 +1,4 @@
-"""What an object says of itself: whether it is as it should be, and if not, why not."""
+"""Decides by an object's own status whether it is ready, and if not, why."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _NEUTRAL = {"Progressing", "Reconciling"}
 _UNKNOWN = -1
 
 _SAID = ("type", "status", "reason", "message", "lastTransitionTime")
-"""Of a condition, what are texts."""
+"""The text fields of a condition."""
 
 # Ahead of others: with these, waiting is of no use.
 _FIRST = ("Degraded", "Failed", "ReplicaFailure", "Stalled")
 
 
 class Verdict(NamedTuple):
-    """Whether an object is as it should be; None where it does not say."""
+    """Whether an object is ready; None if it does not say."""
 
     ready: bool | None
     reason: str = ""
@@ -36,7 +36,7 @@ FINE, SILENT = Verdict(True), Verdict(None)
 
 
 def judge(obj: Object) -> Verdict:
-    """Whether it is as it should be, by its own kind's rules if they are known here."""
+    """Whether it is ready, by its kind's own rules if they are known here."""
     deleting = _deleting(obj)
     if deleting is not None:
         return deleting
@@ -44,7 +44,7 @@ def judge(obj: Object) -> Verdict:
 
 
 def conditions_of(obj: Object) -> list[Mapping[str, Any]]:
-    """Its conditions, of each what it has of texts and `observedGeneration`."""
+    """Its conditions, each with its text fields and `observedGeneration`."""
     return [
         {
             **{name: text(each[name]) for name in _SAID if name in each},
@@ -55,7 +55,7 @@ def conditions_of(obj: Object) -> list[Mapping[str, Any]]:
 
 
 def bad_conditions(obj: Object) -> Iterator[Mapping[str, Any]]:
-    """Those conditions that say that something is wrong, the worst first."""
+    """The conditions that report a problem, the worst first."""
     bad = []
     for each in conditions_of(obj):
         kind, status = each.get("type"), each.get("status")
@@ -136,7 +136,7 @@ def _replicas(obj: Object) -> Verdict:
 
 
 def wanted_replicas(obj: Object) -> int:
-    """How many pods a Deployment, ReplicaSet or StatefulSet is to have."""
+    """The wanted number of pods of a Deployment, ReplicaSet or StatefulSet."""
     return number(fields(obj, "spec").get("replicas"), 1)
 
 
@@ -168,4 +168,4 @@ _BY_KIND: dict[str, Callable[[Object], Verdict]] = {
     "DaemonSet": _daemon_set,
     "Job": _job,
 }
-"""By its name alone: other groups have no kinds of these names that are worth telling apart."""
+"""By kind alone: other groups hardly have kinds of these names."""

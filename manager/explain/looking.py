@@ -1,4 +1,4 @@
-"""Collecting what there is to say of an object: itself, the tree of what it owns, and Events."""
+"""Reads what an explanation needs: the object, the tree of its children, and Events."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ from manager.logs import shortened
 from manager.loop import Portions, own_turn
 
 PATIENCE = 20.0
-"""Seconds for all of it. What is not found by then is missing, and said to be."""
+"""Time limit for everything, in seconds. What is not read by then is listed as missing."""
 
 MOST_OBJECTS = 20_000
-"""Objects of one kind that are looked through."""
+"""The most objects of one kind that are read."""
 
 MOST_SHOWN = 10
-"""Children of one kind that are not as they should be, and are kept. Others are counted."""
+"""The most children of one kind that are shown. Further ones are counted."""
 
 MOST_READ = 50
-"""Children of one kind that are read one by one; pods come whole, in pages."""
+"""The most children of one kind that are read one by one. Pods are listed whole, by pages."""
 
 MOST_EVENTS = 20
 
 MOST_LEVELS = 10
-"""Of objects that own objects, below the one that is explained: a kind may own its own kind."""
+"""The depth of the tree of children: a kind may own its own kind."""
 
 _LONGEST_SELECTOR = 2000
-"""Characters of labels that are asked for: they come with the address."""
+"""The longest label selector, which is a part of the URL; in characters."""
 
 _LONGEST = 2000
-"""Characters of a text that are kept, of whatever somebody has written there."""
+"""Characters that are kept of a text."""
 
 _MOST_CONDITIONS = 100
 
 _PAGE = 500
 _FIRST_PAGE = 10
-"""Objects that are asked for before it is known how large they are: each may have 1.5 MB."""
+"""The size of the first page, when it is not known how large the objects are: each may have 1.5 MB."""
 
 _PAGE_BYTES = 1024 * 1024
-"""What a page should have: the size of the last one says how many objects make it."""
+"""Bytes that a page should have; the last page's size decides how many objects that is."""
 
 _MOST_BYTES = 64 * 1024 * 1024
-"""Of one kind, that are looked through."""
+"""The most bytes that are read of one kind."""
 
 _NOT_FOUND = 404
 _JSON = "application/json"
@@ -76,10 +76,10 @@ _MADE_OF = {
     "Job": (POD,),
     "CronJob": (_JOB,),
 }
-"""What the objects of built-in kinds own."""
+"""The children of built-in kinds."""
 
 _JUDGED = {*_MADE_OF, "Pod", "PersistentVolumeClaim"}
-"""Kinds of which the whole object is read. Of others only the metadata is: no Secret's content comes here."""
+"""Kinds whose whole objects are read. Of others only metadata is: a Secret's content never comes here."""
 
 
 class _Meta(msgspec.Struct):
@@ -121,14 +121,14 @@ class Node:
     verdict: Verdict
     children: list[Node] = field(default_factory=list)
     fine: dict[str, int] = field(default_factory=dict)
-    """Of each kind, how many more children there are that are as they should be."""
+    """By kind, how many more children are ready."""
 
     bad: dict[str, int] = field(default_factory=dict)
-    """Of each kind, how many more children there are that are not."""
+    """By kind, how many more children are not ready."""
 
 
 class Listed(NamedTuple):
-    """Objects that were looked through."""
+    """A list that was read."""
 
     gvk: GroupVersionKind
     namespace: str
@@ -138,36 +138,36 @@ class Listed(NamedTuple):
 
     @property
     def all_concern(self) -> bool:
-        """Whether there is nothing among them that is about others: Events are asked for by object."""
+        """Whether all objects of the list concern this one, as Events do, which are selected by object."""
         return any(name == "fieldSelector" for name, _ in self.query)
 
 
 @dataclass
 class Found:
-    """What the API server knows."""
+    """What was read from the API server."""
 
     object: Object
-    """What it says of itself."""
+    """Its generation and status, as far as they are shown."""
 
     root: Node
     events: list[Mapping[str, Any]]
-    """Of each when it was last seen, and what it says."""
+    """The last Events, oldest first."""
 
     missing: list[str]
-    """What could not be found out, in words."""
+    """What could not be read, in words."""
 
     listed: dict[Listed, str]
-    """What was looked through, and in which version."""
+    """The lists that were read, with their resource versions."""
 
 
 class _Withheld(KubeError):
-    """We may read it, and whom we would tell may not."""
+    """We may read it, but the user may not."""
 
 
 async def listed_alone(
     transport: Transport, mapper: RestMapper, gvk: GroupVersionKind, key: ObjectKey
 ) -> bytes:
-    """An object, by a list that has no other: who watches a kind may list it, and perhaps not get from it.
+    """Read an object by a list with a field selector: a manager may list its kinds, but perhaps not get them.
 
     Raises NotFound where there is none, and `KubeError`.
     """
@@ -182,7 +182,7 @@ async def listed_alone(
 
 
 class Looker:
-    """Reads an object and all that it owns, with the rights of who asks."""
+    """Reads an object and its children, with the rights of the user."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class Looker:
         may_get: Callable[[Place], Awaitable[bool]] | None = None,
         known: bytes | None = None,
     ) -> None:
-        """`owned` says for kinds of operators which kinds their objects own.
+        """`owned` has the kinds of children, by the operators' kinds.
 
         `may_get` says what the one whom it is told may get, where that is less than what we may. `known` is
         the object itself, where somebody has it already.
@@ -207,10 +207,10 @@ class Looker:
         self._claims: dict[str, Node] = {}
         self._listed: dict[Listed, str] = {}
         self._grown: set[str] = set()
-        """By UID, what was asked for its children: objects may own each other."""
+        """The UIDs whose children were read: objects may own each other."""
 
     async def look(self, gvk: GroupVersionKind, key: ObjectKey) -> Found:
-        """All of it. Raises ApiError when the object itself cannot be read."""
+        """Read everything. Raises ApiError when the object itself cannot be read."""
         obj = await self._get(gvk, key, self._known)
         root = _node(obj, gvk.kind, key)
         events: list[Mapping[str, Any]] = []
@@ -259,7 +259,7 @@ class Looker:
             self._missing[f"{gvk.kind}: {why}"] = None
 
     def _owned_meta(self, node: Node, gvk: GroupVersionKind, raw: bytes) -> _OwnedMeta | None:
-        """What it is called, if it is the node's."""
+        """The metadata of an object, if the node owns it."""
         try:
             meta = _decode_owned(raw).metadata
         except ProtocolError:
@@ -300,7 +300,7 @@ class Looker:
         await self._grow(made, child, gvk, levels)
 
     async def _add_claims(self, node: Node, pod: Object) -> None:
-        """What the pod's volumes are to be: nobody owns these, and a pod waits for them."""
+        """Add the claims of the pod's volumes: it does not own them, but waits for them."""
         volumes = objects(fields(pod, "spec").get("volumes"))
         names = {text(fields(each, "persistentVolumeClaim").get("claimName")): None for each in volumes}
         names.pop("", None)
@@ -321,7 +321,7 @@ class Looker:
                 node.children.append(claim)
 
     async def _ask_events(self, node: Node) -> None:
-        """Where the object does not say what it waits for, its last warning may."""
+        """Take the reason from the last warning Event, if the object itself gives none."""
         for event in reversed(await self._events(node)):
             if event["type"] == "Warning" or node.kind == CLAIM.kind:
                 reason, message = event["reason"], event["message"]
@@ -400,7 +400,7 @@ _VAGUE = {"NotEnoughReady", "Pending", "ContainersNotReady", ""}
 
 
 def _said_by(event: Object) -> dict[str, Any]:
-    """Of an Event what is shown. The rest of it may be very much."""
+    """The parts of an Event that are shown. The rest may be large."""
     series = fields(event, "series")
     when = series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime")
     times = [*when, fields(event, "metadata").get("creationTimestamp")]
@@ -410,7 +410,7 @@ def _said_by(event: Object) -> dict[str, Any]:
 
 
 def _said_of_itself(obj: Object) -> Object:
-    """Of an object what is shown."""
+    """The parts of an object that are shown."""
     status = {
         "observedGeneration": number(fields(obj, "status").get("observedGeneration"), -1),
         "conditions": [_cut(each) for each in conditions_of(obj)[:_MOST_CONDITIONS]],
@@ -422,12 +422,12 @@ def _said_of_itself(obj: Object) -> Object:
 
 
 def _cut(told: Object) -> dict[str, Any]:
-    """The same, with the beginning of texts that are too long."""
+    """Shorten long texts."""
     return {name: shortened(said, _LONGEST) if isinstance(said, str) else said for name, said in told.items()}
 
 
 def _selector(obj: Object) -> str:
-    """The labels of the pods that an object has, as a query says it; empty where it cannot be told."""
+    """The label selector of an object's pods; empty if it cannot be written as `name=value` pairs."""
     selector = fields(obj, "spec", "selector")
     labels = fields(selector, "matchLabels")
     if selector.get("matchExpressions") or not all(isinstance(each, str) for each in labels.values()):
@@ -444,7 +444,7 @@ def _path(mapping: RestMapping, key: ObjectKey) -> str:
 
 
 def _node(obj: Object, kind: str, key: ObjectKey) -> Node:
-    """`key` says what it was asked for by."""
+    """Judge an object, and make its node; `key` is what it was read by."""
     metadata = fields(obj, "metadata")
     ready, *said = judge({**obj, "kind": kind})
     verdict = Verdict(ready, *(shortened(each, _LONGEST) for each in said))
@@ -453,7 +453,7 @@ def _node(obj: Object, kind: str, key: ObjectKey) -> Node:
 
 
 def bad_leaves(node: Node) -> Sequence[Node]:
-    """What is not as it should be, and has nothing below it that is not; those first that say why."""
+    """The nodes that are not ready, and have only ready children. Those with a reason come first."""
     found: list[Node] = []
 
     def walk(each: Node) -> bool:

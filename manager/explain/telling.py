@@ -84,7 +84,7 @@ class _Answer(TypedDict):
 
 
 def told_by_manager(answer: bytes) -> tuple[list[Told], list[Told]]:
-    """What a manager tells of an object: its controllers' part, and whose the object is where replicas share
+    """A manager's answer about an object: its controllers' part, and its owners where replicas share
     the work. Raises `ValueError` for anything else: anybody may answer.
     """
     told = orjson.loads(shallow_at_once(answer))
@@ -95,7 +95,7 @@ def told_by_manager(answer: bytes) -> tuple[list[Told], list[Told]]:
 def explanation(
     found: Found, controllers: Sequence[Told], *, says: bool, manager: str, owners: Sequence[Told] = ()
 ) -> Told:
-    """All that is known, as JSON has it.
+    """The whole explanation, as JSON.
 
     `controllers` is what a running manager tells, `says` whether objects of the kind say in conditions how
     they are, `manager` why there is nothing from a manager, or empty, and `owners` whose it is by controller,
@@ -175,7 +175,7 @@ def _tree(node: Node) -> Told:
 
 
 def text_of(told: Told, style: Style = PLAIN) -> str:
-    """An explanation for people. Nothing in it is obeyed by a terminal but our own colours."""
+    """The explanation as text. It has no control characters but our own colours."""
     return "\n".join(_lines(told, style)) + "\n"
 
 
@@ -236,7 +236,7 @@ def _run_lines(run: Told, paint: Any) -> Iterator[str]:
 
 
 def _asked(sent: Told) -> str:
-    """What a request was, or a call of something outside of the cluster."""
+    """A request, or a call of something outside of the cluster, in words."""
     if sent["code"] == CALLED:
         return f"{sent['verb']} {sent['path'].rpartition('/')[2]}"
     resource, name = resource_and_name(sent["path"])
@@ -244,14 +244,14 @@ def _asked(sent: Told) -> str:
 
 
 def _came(sent: Told) -> str:
-    """What came of a request."""
+    """The outcome of a request, in words."""
     if sent["code"] == CALLED:
         return str(sent.get("error") or "answered")
     return "no answer" if sent["code"] == NO_ANSWER else str(sent["code"])
 
 
 def next_run(controller: Told) -> str:
-    """When a controller looks at the object again, and why."""
+    """When a controller reconciles the object next, and why."""
     if controller["running"] is not None:
         return "it is running now"
     waiting = controller["next"]
@@ -288,18 +288,18 @@ def _tree_lines(node: Told, indent: str, paint: Any) -> Iterator[str]:
 
 
 def said(each: Mapping[str, Any]) -> str:
-    """The reason and the message of something, or what there is of them."""
+    """Reason and message, as far as they are there."""
     reason, message = visible(each.get("reason")), visible(each.get("message"))
     return f"{reason}: {message}" if reason and message else reason or message
 
 
 def visible(text: Any) -> str:
-    """The text on one line, without any character that is obeyed, and not endless."""
+    """The text on one line, shortened, and without control characters."""
     return on_one_line(shortened(str(text or ""), _LONGEST))
 
 
 def ago(moment: Any) -> str:
-    """How long a moment, in words of RFC 3339, has passed."""
+    """How long ago a time was, given as RFC 3339."""
     then = _parsed(moment)
     if then is None:
         return "at some time"
@@ -308,7 +308,7 @@ def ago(moment: Any) -> str:
 
 
 def until(moment: str) -> str:
-    """In how long a moment comes."""
+    """In how long a time comes, given as RFC 3339."""
     then = _parsed(moment)
     if then is None:
         return "soon"
