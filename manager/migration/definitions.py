@@ -1,4 +1,4 @@
-"""What of CustomResourceDefinitions concerns their objects' storage: read, and noted when all is migrated."""
+"""The storage versions of CustomResourceDefinitions: read, and trimmed when all objects are migrated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MigrationFailed(Exception):
 
 
 class DefinitionChanged(Exception):
-    """The definition is another one than when the pass began: what has been rewritten may be outdated."""
+    """The definition has changed since the pass began: objects that were rewritten may be outdated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class StoredDefinition:
 
     @property
     def subresource(self) -> str:
-        """What of an object is written: its status where that is apart, else ("") all of it."""
+        """The subresource that is written: the status if the kind has one, else "" for the object."""
         return "status" if self.version in self.with_status else ""
 
     def collection(self, namespace: str = "") -> str:
@@ -74,7 +74,7 @@ class StoredDefinition:
         return self._mapping().path(namespace)
 
     def path(self, key: ObjectKey) -> str:
-        """The path of what is written of an object."""
+        """The path by which an object is written."""
         return self._mapping().path(key.namespace, key.name, self.subresource)
 
     def _mapping(self) -> RestMapping:
@@ -162,7 +162,7 @@ _decode_position = Decoder(_Kept, "a position")
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in the list of all objects, before which each is stored as the definition says.
+    """A place in the list of all objects. Those before it are stored in the storage version.
 
     `resume` is what the server is asked for to go on there, "" at the start: a continue token, in the
     server's own order of the list. `done` is how many objects are before it, for people.
@@ -177,7 +177,7 @@ class Position:
 
     @classmethod
     def kept_at(cls, definition: StoredDefinition) -> Self | None:
-        """The position that an earlier run has left, or None without one that is still valid."""
+        """The position that an earlier run has left; None if there is none, or it is no longer valid."""
         if definition.position is None:
             return None
         try:
@@ -188,7 +188,7 @@ class Position:
         return cls(kept.resume, kept.done) if holds and kept.resume else None
 
     def text(self, definition: StoredDefinition) -> str:
-        """What is to be kept at the definition."""
+        """The annotation's value."""
         uid, generation, storage = _identity(definition)
         kept = _Kept(uid, generation, storage, self.resume, self.done)
         return msgspec.json.encode(kept).decode()
@@ -216,7 +216,7 @@ class Definitions:
         return decode_definition(await self._patience.request("GET", _path(name)), position=self.position)
 
     async def keep(self, definition: StoredDefinition, position: Position, *, patient: bool = True) -> None:
-        """Write down how far a migration has come.
+        """Store the position in the definition.
 
         Raises DefinitionChanged, also where the position has been written, when the definition has become
         another one meanwhile. Not `patient`, it is sent once, and with a short deadline.
@@ -256,7 +256,7 @@ class Definitions:
         return await self._patience.insist(send)
 
     async def clear(self, definition: StoredDefinition) -> None:
-        """Remove the position; nothing is sent where there is none."""
+        """Remove the position; sends nothing if there is none."""
         if (await self.get(definition.name)).position is None:
             return
         body = {"metadata": {"uid": definition.uid, "annotations": {self.position: None}}}

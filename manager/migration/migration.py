@@ -21,13 +21,13 @@ from manager.migration.report import MigrationOptions, Outcome, Report, Tally
 from manager.rate_limit import TokenBucket
 
 PASSES = 3
-"""How often the objects are gone through when the definition changes again and again."""
+"""How many passes are made at most when the definition keeps changing."""
 
 KEEP_EVERY = 10.0
-"""Seconds between two positions that are kept: what a crash costs."""
+"""Seconds between two stored positions: so much work is repeated after a crash."""
 
 FAILING = 20
-"""Objects in a row at which the server fails, after which it is given up: the next would be no better."""
+"""The migration is given up after so many server failures in a row."""
 
 
 class Migration:
@@ -117,13 +117,13 @@ class Migration:
         await self._clear(definition)
 
     async def _clear(self, definition: StoredDefinition) -> None:
-        """Remove the position. It says nothing any more, so that it is no failure if it stays."""
+        """Remove the position. Failing to do so does no harm."""
         with suppress(KubeError):
             await self.definitions.clear(definition)
 
 
 class _Walk:
-    """Has every object from a position on rewritten, and keeps the position at the definition as it goes.
+    """Rewrites every object from a position on, and stores the position in the definition meanwhile.
 
     The position never passes an object that was refused, so that the next run comes to it again.
     """
@@ -180,7 +180,7 @@ class _Walk:
                 await self._keep()
 
     async def _rewrite(self, items: list[Found]) -> None:
-        """All objects of a page, several at a time."""
+        """Rewrite all objects of a page, several at a time."""
         left = iter(items)
         try:
             async with asyncio.TaskGroup() as workers:
@@ -208,7 +208,7 @@ class _Walk:
             raise MigrationFailed(f"the server fails for one object after the other: {refused}")
 
     async def _keep(self, *, patient: bool = True) -> None:
-        """Write the position down, unless it is."""
+        """Store the position, unless it is stored already."""
         if self._position == self._kept or self._options.dry_run:
             return
         position = self._position

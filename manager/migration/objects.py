@@ -1,4 +1,4 @@
-"""What is asked of the server about the objects of a kind: all by name, in pages, and to write one anew."""
+"""Requests about the objects of a kind: list all names by pages, and rewrite one object."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from manager.migration.definitions import StoredDefinition
 from manager.migration.patience import Patience
 
 _METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
-"""The answer's form that has metadata alone: of an object, or of a `List`."""
+"""The media type for metadata alone, of an object or of a `List`."""
 _DEADLINE = 60.0
-"""Seconds for a page: a conversion webhook may take half of them."""
+"""Time limit for a page, in seconds: a conversion webhook may take half of it."""
 # What is about the server or about us, and would be no different for the next object.
 _NOT_ABOUT_THE_OBJECT = TooManyRequests, ServiceUnavailable, ServerTimeout, Unauthorized
 
@@ -165,7 +165,7 @@ class Objects:
         return None
 
     async def rewrite(self, found: Found) -> Rewritten:
-        """Have it written; raises Refused when this object cannot be, and KubeError when none can."""
+        """Rewrite it; raises Refused if this object cannot be written, and KubeError if none can."""
         # With a uid, nothing is made where the object has gone, and another one of its name is left alone.
         metadata = {"name": found.key.name, "uid": found.uid}
         try:

@@ -1,4 +1,4 @@
-"""Asking again when the server cannot answer now."""
+"""Retries of requests while the server cannot answer."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from manager.kube.transport import Transport
 T = TypeVar("T")
 
 PATIENCE = 120.0
-"""Seconds for which a server may be away or overloaded: a restart of it, or a change of its leader."""
+"""Seconds for which a server may be down or overloaded, as in a restart or a change of etcd's leader."""
 
 ATTEMPTS = 4
-"""How often a request is sent at which the server fails while it is there: the reason is likely to stay."""
+"""How often a request is sent that fails although the server answers: the reason is likely to stay."""
 
 _AWAY = TransportError, TooManyRequests, ServiceUnavailable, ServerTimeout
 
 
 class Patience:
-    """Sends requests, each again with growing pauses while there is hope.
+    """Sends requests, and retries each with back-off while that may help.
 
     The requests of a migration may all be sent twice: they read, or write what is there already.
     """
 
     def __init__(self, transport: Transport, rng: random.Random, *, tell: Callable[[str], object]) -> None:
-        """`tell` gets what is wrong with a server that is waited for."""
+        """`tell` gets the reason why the server is waited for."""
         self.once = transport.request
         self._rng = rng
         self._tell = tell
 
     async def request(self, method: str, path: str, **options: Any) -> bytes:
-        """What `Transport.request` answers."""
+        """Send a request with retries, as `Transport.request` does."""
         return await self.insist(lambda: self.once(method, path, **options))
 
     async def insist(self, send: Callable[[], Awaitable[T]]) -> T:

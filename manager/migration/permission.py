@@ -1,4 +1,4 @@
-"""What a migration needs to be allowed, and whether it is, before anything is done.
+"""The rights that a migration needs, and which are missing, before anything is done.
 
 `config/rbac/` has a ClusterRole of these rules for the operators' kinds. It is bound to nobody: a person who
 upgrades is an administrator most often, and a Job is given it for as long as it runs.
@@ -60,7 +60,7 @@ _decode = Decoder(_Review, "a review")
 
 
 async def missing_rights(patience: Patience, definition: StoredDefinition, *, dry_run: bool) -> list[str]:
-    """What we are not allowed, each as a person would say it ("patch pets.petstore.example.com").
+    """The missing rights, in words such as "patch pets.petstore.example.com".
 
     A migration of hours should not fail at its last step. A server that does not tell is no obstacle: what
     is not allowed is refused later on.

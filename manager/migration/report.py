@@ -1,4 +1,4 @@
-"""What a person chooses of a migration, and is told of it: lines, and one that says how far it is."""
+"""The options of a migration, and what is printed about it."""
 # ruff: noqa: T201 - a program's output is printed
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINE_EVERY = 10.0
 _ERASE = "\r\x1b[K"
 
 _TOLD = 100
-"""Refused objects of a kind that are told of; of more, how many."""
+"""The most refused objects of a kind that are printed; further ones are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +54,12 @@ class Outcome(enum.Enum):
     DONE = enum.auto()
     """They are now (or, in a dry run, would be)."""
     REFUSED = enum.auto()
-    """All are but those that were refused; the stored versions have not been trimmed."""
+    """All but the refused ones are; the stored versions have not been trimmed."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """Objects by what became of them in this run."""
+    """How many objects were rewritten, needed nothing, were gone or refused."""
 
     rewritten: int = 0
     no_need: int = 0
@@ -68,7 +68,7 @@ class Tally:
 
     @property
     def all(self) -> int:
-        """How many were looked at."""
+        """How many there were in all."""
         return self.rewritten + self.no_need + self.gone + self.refused
 
     def count(self, result: Rewritten) -> None:

@@ -1,4 +1,4 @@
-"""How an object would differ, as `kubectl diff` writes it."""
+"""The differences of an object, as `kubectl diff` writes them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _Dumper.add_representer(str, _text)
 
 
 def title(change: Change) -> str:
-    """What object it is, as `kubectl diff` names its files."""
+    """The object's name, as `kubectl diff` names its files."""
     known = change.after or change.before or {}
     version, metadata = str(known.get("apiVersion", "")).replace("/", "."), known.get("metadata", {})
     named = (version, known.get("kind"), metadata.get("namespace"), metadata.get("name"))
@@ -50,13 +50,13 @@ def title(change: Change) -> str:
 
 
 def differs(change: Change) -> bool:
-    """Whether anybody but the server's own books would see it."""
+    """Whether more than the server's own metadata would change."""
     before, after = _shown(change)
     return before != after
 
 
 def unified(change: Change, *, coloured: bool = False) -> Iterator[str]:
-    """The lines of `diff -u`. Nothing confidential is in them, and nothing that a terminal would obey."""
+    """The lines of `diff -u`, without confidential values and control characters."""
     before, after = _shown(change)
     name = title(change)
     old, new = _lines(before), _lines(after)
@@ -80,7 +80,7 @@ def _lines(obj: Mapping[str, Any] | None) -> list[str]:
 
 
 def _shown(change: Change) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Both states, without the server's own books and without what is confidential."""
+    """Both states, without the server's own metadata and confidential values."""
     before, after = change.before, change.after
     return (
         before and _cleaned(masked(before, after, "before"), change),

@@ -1,4 +1,4 @@
-"""A way to the API server on which nothing is stored, and what would have been."""
+"""A transport that stores nothing, and notes what would have been stored."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _COLLECTION, _OBJECT = 1, 2
 
 
 class Change(NamedTuple):
-    """What would become of an object; None where there is none before, or after."""
+    """An object before and after a plan; None if it does not exist."""
 
     before: Object | None
     after: Object | None
     renamed: bool
-    """Whether its fields would only now be counted as applied: what is no longer set is not seen to go."""
+    """Whether its fields would only now be owned by apply, so that removed fields are not seen to go."""
 
 
 class _Planned:
@@ -45,7 +45,7 @@ class _Planned:
 
 
 class _Plan:
-    """What one reconcile would lead to."""
+    """The writes of one reconcile."""
 
     def __init__(self) -> None:
         self.planned: dict[str, _Planned] = {}
@@ -182,7 +182,7 @@ class DryRunTransport(Transport):
         return after
 
     def _becomes(self, where: str, planned: _Planned, after: Object | None) -> bytes:
-        """Take note of what an object would be; returns it as an answer."""
+        """Note what an object would become; returns it as the answer."""
         planned.after = after
         self._plan.planned[where] = planned
         self._plan.touched[where] = None
@@ -203,7 +203,7 @@ class DryRunTransport(Transport):
         return planned
 
     def _shown(self, where: str, planned: _Planned) -> bytes:
-        """What would be, in a version that is later than all before it."""
+        """The planned object, with a resource version that is later than all before it."""
         after = planned.after
         if after is None:
             raise _not_found(where)

@@ -1,4 +1,4 @@
-"""One reconcile of each object, of which nothing remains but what it would have done."""
+"""Reconciles an object as a dry run, and tells what it would have written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Planned(NamedTuple):
     """Requests of other sorts: an eviction, a scale."""
 
     ends: str = ""
-    """Why it is not all, if it is not."""
+    """Why the plan is incomplete, if it is."""
 
     failed: bool = False
 
