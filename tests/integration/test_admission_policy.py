@@ -6,12 +6,14 @@ import base64
 import copy
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.workloads import Workloads
+from devcluster.exchange import ApiRequest, ApiResponse
 from tests.conftest import StartControlPlane
 from tests.support.api_access import JSON, MERGE_PATCH, ApiAccess, ApiFailure
 from tests.support.api_objects import object_path
@@ -19,6 +21,7 @@ from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import wait_served
 from tests.support.eventually import eventually
 from tests.support.manifests import SYSTEM, manifests
+from tests.unit.controllers.wordpress.world import World, in_process_cluster
 
 pytestmark = pytest.mark.contract
 
@@ -46,7 +49,7 @@ class Write(NamedTuple):
     body: Any
     content_type: str = JSON
 
-    def by(self, access: ApiAccess) -> None:
+    def by(self, access: ApiAccess):
         """Make it, without a lasting effect."""
         access.request(
             self.method, self.path, query={"dryRun": "All"}, body=self.body, content_type=self.content_type
@@ -59,6 +62,7 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
     plane = module_control_plane().require(Feature.ADMISSION_POLICIES)
     plane.api.apply(each for each in manifests() if each["kind"] in KINDS)
     plane.api.apply(right_to_delete())
+    plane.api.apply(others_of_several())
     wait_served(plane)
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": PLACE}})
     for write in THERE:
@@ -72,6 +76,25 @@ def right_to_delete() -> list[Any]:
     for subject in binding["subjects"]:
         subject.update(name="operator-manager-controller-manager", namespace=SYSTEM)
     return [role, binding]
+
+
+def others_of_several() -> list[Any]:
+    """Accounts of operators by themselves: of foo, which keeps the certificate, and of wordpress."""
+    found = manifests("per-operator")
+    accounts = [
+        each
+        for each in found
+        if each["kind"] in KINDS and each["metadata"]["name"].endswith(("-foo", "-wordpress"))
+    ]
+    (keeper,) = [
+        each
+        for each in found
+        if each["kind"] == "RoleBinding"
+        and each["metadata"]["name"].endswith("webhook-certificate-rolebinding")
+    ]
+    # Beside that of the one account for all.
+    keeper["metadata"]["name"] += "-foo"
+    return [*accounts, keeper]
 
 
 @pytest.fixture(scope="module")
@@ -116,11 +139,23 @@ def deployed(**pod: Any) -> Write:
     return Write("POST", object_path("apps/v1", PLACE, "deployments"), deployment)
 
 
-def annotated(annotations: dict[str, str]) -> Write:
-    """A Deployment whose pods have these annotations."""
+def templated(**metadata: Any) -> Write:
+    """A Deployment whose pods have this metadata as well."""
     write = deployed()
-    write.body["spec"]["template"]["metadata"]["annotations"] = annotations
+    write.body["spec"]["template"]["metadata"].update(metadata)
     return write
+
+
+def certificate(name: str, **fields: Any) -> Write:
+    """A Secret of the manager's namespace, as that of the webhooks is."""
+    return made(
+        "secrets",
+        SYSTEM,
+        metadata={"name": name},
+        type="kubernetes.io/tls",
+        data={"tls.crt": "", "tls.key": ""},
+        **fields,
+    )
 
 
 def labelled(labels: dict[str, str], name: str = "blog") -> Write:
@@ -187,6 +222,7 @@ def redefined(path: str, value: Any) -> Write:
     )
 
 
+CERTIFICATE = "operator-manager-webhook-server-cert"
 PASSWORDS = {"data": {"password": "cGFzcw==", "root-password": "cGFzcw=="}}
 ELSEWHERE = {"name": "elsewhere", "namespace": PLACE, "path": "/", "port": 443}
 
@@ -199,7 +235,10 @@ THERE = (
     ),
     Write("POST", object_path("v1", PLACE, "secrets"), {"metadata": {"name": "theirs"}}),
     made("secrets", metadata={"name": "blog-mysql"}, **PASSWORDS),
+    made("secrets", metadata={"name": "fixed"}, immutable=True, **PASSWORDS),
+    certificate("theirs-webhook-server-cert"),
     labelled({"team": "blue"}, "wp"),
+    named("watched", templated(finalizers=["example.com/keep"])),
     named("unbound", claim(storageClassName="none")),
     named("blog", service()),
     named("addressed", service(type="LoadBalancer", loadBalancerIP="203.0.113.5")),
@@ -213,7 +252,7 @@ THERE = (
 
 HONEST = {
     "a Deployment": deployed(),
-    "the passwords of a site": made("secrets", type="Opaque", **PASSWORDS),
+    "the passwords of a site": made("secrets", type="Opaque", immutable=True, **PASSWORDS),
     "a Service": service(type="NodePort"),
     "a claim": claim(),
     "an owner for the passwords": changed(
@@ -222,12 +261,12 @@ HONEST = {
     "a change of what somebody else has put a label on": changed(
         "apps/v1", "deployments", PLACE, "wp", {"spec": {"replicas": 2}}
     ),
-    "the certificate of the webhooks": made(
-        "secrets",
-        SYSTEM,
-        metadata={"name": "operator-manager-webhook-server-cert"},
-        type="kubernetes.io/tls",
-        data={"tls.crt": "", "tls.key": ""},
+    "the certificate of the webhooks": certificate(CERTIFICATE),
+    "an owner for passwords that somebody has fixed": changed(
+        "v1", "secrets", PLACE, "fixed", {"metadata": {"labels": {"a": "b"}}}
+    ),
+    "a change of pods that somebody has put a finalizer on": changed(
+        "apps/v1", "deployments", PLACE, "watched", {"spec": {"replicas": 2}}
     ),
     "a change of a Service that has got an address": changed(
         "v1", "services", PLACE, "addressed", {"spec": {"type": "LoadBalancer"}}
@@ -263,6 +302,14 @@ ESCALATIONS = {
         type="kubernetes.io/tls",
         data={"tls.crt": "", "tls.key": ""},
     ),
+    "the certificate of another program": certificate("other-webhook-server-cert"),
+    "the certificate of another program, later": changed(
+        "v1", "secrets", SYSTEM, "theirs-webhook-server-cert", {"data": {"tls.crt": "b3RoZXI="}}
+    ),
+    "a certificate that nobody can renew": certificate(CERTIFICATE, immutable=True),
+    "passwords that nobody can change any more": changed(
+        "v1", "secrets", PLACE, "blog-mysql", {"immutable": True}
+    ),
     "other passwords": changed("v1", "secrets", PLACE, "blog-mysql", {"data": {"password": "b3RoZXI="}}),
     "a Secret of others": changed("v1", "secrets", PLACE, "theirs", {"stringData": {"password": "mine"}}),
     "no passwords": deleted("v1", "secrets", "blog-mysql"),
@@ -276,8 +323,20 @@ ESCALATIONS = {
         "v1", "services", "kube-system", "kube-dns", {"metadata": {"labels": LABELS}}
     ),
     "a finalizer that nobody takes away": finalized("example.com/keep", claim()),
+    "the finalizer of claims, on passwords": finalized(
+        "kubernetes.io/pvc-protection", made("secrets", type="Opaque", **PASSWORDS)
+    ),
+    "the finalizer of claims, on a Deployment": finalized("kubernetes.io/pvc-protection", deployed()),
     "a finalizer that nobody takes away, later": changed(
         "apps/v1", "deployments", PLACE, "wp", {"metadata": {"finalizers": ["example.com/keep"]}}
+    ),
+    "a finalizer of pods that nobody takes away": templated(finalizers=["example.com/keep"]),
+    "a finalizer of pods that nobody takes away, later": changed(
+        "apps/v1",
+        "deployments",
+        PLACE,
+        "wp",
+        {"spec": {"template": {"metadata": {"finalizers": ["example.com/keep"]}}}},
     ),
     "the finalizer of a load balancer": changed(
         "v1", "services", PLACE, "kept", {"metadata": {"finalizers": None}}
@@ -367,8 +426,8 @@ ESCALATIONS = {
     "no seccomp": deployed(container={"securityContext": {"seccompProfile": {"type": "Unconfined"}}}),
     "no seccomp for all": deployed(securityContext={"seccompProfile": {"type": "Unconfined"}}),
     "no AppArmor": deployed(container={"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}),
-    "no AppArmor, by annotation": annotated(
-        {"container.apparmor.security.beta.kubernetes.io/wordpress": "unconfined"}
+    "no AppArmor, by annotation": templated(
+        annotations={"container.apparmor.security.beta.kubernetes.io/wordpress": "unconfined"}
     ),
     "the place of the name service": labelled({"k8s-app": "kube-dns"}),
     "the place of a webhook that is known by the usual labels": labelled(
@@ -414,6 +473,29 @@ def test_what_operators_write_is_let_pass(thief: ApiAccess, write: Write):
     write.by(thief)
 
 
+@pytest.mark.oldest
+async def test_all_that_an_operator_makes_for_a_site_is_let_pass(thief: ApiAccess):
+    written: list[ApiRequest] = []
+    async with in_process_cluster() as cluster:
+        answer = cluster.handle
+
+        async def note(request: ApiRequest) -> ApiResponse:
+            if request.method != "GET":
+                written.append(request)
+            return await answer(request)
+
+        cluster.handle = note
+        world = World(cluster, PLACE)
+        await world.create()
+        await world.settle()
+    created = [Write("POST", each.path, json.loads(each.body)) for each in written if each.method == "POST"]
+    assert {each.body["kind"] for each in created} == {
+        *("Secret", "PersistentVolumeClaim", "Deployment", "Service"),
+    }
+    for each in created:
+        each.by(thief)
+
+
 def test_the_authority_of_the_webhooks_is_let_pass(plane: ControlPlane, thief: ApiAccess):
     authority = plane.credentials.authority
     assert authority is not None
@@ -435,6 +517,23 @@ def test_a_stolen_token_does_not_get_more_rights_by(plane: ControlPlane, thief: 
     assert refused.value.status == 403
     # The request itself is a good one.
     write.by(plane.api)
+
+
+@pytest.mark.oldest
+def test_of_several_accounts_only_that_of_the_webhooks_writes_their_certificate(
+    plane: ControlPlane, thief: ApiAccess, tmp_path: Path
+):
+    def write_by(operator: str):
+        credentials = plane.credentials_of(SYSTEM, f"operator-manager-controller-manager-{operator}")
+        access = ApiAccess(credentials, scratch=tmp_path)
+        try:
+            certificate(CERTIFICATE).by(access)
+        finally:
+            access.close()
+
+    write_by("foo")
+    with pytest.raises(ApiFailure, match=REFUSED):
+        write_by("wordpress")
 
 
 def test_no_policy_is_asked_about_the_rules_of_webhooks(thief: ApiAccess):
