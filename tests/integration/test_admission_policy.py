@@ -241,6 +241,7 @@ THERE = (
     named("watched", templated(finalizers=["example.com/keep"])),
     named("unbound", claim(storageClassName="none")),
     named("blog", service()),
+    named("abroad", service(type="ExternalName", externalName="elsewhere.example")),
     named("addressed", service(type="LoadBalancer", loadBalancerIP="203.0.113.5")),
     finalized("service.kubernetes.io/load-balancer-cleanup", named("kept", service())),
     Write(
@@ -276,6 +277,27 @@ HONEST = {
     ),
     "limits that somebody has set": deployed(
         container={"resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}
+    ),
+    "a volume of what is let pass by itself": deployed(
+        volumes=[
+            {
+                "name": "data",
+                "projected": {
+                    "sources": [
+                        {"configMap": {"name": "settings"}},
+                        {"secret": {"name": "theirs"}},
+                        {
+                            "downwardAPI": {
+                                "items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]
+                            }
+                        },
+                    ]
+                },
+            },
+        ]
+    ),
+    "a Service that led elsewhere": changed(
+        "v1", "services", PLACE, "abroad", {"spec": {"type": "ClusterIP"}}
     ),
     "a sidecar that somebody has added": deployed(
         initContainers=[{"name": "side", "image": "side", "restartPolicy": "Always"}],
@@ -349,6 +371,20 @@ ESCALATIONS = {
     "an external address": service(externalIPs=["10.1.2.3"]),
     "an address of the load balancer": service(type="LoadBalancer", loadBalancerIP="203.0.113.5"),
     "an external name": service(type="ExternalName", externalName="elsewhere.example"),
+    "an external name, later": changed(
+        "v1",
+        "services",
+        PLACE,
+        "blog",
+        {
+            "spec": {
+                "type": "ExternalName",
+                "externalName": "elsewhere.example",
+                "clusterIP": "",
+                "clusterIPs": None,
+            }
+        },
+    ),
     "pods of others, to the outside": service(type="NodePort", selector={"k8s-app": "kube-dns"}),
     "pods of others that have a tier": service(selector={"app": "shop", "tier": "backend"}),
     "pods of others for a Service that was harmless": changed(
@@ -381,6 +417,25 @@ ESCALATIONS = {
     "a token as a volume": deployed(
         volumes=[
             {"name": "data", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}},
+        ]
+    ),
+    # A server that has it off drops the field, and lets an empty source pass.
+    "a certificate as a volume": deployed(
+        volumes=[
+            {
+                "name": "data",
+                "projected": {
+                    "sources": [
+                        {
+                            "podCertificate": {
+                                "signerName": "example.com/signer",
+                                "keyType": "ED25519",
+                                "credentialBundlePath": "bundle",
+                            }
+                        }
+                    ]
+                },
+            },
         ]
     ),
     "a path of the node": deployed(volumes=[{"name": "data", "hostPath": {"path": "/"}}]),

@@ -147,3 +147,30 @@ def test_an_operators_token_reads_no_kind_and_takes_no_lease_of_another_operator
             assert is_allowed(access, "PUT", lease, body) is (other == name), other
     finally:
         access.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_operators_token_writes_nothing_that_is_for_another_operator(
+    plane: ControlPlane, tmp_path: Path, name: str
+) -> None:
+    registration, extensions = "/apis/admissionregistration.k8s.io/v1", "/apis/apiextensions.k8s.io/v1"
+    for_the_keeper = [
+        f"{registration}/{sort}webhookconfigurations/operator-manager-{sort}-webhook-configuration"
+        for sort in ("mutating", "validating")
+    ]
+    for_the_keeper.append(f"{extensions}/customresourcedefinitions/pets.petstore.example.com")
+    access = ApiAccess(account(plane, name), scratch=tmp_path)
+    try:
+        for writers, method, path in (
+            ({"memcached", "wordpress"}, "POST", object_path("apps/v1", "default", "deployments")),
+            ({"wordpress"}, "POST", object_path("v1", "default", "secrets")),
+            ({"wordpress"}, "POST", object_path("v1", "default", "services")),
+            ({"wordpress"}, "POST", object_path("v1", "default", "persistentvolumeclaims")),
+            ({"pet"}, "PATCH", object_path("petstore.example.com/v1beta1", "default", "pets", "theirs")),
+            ({"foo"}, "PUT", object_path("v1", SYSTEM, "secrets", "operator-manager-webhook-server-cert")),
+            *(({"foo"}, "PATCH", each) for each in for_the_keeper),
+        ):
+            # Nothing that could be stored, so that nobody but who looks at rights says 403.
+            assert is_allowed(access, method, path, {"metadata": {"name": "-"}}) is (name in writers), path
+    finally:
+        access.close()
