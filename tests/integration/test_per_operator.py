@@ -69,7 +69,7 @@ def test_each_operator_runs_with_its_own_account_and_lease_and_all_together_do_e
             flags.append("--metrics-secure=false")
             managers[name] = run_manager(kubeconfig, *flags, environ=environ).wait_ready()
 
-        def samples_are_applied() -> None:
+        def samples_are_applied():
             plane.kubectl(f"--namespace={namespace_of_samples}", "apply", "--kustomize", SAMPLES)
 
         eventually(samples_are_applied)
@@ -152,7 +152,7 @@ def test_an_operators_token_reads_no_kind_and_takes_no_lease_of_another_operator
 @pytest.mark.parametrize("name", NAMES)
 def test_an_operators_token_writes_nothing_that_is_for_another_operator(
     plane: ControlPlane, tmp_path: Path, name: str
-) -> None:
+):
     registration, extensions = "/apis/admissionregistration.k8s.io/v1", "/apis/apiextensions.k8s.io/v1"
     for_the_keeper = [
         f"{registration}/{sort}webhookconfigurations/operator-manager-{sort}-webhook-configuration"
