@@ -37,9 +37,6 @@ class StubbornOperator(Operator[Foo]):
                         await asyncio.sleep(_LONG)
             case "thread":
                 await asyncio.to_thread(time.sleep, _LONG)
-            case "short-thread":
-                await asyncio.to_thread(time.sleep, 3.0)
-                _log.info("never said: the thread is not waited for any more")
             case "blocks-the-loop":
                 await asyncio.sleep(0.2)  # for the log to be written, and the lease to be renewed
                 time.sleep(_LONG)  # noqa: ASYNC251

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -68,9 +67,6 @@ class Stuck:
             "--leader-elect-retry-period=500ms",
         )
         plane.api.create(foo_path(self.namespace), foo("sample", how))
-
-    def wait_stuck(self) -> None:
-        wait_stuck(self.manager)
 
     @property
     def holder(self) -> str:
@@ -170,19 +166,3 @@ def test_a_reconcile_that_ends_the_process_is_no_clean_stop(
     assert error in last["stacktrace"]
     assert not stuck.manager.logs(msg="released the lease")
     assert stuck.holder
-
-
-def test_a_thread_that_ends_in_time_is_waited_for_before_the_lease_is_released(plane: ControlPlane, run: Run):
-    stuck = Stuck(plane, plane.kubeconfig, run, "short-thread")
-    stuck.wait_stuck()
-    stuck.manager.process.signal(signal.SIGTERM)
-    assert stuck.manager.wait() == 0
-    said = [line["msg"] for line in stuck.manager.logs()]
-    waiting = said.index("waiting for threads, which cannot be cancelled")
-    assert (
-        said.index("reconciles cancelled")
-        < waiting
-        < said.index("released the lease")
-        < said.index("stopped")
-    )
-    assert stuck.holder == ""
