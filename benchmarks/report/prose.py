@@ -15,9 +15,9 @@ one run only, not of different runs or machines.
 """
 
 AIMS = """\
-Each aim is measured against the better of two settings of controller-runtime: its defaults, and
-read-your-writes. Both have {concurrency} workers, as ours. Lines without a verdict are not aims; they
-compare with other settings.
+Where a line names nothing else, the aim is measured against the better of two settings of
+controller-runtime: its defaults, and read-your-writes. Both have {concurrency} workers, as ours. Lines
+without a verdict are not aims; they compare with other settings.
 """
 
 ABOUT = {
@@ -96,6 +96,18 @@ else should run on the machine.
 make bench   # everything, in under twenty minutes, and this page
 make bench ONLY=cold,takeover   # some parts, printed only
 .venv/bin/python -m benchmarks --help
+```
+
+The API server shares all cores with the programs. To give it and etcd cores of their own, put programs that
+start them there into a folder, and the suite on the other cores:
+
+```sh
+mkdir pinned
+for each in etcd kube-apiserver kubectl; do
+  printf '#!/bin/sh\nexec taskset --cpu-list 2,3 %s "$@"\n' "$KUBEBUILDER_ASSETS/$each" >pinned/$each
+done
+chmod +x pinned/*
+KUBEBUILDER_ASSETS=$PWD/pinned taskset --cpu-list 0,1 make bench
 ```
 
 The first run builds the peers into `.local/peers/`, which takes some minutes more and needs `go` and

@@ -144,6 +144,8 @@ def test_objects_a_second_are_held_against_the_faster_setting(
         ("cold", "cpu_ms", 1.41, False),
         ("memory", "idle.mb", 2.8, True),
         ("memory", "idle.mb", 2.9, False),
+        ("change", "few.cpu_ms", 1.4, True),
+        ("change", "few.cpu_ms", 1.5, False),
         ("memory", "pods-metadata.mb", 0.35, True),
         ("memory", "pods-metadata.mb", 0.36, False),
         ("latency", "at_300.p99_ms", 1.4, True),
@@ -153,14 +155,46 @@ def test_objects_a_second_are_held_against_the_faster_setting(
     ],
 )
 def test_costs_are_held_against_the_cheaper_setting(part: str, figure: str, ours: float, reached: bool):
-    (aim,) = decided(part, figure, ours, 1.4, 1.5)
+    aim, *_ = decided(part, figure, ours, 1.4, 1.5)
     assert aim.reached is reached
     assert aim.verdict == ("reached" if reached else "not reached")
 
 
 def test_where_one_setting_was_not_measured_the_other_counts():
-    (aim,) = decided("memory", "idle.mb", 30.0, 20.0)
+    aim, *_ = decided("memory", "idle.mb", 30.0, 20.0)
     assert aim.reached
+
+
+@pytest.mark.parametrize(
+    ("peer", "figure", "ours", "reached"),
+    [
+        ("kube_rs", "cpu_ms", 1.0, True),
+        ("kube_rs", "cpu_ms", 1.1, False),
+        ("bare", "server_cpu_ms", 1.0, True),
+        ("bare", "server_cpu_ms", 1.1, False),
+    ],
+)
+def test_the_leanest_operator_and_the_bare_requests_are_peers_too(
+    peer: str, figure: str, ours: float, reached: bool
+):
+    run = made_run("operator-manager", peer.replace("_", "-"))
+    figures = {"operator_manager": {figure: [ours]}, peer: {figure: [1.0]}}
+    (aim,) = aims_of(made_results(run, "cold", **figures))
+    assert aim.reached is reached
+
+
+@pytest.mark.parametrize(
+    ("part", "figure", "ours", "reached"),
+    [
+        ("memory", "idle.mb", 40.0, True),
+        ("memory", "idle.mb", 40.1, False),
+        ("startup", "ready_s", 0.35, True),
+        ("startup", "first_s", 0.36, False),
+    ],
+)
+def test_some_aims_are_figures_and_need_no_peer(part: str, figure: str, ours: float, reached: bool):
+    (aim,) = aims_of(made_results(RUN, part, operator_manager={figure: [ours]}))
+    assert aim.reached is reached
 
 
 @pytest.mark.parametrize(
