@@ -90,6 +90,7 @@ def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
             samples,
             count=count,
             first=given.get("seed", 0),
+            only=given.get("operator") or (),
             keeps_going=given["keep_going"],
         )
     except NotRepeatable as error:
@@ -139,6 +140,7 @@ def _run(
     *,
     count: int,
     first: int = 0,
+    only: Sequence[str] = (),
     keeps_going: bool = False,
 ) -> int:
     from manager.simulation.seeds import never_accepted  # noqa: PLC0415 - as above
@@ -153,7 +155,7 @@ def _run(
                 kept = _kept(outcome.plan)
                 print(f"seed {outcome.plan.seed}: {outcome.violations[0].what}; see {kept}", flush=True)
             else:
-                _tell(outcome, operators, samples, asked)
+                _tell(outcome, operators, samples, asked, only)
                 return 1
             if asked:
                 return progress.interrupted(asked[0])
@@ -175,6 +177,11 @@ def _matrix(
     from manager.simulation.matrix import matrix, plans_of_faults  # noqa: PLC0415 - as above
     from manager.simulation.seeds import run_all  # noqa: PLC0415 - as above
 
+    page = Path(given["matrix"])
+    try:
+        page.open("a").close()  # a page that cannot be written is not worth its runs
+    except OSError as error:
+        raise UsageError(f"simulate: --matrix {page}: {error.strerror}") from None
     first, count, minutes = given.get("seed", 0), given.get("seeds", 3), given.get("minutes", 5)
     progress, found = _Progress(len(KINDS_OF_FAULT) * len(operators) * count, first), []
     failed = 0
@@ -194,7 +201,7 @@ def _matrix(
                         return progress.interrupted(asked[0])
     flags = "".join(f" --{name} {given[name]}" for name in ("seed", "seeds", "minutes") if name in given)
     command = f"{program.name} simulate --matrix {given['matrix']}{flags}"
-    Path(given["matrix"]).write_text(matrix(found, command=command, minutes=minutes))
+    page.write_text(matrix(found, command=command, minutes=minutes))
     print(progress.summary())
     return 1 if failed else 0
 
@@ -255,7 +262,13 @@ class _Progress:
         return self.done / max(time.monotonic() - self._began, 0.001) * 60
 
 
-def _tell(outcome: Outcome, operators: Sequence[AnyOperator], samples: Samples, asked: Sequence[int]) -> None:
+def _tell(
+    outcome: Outcome,
+    operators: Sequence[AnyOperator],
+    samples: Samples,
+    asked: Sequence[int],
+    only: Sequence[str],
+) -> None:
     from manager.simulation.seeds import shrunk, told  # noqa: PLC0415 - as above
 
     print(f"seed {outcome.plan.seed} does not hold: {outcome.violations[0].what}", flush=True)
@@ -264,7 +277,9 @@ def _tell(outcome: Outcome, operators: Sequence[AnyOperator], samples: Samples, 
     if asked:
         print("interrupted: it could be smaller")
     print(told(small))
-    print(f"\nto see this again: simulate --replay {_kept(small.plan)}")
+    # Steps are drawn for these operators, and with others they are other steps.
+    chosen = "".join(f" --operator {name}" for name in only)
+    print(f"\nto see this again: simulate{chosen} --replay {_kept(small.plan)}")
 
 
 def _kept(plan: Plan) -> Path:

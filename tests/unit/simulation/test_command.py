@@ -145,6 +145,17 @@ def test_it_goes_on_after_failures_when_asked_to_and_keeps_each_for_a_replay(
     assert named.partition(": ")[2].partition("; see")[0] in capsys.readouterr().out
 
 
+def test_the_command_that_shows_a_failure_again_names_the_operators_it_was_found_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--seeds=12", "--minutes=2", "--jobs=1", "--operator=greeting"]
+    assert simulate(arguments, [PickyOperator, ForgetfulOperator], Program("mine", "1")) == 1
+    [kept] = tmp_path.glob("simulation-*.json")
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"to see this again: simulate --operator greeting --replay {kept.name}"
+
+
 def test_what_differs_from_run_to_run_is_told_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -163,6 +174,12 @@ def test_a_single_run_without_any_object_does_not_hold(
     monkeypatch.chdir(tmp_path)
     assert simulate(["--seeds=1", "--minutes=1"], [PickyOperator], Program("mine", "1")) == 1
     assert "took none of the objects made up for Picky: put one" in capsys.readouterr().err
+
+
+def test_a_page_that_cannot_be_written_is_told_before_any_run(tmp_path: Path):
+    page = tmp_path / "missing" / "faults.md"
+    with pytest.raises(UsageError, match=f"--matrix {page}: No such file or directory"):
+        simulate([f"--matrix={page}"], [EndingOperator], Program("mine", "1"))
 
 
 def test_a_page_says_what_becomes_of_each_operator_with_each_fault(tmp_path: Path):
