@@ -98,17 +98,15 @@ make bench ONLY=cold,takeover   # some parts, printed only
 .venv/bin/python -m benchmarks --help
 ```
 
-The API server shares all cores with the programs. To give it and etcd cores of their own, put programs that
-start them there into a folder, and the suite on the other cores:
+The API server shares all cores with the programs. To give it and etcd cores of their own, make a folder
+with a script for each of etcd, kube-apiserver and kubectl:
 
-```sh
-mkdir pinned
-for each in etcd kube-apiserver kubectl; do
-  printf '#!/bin/sh\nexec taskset --cpu-list 2,3 %s "$@"\n' "$KUBEBUILDER_ASSETS/$each" >pinned/$each
-done
-chmod +x pinned/*
-KUBEBUILDER_ASSETS=$PWD/pinned taskset --cpu-list 0,1 make bench
+```text
+#!/bin/sh
+exec taskset --cpu-list 2,3 /path/to/assets/etcd "$@"
 ```
+
+Then let `KUBEBUILDER_ASSETS` name that folder, and start the suite with `taskset --cpu-list 0,1`.
 
 The first run builds the peers into `.local/peers/`, which takes some minutes more and needs `go` and
 `cargo`. A peer that cannot be built is left out, and the page says so. The raw figures are in `{raw}`
