@@ -84,6 +84,7 @@ class FromClient(_Pieces):
         self._preface = _PREFACE
         self._headers = 0  # bytes of those that have begun
         self._stream = b""
+        self._requests = 0  # that have begun, and not ended
         self.opened = False
         """Whether it has said that it speaks HTTP/2."""
 
@@ -109,7 +110,10 @@ class FromClient(_Pieces):
         if self._headers or kind in {_HEADERS, _CONTINUATION}:
             return self._of_headers(length, kind, flags, head[5:])
         if kind == _DATA:
-            return 0 if length >= _SMALL or flags & _END_STREAM else 1
+            # What begins a request is paid for, and so is its end: but not that of a stream that is over.
+            ends = flags & _END_STREAM and self._requests > 0
+            self._requests -= bool(ends)
+            return 0 if length >= _SMALL or ends else 1
         if kind == _PUSH_PROMISE:
             raise Unbearable("it pushes something, which only servers do")
         return 1 + length // 64
@@ -119,6 +123,7 @@ class FromClient(_Pieces):
         if goes_on != (self._headers > 0) or (goes_on and stream != self._stream):
             raise Unbearable("headers are mixed with other frames")
         self._stream = stream
+        self._requests += not (goes_on or flags & _END_STREAM)
         self._headers += max(length, _LEAST_HEADERS)
         if self._headers > _MAX_HEADERS:
             raise Unbearable(f"headers have more than {_MAX_HEADERS} bytes")

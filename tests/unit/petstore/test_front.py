@@ -168,6 +168,7 @@ FLOODS = {
     "frames of an unknown kind": frame(0xEE, payload=b"x" * 1000),
     "data without any": frame(DATA, stream=1),
     "data byte by byte": frame(DATA, stream=1, payload=b"x"),
+    "ends of what is over": frame(DATA, END_STREAM, 1),
     "calls that are begun and given up": (
         frame(HEADERS, END_HEADERS | END_STREAM, 1) + frame(RST_STREAM, stream=1, payload=b"\0\0\0\x08")
     ),
