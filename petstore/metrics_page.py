@@ -18,6 +18,7 @@ _CONNECTIONS: Final = 32
 _SECONDS: Final = 10.0
 """For a request and its answer together."""
 _HEAD_BYTES: Final = 8 * 1024
+_OPEN_METRICS: Final = "application/openmetrics-text"
 
 
 @contextlib.asynccontextmanager
@@ -90,7 +91,10 @@ class _Page:
         if target.partition("?")[0] != "/metrics":
             return _response("404 Not Found")
         accepted = [field[len("accept:") :] for field in fields if field.lower().startswith("accept:")]
-        encode, kind = choose_encoder(",".join(accepted))
+        # Of versions that clients make up some cannot be read.
+        encode, kind = choose_encoder(
+            _OPEN_METRICS if any(_OPEN_METRICS in each for each in accepted) else ""
+        )
         page = await asyncio.to_thread(encode, self._registry)  # it reads files of the system
         return _response("200 OK", f"Content-Type: {kind}", body=page, only_head=method == "HEAD")
 

@@ -71,6 +71,7 @@ _SLICE = 0.002
 """Seconds of rendering after which other tasks get their turn."""
 
 _END = b"# EOF\n"
+_OPEN_METRICS = "application/openmetrics-text"
 
 
 class _One(Collector):
@@ -120,8 +121,10 @@ def metrics_page(metrics: Metrics) -> Page:
     async def show(request: web.Request) -> web.Response:
         from aiohttp import web  # noqa: PLC0415 - see manager.http.server
 
-        # A scraper may send several Accept headers, which mean one list.
-        accept = ",".join(request.headers.getall("Accept", ()))
+        # A scraper may send several Accept headers, which mean one list. There are two answers to that, or
+        # whoever makes up versions would have the page rendered for each; and some take long to read.
+        accepted = ",".join(request.headers.getall("Accept", ()))
+        accept = _OPEN_METRICS if _OPEN_METRICS in accepted else ""
 
         async def render() -> bytes:
             nonlocal rested_at

@@ -47,6 +47,12 @@ async def test_prometheus_gets_open_metrics(site: Site):
     assert {"controller_runtime_reconcile", "process_resident_memory_bytes"} <= names
 
 
+@pytest.mark.parametrize("accept", ["text/plain;version=x", f"text/plain;version={'9' * 5000}"])
+async def test_whatever_versions_are_asked_for_there_is_an_answer(site: Site, accept: str):
+    answer = await site.get("/metrics", headers={"Accept": accept})
+    assert answer.content_type == "text/plain; version=0.0.4; charset=utf-8"
+
+
 async def test_both_formats_hold_the_same_families(metrics: Metrics):
     plain, _ = await exposition(metrics, "")
     open_metrics, _ = await exposition(metrics, PROMETHEUS)
@@ -81,7 +87,10 @@ async def test_many_who_ask_at_once_share_one_rendering(
 
     monkeypatch.setattr(page_module, "exposition", counted)
     site = await serve_pages({"/metrics": metrics_page(Metrics())})
-    answers = await asyncio.gather(*(site.get("/metrics") for _ in range(30)))
+    # Whatever versions they make up.
+    accepted = (f"application/openmetrics-text;version=1.0.{number}" for number in range(30))
+    asking = (site.get("/metrics", headers={"Accept": each}) for each in accepted)
+    answers = await asyncio.gather(*asking)
     assert {answer.status for answer in answers} == {200}
     assert rendered < 10
     assert all("# HELP" in answer.text for answer in answers)

@@ -449,6 +449,7 @@ async def test_a_half_sent_request_ends_after_a_while():
     [
         (b"GET /metrics?name[]=x HTTP/1.1\r\n\r\n", b"200 OK"),
         (b"HEAD /metrics HTTP/1.0\r\n\r\n", b"200 OK"),
+        (b"GET /metrics HTTP/1.1\r\nAccept: text/plain;version=x\r\n\r\n", b"200 OK"),
         (b"GET / HTTP/1.1\r\n\r\n", b"404 Not Found"),
         (b"POST /metrics HTTP/1.1\r\n\r\n", b"405 Method Not Allowed"),
         (b"\x16\x03\x01\x00\r\n\r\n", b"400 Bad Request"),
