@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, SecretBytes, SecretStr
+from pydantic import AliasChoices, BaseModel, RootModel, Secret, SecretBytes, SecretStr
 from pydantic.fields import FieldInfo
 
 from manager.api.resource import Resource
@@ -49,21 +50,41 @@ def _models_of(group: str, kind: str) -> Iterator[type[Resource]]:
             yield model
 
 
+class _Member(NamedTuple):
+    """A part of an object, as a model has it."""
+
+    names: tuple[str, ...]
+    """By which it may come."""
+
+    annotation: Any
+    hidden: bool
+
+
 def _seen(value: Any, other: Any, annotation: Any, when: str) -> Any:
     """The value, of which `annotation` says what it is."""
+    annotation = _bare(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return _seen(value, other, arguments[0], when)
     if origin in (Union, UnionType):
         for each in arguments:
             value = _seen(value, other, each, when)
+    elif isinstance(annotation, type) and issubclass(annotation, RootModel):
+        [root] = _members(annotation)
+        return _shown(root, value, other, when)
     elif isinstance(value, list) and arguments:
         beside = [*(other if isinstance(other, list) else ()), *[_ABSENT] * len(value)]
-        return [_seen(each, beside[at], arguments[0], when) for at, each in enumerate(value)]
+        by_place = origin is tuple and ... not in arguments
+        kinds = [*arguments, *[None] * len(value)] if by_place else [arguments[0]] * len(value)
+        return [_seen(each, beside[at], kinds[at], when) for at, each in enumerate(value)]
     elif isinstance(value, Mapping):
         others = other if isinstance(other, Mapping) else {}
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            return {**value, **dict(_fields(value, others, annotation.model_fields, when))}
+        if members := _members(annotation):
+            told = {
+                name: _shown(each, value[name], others.get(name, _ABSENT), when)
+                for each in members
+                for name in each.names
+                if name in value
+            }
+            return {**value, **told}
         if origin is not None and len(arguments) == 2:  # noqa: PLR2004 - of keys and values
             return {
                 name: _seen(each, others.get(name, _ABSENT), arguments[1], when)
@@ -72,22 +93,55 @@ def _seen(value: Any, other: Any, annotation: Any, when: str) -> Any:
     return value
 
 
-def _fields(
-    value: Mapping[str, Any], others: Mapping[str, Any], fields: Mapping[str, FieldInfo], when: str
-) -> Iterator[tuple[str, Any]]:
-    for name, field in fields.items():
-        wire = field.alias or name
-        if wire not in value:
-            continue
-        found, beside = value[wire], others.get(wire, _ABSENT)
-        if field.repr is False or _is_secret(field.annotation):
-            yield wire, _stars(found, beside, when)
+def _bare(annotation: Any) -> Any:
+    """The annotation itself, without what is said beside it, or what it is called."""
+    while True:
+        if get_origin(annotation) is Annotated:
+            annotation = get_args(annotation)[0]
+        elif hasattr(annotation, "__value__"):
+            annotation = annotation.__value__
         else:
-            yield wire, _seen(found, beside, field.annotation, when)
+            return annotation
+
+
+def _members(annotation: Any) -> list[_Member]:
+    """Those of a model, a dataclass or a typed dictionary; empty for anything else."""
+    if not isinstance(annotation, type):
+        return []
+    if issubclass(annotation, BaseModel):
+        fields = annotation.model_fields.items()
+        return [_Member(_names(name, each), each.annotation, each.repr is False) for name, each in fields]
+    if dataclasses.is_dataclass(annotation):
+        hints = get_type_hints(annotation)
+        return [
+            _Member((each.name,), hints[each.name], not (each.repr and getattr(each.default, "repr", True)))
+            for each in dataclasses.fields(annotation)
+        ]
+    if hasattr(annotation, "__total__"):
+        return [_Member((name,), each, hidden=False) for name, each in get_type_hints(annotation).items()]
+    return []
+
+
+def _names(name: str, field: FieldInfo) -> tuple[str, ...]:
+    read = field.validation_alias
+    choices = read.choices if isinstance(read, AliasChoices) else [read]
+    return tuple(
+        {each for each in (name, field.alias, field.serialization_alias, *choices) if isinstance(each, str)}
+    )
+
+
+def _shown(member: _Member, value: Any, other: Any, when: str) -> Any:
+    if member.hidden or _is_secret(member.annotation):
+        return _stars(value, other, when)
+    return _seen(value, other, member.annotation, when)
 
 
 def _is_secret(annotation: Any) -> bool:
-    return annotation in (SecretStr, SecretBytes) or any(map(_is_secret, get_args(annotation)))
+    annotation = _bare(annotation)
+    kind = get_origin(annotation) or annotation
+    if isinstance(kind, type) and issubclass(kind, (SecretStr, SecretBytes, Secret)):
+        return True
+    return any(map(_is_secret, get_args(annotation)))
 
 
 def _stars(value: Any, other: Any, when: str) -> Any:

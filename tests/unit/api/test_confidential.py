@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import pytest
-from pydantic import Field, SecretStr
+from pydantic import AliasChoices, Field, RootModel, Secret, SecretStr
+from typing_extensions import TypeAliasType, TypedDict
 
 from apis.example.v1.wordpress import Wordpress
 from manager.api import ApiModel, Resource
@@ -20,6 +22,27 @@ class Key(ApiModel):
     parts: list[str] = Field(default_factory=list, repr=False)
 
 
+class Word(RootModel[SecretStr]): ...
+
+
+class Keys(RootModel[list[Key]]): ...
+
+
+NamedKey = TypeAliasType("NamedKey", Key)
+
+
+@dataclass
+class Box:
+    name: str = ""
+    word: SecretStr | None = None
+    code: str = field(default="", repr=False)
+
+
+class Drawer(TypedDict, total=False):
+    name: str
+    word: SecretStr
+
+
 class VaultSpec(ApiModel):
     key: Key | None = None
     keys: list[Key] = Field(default_factory=list)
@@ -27,6 +50,14 @@ class VaultSpec(ApiModel):
     token: SecretStr | None = None
     tokens: dict[str, SecretStr] = Field(default_factory=dict)
     named: Annotated[str, Field(alias="called", repr=False)] = ""
+    read_as: SecretStr | None = Field(None, validation_alias=AliasChoices("readAs", "read"))
+    number: Secret[int] | None = None
+    word: Word | None = None
+    more: Keys | None = None
+    by_type: NamedKey | None = None
+    pair: tuple[str, Key] | None = None
+    box: Box | None = None
+    drawer: Drawer | None = None
 
 
 class Vault(Resource, group="vaults.test", version="v1", plural="vaults"):
@@ -53,6 +84,15 @@ def vault(**spec: Any) -> dict[str, Any]:
         ({"tokens": {"a": HIDDEN}}, {"tokens": {"a": "***"}}),
         ({"called": HIDDEN}, {"called": "***"}),
         ({"called": {"a": [HIDDEN]}}, {"called": {"a": "***"}}),
+        ({"read": HIDDEN}, {"read": "***"}),
+        ({"number": HIDDEN}, {"number": "***"}),
+        ({"word": HIDDEN}, {"word": "***"}),
+        ({"more": [{"name": "a", "theValue": HIDDEN}]}, {"more": [{"name": "a", "theValue": "***"}]}),
+        ({"byType": {"theValue": HIDDEN}}, {"byType": {"theValue": "***"}}),
+        ({"pair": ["a", {"theValue": HIDDEN}, 1]}, {"pair": ["a", {"theValue": "***"}, 1]}),
+        ({"box": {"name": "a", "word": HIDDEN}}, {"box": {"name": "a", "word": "***"}}),
+        ({"box": {"code": HIDDEN}}, {"box": {"code": "***"}}),
+        ({"drawer": {"name": "a", "word": HIDDEN}}, {"drawer": {"name": "a", "word": "***"}}),
         ({"unknown": 1, "key": "of another shape", "keys": {}}, None),
     ],
 )
