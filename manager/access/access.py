@@ -118,7 +118,7 @@ class Access:
         async def ask() -> bool:
             # Any pod has a token, and it chooses what is asked for.
             known, turns = self._rights.was_yes(question), self._right_turns
-            turn = turns.of_known() if known else turns.of_stranger(user.name)
+            turn = turns.of_known() if known else turns.of_stranger(user.sharer)
             async with turn, asyncio.timeout(DEADLINE):
                 return await self._reviews.may(user, verb, what)
 

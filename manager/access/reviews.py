@@ -23,6 +23,9 @@ _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 """What says which token it was."""
 
 
+_ACCOUNT = "system:serviceaccount:"
+
+
 @dataclass(frozen=True, slots=True)
 class User:
     """What a TokenReview tells of a user, and a SubjectAccessReview asks about."""
@@ -37,6 +40,11 @@ class User:
     def by_any_token(self) -> User:
         """The same user, whichever token came: people may have as many as they like."""
         return replace(self, extra=tuple(each for each in self.extra if each[0] != _CREDENTIAL))
+
+    @property
+    def sharer(self) -> str:
+        """Who has as much of what is scarce as others: somebody may make many accounts in a namespace."""
+        return self.name.rpartition(":")[0] if self.name.startswith(_ACCOUNT) else self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,12 @@ from collections import OrderedDict
 from manager.access.reviews import User
 from manager.rate_limit import Lines
 
-_ACCOUNT = "system:serviceaccount:"
 _MINUTE = 60.0
 
 
 def sharer(user: User | None) -> str:
-    """The user's name; of a service account its namespace: somebody may make many accounts there."""
-    if user is None:
-        return ""
-    if user.name.startswith(_ACCOUNT):
-        return user.name.rpartition(":")[0]
-    return user.name
+    """That of a user; empty where nobody was asked for a name."""
+    return "" if user is None else user.sharer
 
 
 class LinesByUser:

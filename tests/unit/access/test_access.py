@@ -7,6 +7,7 @@ import json
 import random
 import weakref
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -230,6 +231,26 @@ async def test_a_user_who_asks_for_many_objects_neither_floods_the_server_nor_ke
     junk.cancel()
     await asyncio.wait([junk])
     assert len(wire.sent("POST", RIGHTS)) <= 22 * STRANGERS_PER_SECOND + 1
+
+
+async def test_a_namespace_with_many_accounts_keeps_back_nobody_either(wire: ScriptedWire, access: Access):
+    wire.on("POST", RIGHTS, lambda sent: ALLOWED if sent.json()["spec"]["user"] == "jane" else DENIED)
+
+    async def go_on(account: int) -> None:
+        user = User(f"system:serviceaccount:team:account-{account}")
+        for number in itertools.count():
+            with suppress(TooManyQuestions):
+                await access.may(user, "get", Place("g", "pets", "ns", f"{number}"))
+            await asyncio.sleep(1)
+
+    junk = [asyncio.create_task(go_on(account)) for account in range(200)]
+    await asyncio.sleep(10)
+    began = asyncio.get_running_loop().time()
+    assert await access.may(User("jane"), "get", "/metrics")
+    assert asyncio.get_running_loop().time() - began < 1
+    for each in junk:
+        each.cancel()
+    await asyncio.wait(junk)
 
 
 async def test_junk_from_one_client_keeps_back_no_other(wire: ScriptedWire, access: Access):
