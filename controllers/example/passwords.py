@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import hmac
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -75,9 +77,11 @@ class Passwords:
             or verdict[:3] != (site.metadata.uid, _version(held), source)
             or not is_claimed_for(held.metadata, site, DATABASE, ctx.program)
         ):
-            secret = await ctx.client.uncached.get(Secret, ObjectKey(site.metadata.namespace, name))
+            with _unquoted(f"reading Secret {name}"):
+                secret = await ctx.client.uncached.get(Secret, ObjectKey(site.metadata.namespace, name))
             # Nobody may have taken it over since the cache last heard of it.
-            secret = await take_up(secret, site, DATABASE, ctx)
+            with _unquoted(f"changing Secret {name}"):
+                secret = await take_up(secret, site, DATABASE, ctx)
             try:
                 root = await _root_password(site, ctx) if secret.value(ROOT_PASSWORD) else None
             except Blocked:
@@ -114,14 +118,12 @@ class Passwords:
         )
         claim_for(secret.metadata, site, DATABASE, ctx.program)
         try:
-            stored = await ctx.client.create(secret)
+            with _unquoted(f"creating Secret {name}"):
+                stored = await ctx.client.create(secret)
         except (Forbidden, Invalid) as error:
             untold = "what the API server says of it may quote a password, and is not passed on"
             message = f"Secret {name} is refused: {error.status} {error.reason} ({untold})"
             raise Blocked("Refused", message, retry_after=RETRY_REFUSED) from None
-        except ApiError as error:
-            message = f"creating Secret {name} failed with {error.status} {error.reason}"
-            raise type(error)(error.status, error.reason, message, retry_after=error.retry_after) from None
         except ProtocolError:
             raise ProtocolError(f"the answer to creating Secret {name} is not a Secret") from None
         self._verdicts[site.key] = _judge(site, stored, source, root)
@@ -132,6 +134,18 @@ class Passwords:
                 " database already, its user wordpress has to be given that"
             )
             ctx.event("PasswordRenewed", message, warning=True)
+
+
+@contextmanager
+def _unquoted(doing: str) -> Iterator[None]:
+    """Raise what the API server answers without its words: of a Secret they may quote a password."""
+    try:
+        yield
+    except ApiError as error:
+        message = f"{doing} failed with {error.status} {error.reason}"
+        details = {name: error.details[name] for name in ("name", "kind") if name in error.details}
+        answered = type(error)(error.status, error.reason, message, details, retry_after=error.retry_after)
+        raise answered from None
 
 
 async def _root_password(site: Wordpress, ctx: Context) -> str:
@@ -145,7 +159,8 @@ async def _root_password(site: Wordpress, ctx: Context) -> str:
     name, where = reference.name, f"Secret {reference.name}"
     secret = None
     if await _metadata(name, ctx) is not None:
-        secret = await ctx.client.uncached.find(Secret, ObjectKey(site.metadata.namespace, name))
+        with _unquoted(f"reading {where}"):
+            secret = await ctx.client.uncached.find(Secret, ObjectKey(site.metadata.namespace, name))
     if secret is None:
         raise _awaited("SecretNotFound", f"waiting for {where} with the root password")
     value = secret.value(reference.key)

@@ -14,7 +14,7 @@ from controllers.main import PROGRAM
 from devcluster.errors import StatusError
 from manager import ObjectKey, Result
 from manager.api.core_v1 import Secret
-from manager.kube.errors import ServerError
+from manager.kube.errors import ApiError, ServerError
 from tests.unit.controllers.fate import Fate
 from tests.unit.controllers.wordpress.world import SECRET, SITES, Process, World, in_process_cluster
 
@@ -405,6 +405,22 @@ async def test_a_server_that_fails_and_quotes_the_password_is_not_passed_on(worl
     with pytest.raises(ServerError) as failed:
         await process.reconcile(world.key)
     assert "creating Secret site-mysql failed with 500" in str(failed.value)
+    assert quoted not in "".join(traceback.format_exception(failed.value))
+
+
+@pytest.mark.parametrize(("status", "reason"), [(500, "InternalError"), (403, "Forbidden"), (422, "Invalid")])
+async def test_a_server_that_quotes_the_password_when_its_secret_is_put_right_is_not_passed_on(
+    world: World, status: int, reason: str
+) -> None:
+    await world.create(sqlrootpassword="to-be-quoted")
+    await world.settle()
+    quoted = base64.b64encode(b"to-be-quoted").decode()
+    changed = {"metadata": {"labels": {"app.kubernetes.io/name": None}}}
+    await world.api.patch("secrets", world.namespace, SECRET, changed)
+    process = world.process(Fate({0: StatusError(status, reason, f"{quoted} is not liked")}))
+    with pytest.raises(ApiError) as failed:
+        await process.reconcile(world.key)
+    assert f"changing Secret site-mysql failed with {status}" in str(failed.value)
     assert quoted not in "".join(traceback.format_exception(failed.value))
 
 
