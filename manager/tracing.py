@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import ssl
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Hashable, Iterator, Mapping
@@ -21,6 +22,7 @@ from manager.program import Program
 from manager.proxy_address import NotAProxy, http_url, proxy_for
 from manager.rate_limit import Repeats
 from manager.runs import CALLED, NO_ANSWER, SPARED, Run, Sent, resource_and_name
+from manager.small_file import read_small_file
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -466,9 +468,27 @@ def _otlp(environ: Mapping[str, str]) -> Any:
             proxy = proxy_for(endpoint, environ)
         except NotAProxy as error:
             raise CannotTrace(str(error)) from None
+    _check_files(environ)
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - as above
 
     return OTLPSpanExporter(session=_session(proxy))
+
+
+def _check_files(environ: Mapping[str, str]) -> None:
+    """Raise CannotTrace for one that the SDK would open later, and perhaps wait for without end."""
+    for kind in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"):
+        for name in (f"OTEL_EXPORTER_OTLP_{kind}", f"OTEL_EXPORTER_OTLP_TRACES_{kind}"):
+            if not (path := environ.get(name)):
+                continue
+            try:
+                content = read_small_file(path)
+                if kind == "CERTIFICATE":
+                    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                    trust.load_verify_locations(cadata=content.decode("ascii"))
+            except (ssl.SSLError, ValueError):
+                raise CannotTrace(f"{name}: {path}: it holds no certificate in PEM") from None
+            except OSError as error:
+                raise CannotTrace(f"{name}: {path}: {error.strerror}") from None
 
 
 def _session(proxy: URL | None) -> Any:

@@ -324,6 +324,19 @@ def test_the_standard_variables_ask_for_traces(environ: dict[str, str], asked: b
                 "http://s3cret:12#@proxy",
             )
         ),
+        *(
+            (
+                {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://collector.example", name: file},
+                f"^{name}: {file}: {said}$",
+            )
+            for name, file, said in (
+                ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/dev/zero", "it is not a regular file"),
+                ("OTEL_EXPORTER_OTLP_CERTIFICATE", __file__, "it holds no certificate in PEM"),
+                ("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "/no/where", "No such file or directory"),
+                ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "/", "Is a directory"),
+                ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/no/where", "No such file or directory"),
+            )
+        ),
         (
             {"OTEL_TRACES_EXPORTER": "console", "OTEL_TRACES_SAMPLER": "sometimes"},
             r"the OTEL_\* variables cannot be used: Couldn't recognize sampler sometimes",
