@@ -8,8 +8,8 @@ from typing import Any
 from manager.api import Column, CrdOptions, Resource, crd_options
 from manager.codegen.model_schema import JsonSchema, ModelError
 from manager.codegen.structural import structural_schema
-from manager.webhook import Conversion
 from manager.webhook.configurations import ClientConfig, by_service, conversion_by
+from manager.webhook.registration import Conversion
 
 _OPEN_ENDED = ("additionalProperties", "x-kubernetes-preserve-unknown-fields")
 # The server's own part of every object, of which the schema says nothing.

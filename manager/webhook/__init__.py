@@ -36,14 +36,13 @@ from manager.webhook.methods import (
     validate_update,
 )
 from manager.webhook.refused import FieldError, Refused, forbidden, invalid, required
-from manager.webhook.registration import Admission, AdmissionOptions, Conversion, RegistrationError
+from manager.webhook.registration import Admission, AdmissionOptions, RegistrationError
 from manager.webhook.request import AdmissionRequest, JsonObject, UserInfo
 
 __all__ = [
     "Admission",
     "AdmissionOptions",
     "AdmissionRequest",
-    "Conversion",
     "FieldError",
     "JsonObject",
     "Refused",

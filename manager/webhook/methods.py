@@ -43,12 +43,18 @@ def validate_delete(method: M) -> M:
 
 
 def to_hub(spoke: type[Resource]) -> Callable[[M], M]:
-    """Decorate the method that converts an object from `spoke`'s version to the operator's."""
+    """Decorate the method that converts an object from `spoke`'s version to the operator's.
+
+    It changes the plain JSON object in place; no schema may have checked it. The runtime sets `apiVersion`,
+    and restores all metadata but labels and annotations, because the API server would not accept such
+    changes. One spoke is converted to another through the operator's version. Converting there and back must
+    give the same object: an annotation keeps what one version cannot hold.
+    """
     return lambda method: mark(method, "to_hub", spoke)
 
 
 def from_hub(spoke: type[Resource]) -> Callable[[M], M]:
-    """Decorate the method that converts an object from the operator's version to `spoke`'s."""
+    """Decorate the method that converts an object from the operator's version to `spoke`'s (see `to_hub`)."""
     return lambda method: mark(method, "from_hub", spoke)
 
 
@@ -112,7 +118,7 @@ def registrations(operator: Any) -> Iterator[Admission[Any] | Conversion]:
         for role, about in marks(getattr(cls, name, None)):
             method = getattr(operator, name)
             if role in {"to_hub", "from_hub"}:
-                getattr(conversion, role)(about)(method)
+                conversion.register(role, about, method)
             elif about in admissions:
                 admissions[about].register(role, method)
             else:

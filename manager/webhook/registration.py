@@ -282,25 +282,11 @@ CONVERSION_PATH = "/convert"
 """Where all kinds are converted, as in controller-runtime."""
 
 Convert = Callable[[JsonObject], Awaitable[None]]
+Way = Literal["to_hub", "from_hub"]
 
 
 class Conversion:
-    """The versions of one kind, and the conversion of each to the hub and back.
-
-        conversion = Conversion(Pet)                  # the hub, which is the storage version
-
-        @conversion.to_hub(OldPet)
-        async def from_v1alpha1(pet: JsonObject) -> None: ...
-
-        @conversion.from_hub(OldPet)
-        async def to_v1alpha1(pet: JsonObject) -> None: ...
-
-    The functions change the plain JSON object in place; the schema may be unchecked. The runtime sets
-    `apiVersion`, and restores all metadata but labels and annotations, because the API server would not
-    accept such changes. One spoke is converted to another through the hub.
-
-    Converting there and back must give the same object: an annotation keeps what one version cannot hold.
-    """
+    """The methods that convert an operator's kind: from each other version to the hub, and back."""
 
     def __init__(self, hub: type[Resource]) -> None:
         """`hub` is the version that all others are converted to and from."""
@@ -311,13 +297,18 @@ class Conversion:
     def __repr__(self) -> str:
         return f"Conversion({self.hub.gvk})"
 
-    def to_hub(self, spoke: type[Resource]) -> Callable[[Convert], Convert]:
-        """Decorate the function that converts an object from `spoke`'s version to the hub's."""
-        return self._registering(spoke, self.converters_to_hub, f"convert {spoke.gvk} to {self.hub.gvk}")
-
-    def from_hub(self, spoke: type[Resource]) -> Callable[[Convert], Convert]:
-        """Decorate the function that converts an object from the hub's version to `spoke`'s."""
-        return self._registering(spoke, self.converters_from_hub, f"convert {self.hub.gvk} to {spoke.gvk}")
+    def register(self, way: Way, spoke: type[Resource], method: Convert) -> None:
+        """Note what converts `spoke` to the hub, or back. Raises `RegistrationError` if it does not fit."""
+        hub, other = self.hub.gvk, spoke.gvk
+        if (hub.group, hub.kind) != (other.group, other.kind) or hub.version == other.version:
+            raise RegistrationError(f"{self}: {other} is not another version of the same kind")
+        converters, start, end = (
+            (self.converters_to_hub, other, hub)
+            if way == "to_hub"
+            else (self.converters_from_hub, hub, other)
+        )
+        _check_function(method, what=f"convert {start} to {end}", taken=spoke in converters)
+        converters[spoke] = method
 
     @property
     def spokes(self) -> tuple[type[Resource], ...]:
@@ -336,20 +327,6 @@ class Conversion:
                 if spoke not in converters:
                     raise RegistrationError(f"{self} has no {way} function for {spoke.gvk}")
 
-    def _registering(
-        self, spoke: type[Resource], converters: dict[type[Resource], Convert], what: str
-    ) -> Callable[[Convert], Convert]:
-        hub, other = self.hub.gvk, spoke.gvk
-        if (hub.group, hub.kind) != (other.group, other.kind) or hub.version == other.version:
-            raise RegistrationError(f"{self}: {other} is not another version of the same kind")
-
-        def register(function: Convert) -> Convert:
-            _check_function(function, what=what, taken=spoke in converters)
-            converters[spoke] = function
-            return function
-
-        return register
-
 
 class Webhooks:
     """The registrations of all operators, checked: at most one for each kind, and each complete."""
@@ -365,12 +342,10 @@ class Webhooks:
                 key = f"{each.kind.gvk} {each.called}"
                 if admissions.setdefault(key, each) is not each:
                     raise RegistrationError(f"{each} is there twice: one of them needs a name of its own")
-            elif isinstance(each, Conversion):
+            else:
                 each.check()
                 if conversions.setdefault(f"{each.hub.plural}.{each.hub.gvk.group}", each) is not each:
                     raise RegistrationError(f"{each} is there twice")
-            else:
-                raise RegistrationError(f"{each!r} is registered, which is neither Admission nor Conversion")
         self.admissions = tuple(admissions.values())
         self.conversions = tuple(conversions.values())
 

@@ -7,8 +7,9 @@ from typing import Any
 from manager.api import GroupVersionKind, Resource
 from manager.operator import AnyOperator
 from manager.testing import without_manager
-from manager.webhook import Admission, AdmissionRequest, Conversion, JsonObject
+from manager.webhook import Admission, AdmissionRequest, JsonObject
 from manager.webhook.methods import registrations
+from manager.webhook.registration import Conversion
 from manager.webhook.request import Operation
 
 

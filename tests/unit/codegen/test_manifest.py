@@ -7,8 +7,9 @@ import pytest
 from apis.cache.v1.memcached import Memcached
 from manager.api import ApiModel, Column, Resource, Scale, crd
 from manager.codegen import ModelError, custom_resource_definitions
-from manager.webhook import Conversion, JsonObject
+from manager.webhook import JsonObject
 from manager.webhook.configurations import by_url
+from manager.webhook.registration import Conversion
 from tests.support.widget import Widget
 
 
@@ -37,8 +38,8 @@ async def convert(gadget: JsonObject) -> None:
 
 def conversion(hub: type[Resource], spoke: type[Resource]) -> Conversion:
     made = Conversion(hub)
-    made.to_hub(spoke)(convert)
-    made.from_hub(spoke)(convert)
+    made.register("to_hub", spoke, convert)
+    made.register("from_hub", spoke, convert)
     return made
 
 

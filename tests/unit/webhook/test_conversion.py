@@ -12,9 +12,10 @@ import pytest
 
 from manager.api import Resource
 from manager.metrics import Metrics
-from manager.webhook import Conversion, JsonObject, Refused, spec_and_annotations
+from manager.webhook import JsonObject, Refused, spec_and_annotations
 from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.errors import BadReview, FunctionFailed, FunctionTooSlow, TooCostly
+from manager.webhook.registration import Conversion
 from tests.support.effort import turns_of_others
 from tests.unit.conftest import LogLines
 from tests.unit.webhook.reviews import NewThing, OldThing, Thing, conversion_review, response, thing
@@ -52,13 +53,14 @@ class Versions:
     def _register(self, spoke: type[Resource]) -> None:
         version = spoke.gvk.version
 
-        @self.conversion.to_hub(spoke)
         async def up(given: JsonObject) -> Any:
             return await self._act(given, f"{version}>v1")
 
-        @self.conversion.from_hub(spoke)
         async def down(given: JsonObject) -> Any:
             return await self._act(given, f"v1>{version}")
+
+        self.conversion.register("to_hub", spoke, up)
+        self.conversion.register("from_hub", spoke, down)
 
     async def _act(self, given: JsonObject, way: str) -> Any:
         given.setdefault("ways", []).append((given["apiVersion"].rpartition("/")[2], way))

@@ -26,9 +26,9 @@ from manager.http.server import CannotListen
 from manager.metrics import Metrics
 from manager.tls import served
 from manager.tls.served import ClientAuthorities, SelfSigned, ServedCertificate
-from manager.webhook import Admission, AdmissionRequest, Conversion, JsonObject
+from manager.webhook import Admission, AdmissionRequest, JsonObject
 from manager.webhook.bodies import Bodies
-from manager.webhook.registration import Webhooks
+from manager.webhook.registration import Conversion, Webhooks
 from manager.webhook.server import LIMITS, WebhookServer, endpoints_of
 from tests.support.certificates import Authority, trusting
 from tests.support.effort import Effort
@@ -108,8 +108,8 @@ async def site(
 ) -> AsyncIterator[Site]:
     admission, conversion = Admission(Thing), Conversion(Thing)
     admission.default(act)
-    conversion.to_hub(OldThing)(convert)
-    conversion.from_hub(OldThing)(convert)
+    conversion.register("to_hub", OldThing, convert)
+    conversion.register("from_hub", OldThing, convert)
     metrics, bodies = Metrics(), bodies or Bodies()
     endpoints = endpoints_of(Webhooks([admission, conversion]), metrics)
     server = WebhookServer(
