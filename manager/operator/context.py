@@ -148,7 +148,7 @@ class Context:
 
     def condition(
         self,
-        kind: str,
+        type: str,  # noqa: A002 - the field's name
         status: bool | Literal["Unknown"],
         reason: str,
         message: str = "",
@@ -156,7 +156,7 @@ class Context:
         event: Literal["Normal", "Warning"] | None = None,
         told: str = "",
     ) -> None:
-        """Set the condition of type `kind`, for the current generation of the object.
+        """Set the condition of that type, for the current generation of the object.
 
         Its transition time changes only with its status. With `event`, an Event with the same message, or
         with `told`, is recorded when the status is written, if status, reason or message have changed. The
@@ -173,7 +173,7 @@ class Context:
         set_condition(
             conditions,
             Condition(
-                type=kind,
+                type=type,
                 status=value,
                 reason=reason,
                 message=message,
@@ -183,7 +183,7 @@ class Context:
             now=now,
         )
         if event is not None:
-            said = self._before.get(kind)
+            said = self._before.get(type)
             if said is None or (said.status, said.reason, said.message) != (value, reason, message):
                 self.once_written(partial(self._record, _Told(event, reason, told or message)))
 

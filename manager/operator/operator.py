@@ -235,13 +235,13 @@ class Operator(Generic[T]):
         others are false. The Event comes with Degraded, or else with the first.
         """
         told_in = "Degraded" if "Degraded" in self.conditions else self.conditions[0]
-        for kind in self.conditions:
-            event: Literal["Warning"] | None = "Warning" if kind == told_in and not by.passing else None
-            if kind == "Degraded" and by.passing:
-                ctx.condition(kind, False, "AsExpected")
+        for each in self.conditions:
+            event: Literal["Warning"] | None = "Warning" if each == told_in and not by.passing else None
+            if each == "Degraded" and by.passing:
+                ctx.condition(each, False, "AsExpected")
             else:
-                holds = kind == "Degraded" or (kind == "Progressing" and by.awaited)
-                ctx.condition(kind, holds, by.reason, by.message, event=event)
+                holds = each == "Degraded" or (each == "Progressing" and by.awaited)
+                ctx.condition(each, holds, by.reason, by.message, event=event)
 
     def held_up(self, by: Blocked, ctx: Context) -> None:
         """Say that the object is being deleted, and what its cleanup waits for, as `blocked` would.
