@@ -31,6 +31,8 @@ _CHANCE = frozenset(
 
 _GIVEN_UP = "a Deployment of it has given up"
 
+_OF_THIS_SPEC = "its status was made for this spec"
+
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _POD = re.compile(r"\b([a-z0-9-]+)-[bcdf4-9]{1,10}-[bcdfghjklmnpqrstvwxz2456789]{5}\b")
 """The name of a ReplicaSet's pod."""
@@ -51,8 +53,9 @@ def state_of(cluster: DevCluster, operators: Sequence[AnyOperator], ignored: fro
     """The operators' objects and their children by place, without what is up to chance, or `ignored`."""
     found: Object = {}
     chance, given_up = _CHANCE | ignored, _owners_of_what_gave_up(cluster)
+    ours = [resource_of(each.kind) for each in operators]
     for resources, left_out in (
-        ([resource_of(each.kind) for each in operators], chance),
+        (ours, chance),
         (owned_resources(operators), chance | {"status"}),
     ):
         for resource in resources:
@@ -60,6 +63,9 @@ def state_of(cluster: DevCluster, operators: Sequence[AnyOperator], ignored: fro
                 metadata = each["metadata"]
                 place = f"{resource} {metadata.get('namespace', '')}/{metadata['name']}"
                 found[place] = _comparable(each, left_out)
+                observed = (each.get("status") or {}).get("observedGeneration") if resource in ours else None
+                if observed is not None:
+                    found[place][_OF_THIS_SPEC] = observed == metadata["generation"]
                 if metadata["uid"] in given_up:
                     found[place][_GIVEN_UP] = True
     return found

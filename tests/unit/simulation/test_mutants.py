@@ -298,6 +298,19 @@ def a_password_is_made_anew_each_time(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Context, "apply", apply)
 
 
+@mutant("memcached", NOT_FRESH + ".*made for this spec", took=1)
+def a_status_names_the_first_generation_for_ever(patch: pytest.MonkeyPatch) -> None:
+    original = Context.finish
+
+    async def finish(self: Context) -> None:
+        seen = self.object.status.observed_generation
+        if seen is not None:
+            vars(self.object.metadata)["generation"] = seen
+        await original(self)
+
+    patch.setattr(Context, "finish", finish)
+
+
 @mutant("memcached", NOT_FRESH + "deployments", took=1)
 def what_others_spoil_is_left_alone(patch: pytest.MonkeyPatch) -> None:
     original = Context.apply
