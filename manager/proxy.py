@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any, Self, overload
 
 from manager.logs import get_logger
-from manager.settings import Setting
+from manager.settings import HasSettings, Setting
 
-__all__ = ["PROXY_CREDENTIALS", "proxy_environment"]
+__all__ = ["PROXY_ENVIRONMENT", "ProxyEnvironment", "proxy_environment"]
 
 
 def _parse_credentials(text: str) -> bool:
@@ -18,7 +20,30 @@ def _parse_credentials(text: str) -> bool:
     return choices[text]
 
 
-PROXY_CREDENTIALS = Setting(
+class ProxyEnvironment(Setting[bool]):
+    """Declares, in the class of an operator, that its containers get the manager's proxy settings.
+
+    As an attribute of the operator it is their `env` entries (see `proxy_environment`), and empty without a
+    proxy. With it comes the setting that says whether they have the proxy's password.
+    """
+
+    @overload  # type: ignore[override]
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: HasSettings, owner: type) -> list[dict[str, str]]: ...
+
+    def __get__(self, instance: HasSettings | None, owner: type) -> Self | list[dict[str, str]]:
+        if instance is None:
+            return self
+        kept: dict[str, Any] = vars(instance)  # what the log says of it, it says once
+        if self.name not in kept:
+            kept[self.name] = proxy_environment(os.environ, credentials=instance.settings[self])
+        environment: list[dict[str, str]] = kept[self.name]
+        return environment
+
+
+PROXY_ENVIRONMENT = ProxyEnvironment(
     "proxy-credentials",
     _parse_credentials,
     default="drop",

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
 from apis.cache.v1.memcached import Memcached
 from manager import Context, Operator, Setting, Watch, any_of, created_or_deleted, label_changed, webhook
-from manager.api import ObjectMeta
+from manager.api import ObjectMeta, recommended_labels
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
-from manager.proxy import PROXY_CREDENTIALS, proxy_environment
+from manager.proxy import PROXY_ENVIRONMENT
 from manager.webhook import AdmissionRequest
 
 CR_LABEL = "memcached_cr"
@@ -41,13 +40,9 @@ class MemcachedOperator(Operator[Memcached]):
         placeholder="IMAGE",
         description="image of a Memcached whose spec names none",
     )
-    proxy_credentials = PROXY_CREDENTIALS
+    proxy = PROXY_ENVIRONMENT
     # Its webhooks warn and refuse nothing: nobody has to wait for a manager that is down.
     admission = webhook.AdmissionOptions(failure_policy="Ignore", timeout_seconds=5)
-
-    def setup(self) -> None:
-        """Look at the manager's own proxy, which its servers get too."""
-        self.proxy = proxy_environment(os.environ, credentials=self.proxy_credentials)
 
     async def reconcile(self, memcached: Memcached, ctx: Context) -> None:
         """Bring one Memcached up to date."""
@@ -63,20 +58,9 @@ class MemcachedOperator(Operator[Memcached]):
         nodes = [pod.name for pod in await ctx.keys(Pod, labels=labels, deleting=False)]
         status.nodes, status.node_count = nodes[:MOST_NODES], len(nodes)
         status.replicas = deployment.status.replicas
-        ready = status.ready_replicas = deployment.status.ready_replicas
-        progress = f"{ready} of {size} replicas are ready"
-        if deployment.is_available:
-            ctx.condition("Available", True, "EnoughReady", progress)
-        else:
-            ctx.condition("Available", False, "NotEnoughReady", progress)
-        if deployment.is_rolled_out(size):
-            ctx.condition("Progressing", False, "RolledOut", progress)
-        else:
-            ctx.condition("Progressing", True, "RollingOut", progress)
-        if (failure := deployment.failure) is not None:
-            ctx.condition("Degraded", True, failure.reason, failure.message)
-        else:
-            ctx.condition("Degraded", False, "AsExpected")
+        status.ready_replicas = deployment.status.ready_replicas
+        for each in deployment.conditions_for(size):
+            ctx.condition(*each)
 
     def deployment(self, memcached: Memcached) -> Deployment:
         """The wanted Deployment: only the fields that are ours."""
@@ -105,7 +89,7 @@ class MemcachedOperator(Operator[Memcached]):
             "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [container],
         }
-        shown = {**labels, **recommended(memcached, self.manager.program.name)}
+        shown = {**labels, **recommended_labels(memcached, self.manager.program.name)}
         return Deployment(
             metadata=ObjectMeta(
                 name=memcached.metadata.name, namespace=memcached.metadata.namespace, labels=shown
@@ -126,15 +110,6 @@ class MemcachedOperator(Operator[Memcached]):
     async def warn_of_growth(self, old: Memcached, new: Memcached, _: AdmissionRequest) -> Iterable[str]:
         """Warn of them where this change brings more, and not each time that something else is written."""
         return _many(new) if new.spec.size > old.spec.size else ()
-
-
-def recommended(memcached: Memcached, program: str) -> dict[str, str]:
-    """The labels by which tools group what belongs together."""
-    return {
-        "app.kubernetes.io/name": "memcached",
-        "app.kubernetes.io/instance": memcached.metadata.name,
-        "app.kubernetes.io/managed-by": program,
-    }
 
 
 def labels_of(memcached: Memcached) -> dict[str, str]:

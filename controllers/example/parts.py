@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from apis.example.v1.wordpress import Wordpress
 from manager import Blocked, Context, Resource
-from manager.api import ObjectMeta, controller_of, controller_reference
+from manager.api import ObjectMeta, controller_of, controller_reference, recommended_labels
 from manager.kube.errors import Forbidden, Invalid
 
 R = TypeVar("R", bound=Resource)
@@ -46,13 +46,10 @@ class Part:
 
     def labels(self, site: Wordpress, program: str) -> dict[str, str]:
         """All labels of what belongs to it."""
-        return {
-            **self.selector(site),
-            **identity(site, program),
-            "app.kubernetes.io/name": self.application,
-            "app.kubernetes.io/component": self.tier,
-            "app.kubernetes.io/part-of": "wordpress",
-        }
+        ours = recommended_labels(
+            site, program, name=self.application, component=self.tier, part_of="wordpress"
+        )
+        return {**self.selector(site), **ours}
 
     def metadata(self, site: Wordpress, name: str, program: str) -> ObjectMeta:
         """The metadata of a child."""

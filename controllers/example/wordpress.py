@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -17,7 +16,7 @@ from manager.api import ObjectKey, find_condition, is_controlled_by, is_true
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import PersistentVolumeClaim, Secret, Service
 from manager.cache import index_by
-from manager.proxy import PROXY_CREDENTIALS, proxy_environment
+from manager.proxy import PROXY_ENVIRONMENT
 from manager.webhook import AdmissionRequest
 
 W = TypeVar("W", Deployment, Service)
@@ -106,7 +105,7 @@ class WordpressOperator(Operator[Wordpress]):
         placeholder="IMAGE",
         description="site image of a Wordpress whose spec names none",
     )
-    proxy_credentials = PROXY_CREDENTIALS
+    proxy = PROXY_ENVIRONMENT
     # Its webhook warns and refuses nothing: nobody has to wait for a manager that is down.
     admission = webhook.AdmissionOptions(failure_policy="Ignore", timeout_seconds=5)
 
@@ -117,7 +116,7 @@ class WordpressOperator(Operator[Wordpress]):
             program=self.manager.program.name,
             mysql_image=self.mysql_image,
             wordpress_image=self.wordpress_image,
-            proxy=proxy_environment(os.environ, credentials=self.proxy_credentials),
+            proxy=self.proxy,
         )
 
     async def reconcile(self, site: Wordpress, ctx: Context) -> Result | None:

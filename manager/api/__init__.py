@@ -12,6 +12,7 @@ from manager.api.resource import (
     controller_of,
     controller_reference,
     is_controlled_by,
+    recommended_labels,
 )
 from manager.api.schema import (
     Int32,
@@ -62,6 +63,7 @@ __all__ = [
     "list_map",
     "list_set",
     "preserve_unknown",
+    "recommended_labels",
     "required",
     "schema_format",
     "schema_pattern",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pydantic import Field
@@ -65,3 +66,15 @@ class Deployment(Resource, group="apps", version="v1", plural="deployments"):
         if progress is not None and progress.status == "False":
             return DeploymentFailure(progress.reason or "NotProgressing", progress.message)
         return None
+
+    def conditions_for(self, size: int) -> Iterator[tuple[str, bool, str, str]]:
+        """The conditions of an object whose work this Deployment does: what `ctx.condition` takes.
+
+        They are Available, Progressing (until `size` replicas are rolled out) and Degraded (see `failure`),
+        each with its status, reason and message.
+        """
+        progress = f"{self.status.ready_replicas} of {size} replicas are ready"
+        available, rolled_out, failure = self.is_available, self.is_rolled_out(size), self.failure
+        yield "Available", available, "EnoughReady" if available else "NotEnoughReady", progress
+        yield "Progressing", not rolled_out, "RolledOut" if rolled_out else "RollingOut", progress
+        yield "Degraded", failure is not None, *(failure or ("AsExpected", ""))

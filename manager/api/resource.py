@@ -153,6 +153,24 @@ def controller_reference(owner: Resource, child: ObjectMeta) -> OwnerReference:
     )
 
 
+def recommended_labels(
+    owner: Resource, program: str, *, name: str = "", component: str = "", part_of: str = ""
+) -> dict[str, str]:
+    """Kubernetes' recommended labels for what `program` keeps for `owner`; tools group objects by them.
+
+    `name` is the application's, by default the owner's kind in lower case; `component` is its role in what it
+    is `part_of`. An owner's name of more than 63 characters cannot be in a label: the server refuses it.
+    """
+    labels = {
+        "name": name or owner.gvk.kind.lower(),
+        "instance": owner.metadata.name,
+        "component": component,
+        "part-of": part_of,
+        "managed-by": program,
+    }
+    return {f"app.kubernetes.io/{label}": value for label, value in labels.items() if value}
+
+
 def is_controlled_by(meta: ObjectMeta, owner: Resource) -> bool:
     """True when `owner` is the controller; by UID, because a name can be used again by another object."""
     controller = controller_of(meta)

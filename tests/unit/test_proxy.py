@@ -3,9 +3,11 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from manager.proxy import PROXY_CREDENTIALS, proxy_environment
+from manager.proxy import PROXY_ENVIRONMENT, VARIABLES, proxy_environment
+from manager.settings import SettingValues
 
 SECRET = "s3cret"
+URL = f"http://user:{SECRET}@proxy:3128"
 
 
 def values(environ: dict[str, str], *, credentials: bool = False) -> dict[str, str]:
@@ -68,8 +70,29 @@ def test_without_a_password_nothing_is_said():
 
 
 def test_who_asks_for_it_has_it_handed_on():
-    url = f"http://user:{SECRET}@proxy:3128"
-    assert values({"HTTP_PROXY": url}, credentials=PROXY_CREDENTIALS.parse("keep"))["HTTP_PROXY"] == url
-    assert PROXY_CREDENTIALS.default_value() is False
+    assert values({"HTTP_PROXY": URL}, credentials=PROXY_ENVIRONMENT.parse("keep"))["HTTP_PROXY"] == URL
+    assert PROXY_ENVIRONMENT.default_value() is False
     with pytest.raises(ValueError, match="drop or keep"):
-        PROXY_CREDENTIALS.parse("maybe")
+        PROXY_ENVIRONMENT.parse("maybe")
+
+
+@pytest.mark.parametrize(("credentials", "seen"), [(False, "http://proxy:3128"), (True, URL)])
+def test_an_operator_has_it_as_an_attribute_and_the_log_tells_once_what_is_left_out(
+    credentials: bool, seen: str, monkeypatch: pytest.MonkeyPatch
+):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", URL)
+
+    class Owner:
+        settings = SettingValues({PROXY_ENVIRONMENT: credentials})
+        proxy = PROXY_ENVIRONMENT
+
+    assert Owner.proxy is PROXY_ENVIRONMENT
+    owner = Owner()
+    with capture_logs() as lines:
+        assert [owner.proxy, owner.proxy] == [
+            [{"name": "HTTPS_PROXY", "value": seen}, {"name": "https_proxy", "value": seen}]
+        ] * 2
+    assert len(lines) == (not credentials)

@@ -40,3 +40,18 @@ def test_it_fails_when_its_pods_are_refused_or_take_too_long():
     assert deployment(("Progressing", "False")).failure == ("Why", "so")
     assert deployment(("Progressing", "False"), reason="").failure == ("NotProgressing", "so")
     assert deployment(("ReplicaFailure", "True"), reason="").failure == ("ReplicaFailure", "so")
+
+
+def test_its_conditions_for_an_owner_follow_its_own():
+    ready = "3 of 3 replicas are ready"
+    assert list(deployment(("Available", "True")).conditions_for(3)) == [
+        ("Available", True, "EnoughReady", ready),
+        ("Progressing", False, "RolledOut", ready),
+        ("Degraded", False, "AsExpected", ""),
+    ]
+    few = "1 of 3 replicas are ready"
+    assert list(deployment(("ReplicaFailure", "True"), readyReplicas=1).conditions_for(3)) == [
+        ("Available", False, "NotEnoughReady", few),
+        ("Progressing", True, "RollingOut", few),
+        ("Degraded", True, "Why", "so"),
+    ]

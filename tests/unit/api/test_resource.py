@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 from pydantic import Field, ValidationError
 
-from manager.api import ApiModel, GroupVersionKind, ObjectKey, ObjectMeta, PartialObjectMetadata, Resource
+from manager.api import (
+    ApiModel,
+    GroupVersionKind,
+    ObjectKey,
+    ObjectMeta,
+    PartialObjectMetadata,
+    Resource,
+    recommended_labels,
+)
 
 
 class Gadget(Resource, group="test.example.com", version="v1", plural="gadgets"):
@@ -171,3 +179,19 @@ def test_fields_of_a_newer_version_survive_a_read_a_change_and_a_write():
 def test_a_map_of_anything_stays_as_it_came():
     options = {"snake_case": 1, "camelCase": None, "list": [None, {}]}
     assert Server(options=options).to_wire()["options"] == options
+
+
+def test_recommended_labels_name_what_an_object_belongs_to_and_who_keeps_it():
+    gadget = Gadget(metadata=ObjectMeta(name="lamp", namespace="team"))
+    assert recommended_labels(gadget, "our-manager") == {
+        "app.kubernetes.io/name": "gadget",
+        "app.kubernetes.io/instance": "lamp",
+        "app.kubernetes.io/managed-by": "our-manager",
+    }
+    assert recommended_labels(gadget, "our-manager", name="mysql", component="database", part_of="shop") == {
+        "app.kubernetes.io/name": "mysql",
+        "app.kubernetes.io/instance": "lamp",
+        "app.kubernetes.io/component": "database",
+        "app.kubernetes.io/part-of": "shop",
+        "app.kubernetes.io/managed-by": "our-manager",
+    }
