@@ -102,14 +102,14 @@ class MemcachedOperator(Operator[Memcached]):
         )
 
     @webhook.validate_create
-    async def warn_of_many(self, memcached: Memcached, _: AdmissionRequest) -> Iterable[str]:
-        """Warn of more servers than most people want, which is easily a slip of the finger."""
-        return _many(memcached)
-
     @webhook.validate_update
-    async def warn_of_growth(self, old: Memcached, new: Memcached, _: AdmissionRequest) -> Iterable[str]:
-        """Warn of them where this change brings more, and not each time that something else is written."""
-        return _many(new) if new.spec.size > old.spec.size else ()
+    async def warn_of_many(self, old: Memcached | None, new: Memcached, _: AdmissionRequest) -> Iterable[str]:
+        """Warn where there come to be more servers than most people want: easily a slip of the finger."""
+        size = new.spec.size
+        if size <= MANY or (old is not None and size <= old.spec.size):
+            return ()
+        many = f"spec.size: {size} is a lot of servers, each of them a pod"
+        return (f"{many}; be sure that you want more than {MANY}",)
 
 
 def labels_of(memcached: Memcached) -> dict[str, str]:
@@ -123,12 +123,3 @@ def scaled(before: Deployment, now: Deployment) -> tuple[str, str] | None:
     if old == new:
         return None
     return "Scaled", f"Scaled Deployment {now.metadata.name} from {old} to {new} replicas"
-
-
-def _many(memcached: Memcached) -> Iterable[str]:
-    size = memcached.spec.size
-    if size <= MANY:
-        return ()
-    return (
-        f"spec.size: {size} is a lot of servers, each of them a pod; be sure that you want more than {MANY}",
-    )

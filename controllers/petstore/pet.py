@@ -354,24 +354,20 @@ class PetOperator(Operator[Pet]):
             spec["species"] = species.lower()
 
     @webhook.validate_create
-    async def check_new(self, pet: Pet, _: AdmissionRequest) -> None:
-        """Refuse a birthday that cannot be one, and annotations that leave no room for notes."""
-        check_birthday(pet.spec.birthday)
-        check_room(pet)
-
     @webhook.validate_update
-    async def check_change(self, old: Pet, new: Pet, request: AdmissionRequest) -> Iterable[str]:
-        """Refuse as in a new one what is new, and warn of a pet that becomes another animal.
+    async def judge(self, old: Pet | None, new: Pet, request: AdmissionRequest) -> Iterable[str]:
+        """Refuse a birthday that cannot be one, and annotations that leave no room for notes, where they are
+        new; warn of a pet that becomes another animal.
 
         What is being deleted may become anything: nobody will have it for long.
         """
         if new.metadata.deletion_timestamp is not None:
             return ()
-        if new.spec.birthday != old.spec.birthday:
+        if old is None or new.spec.birthday != old.spec.birthday:
             check_birthday(new.spec.birthday)
-        if new.spec != old.spec or size_of_annotations(new) > size_of_annotations(old):
+        if old is None or new.spec != old.spec or size_of_annotations(new) > size_of_annotations(old):
             check_room(new)
-        if new.spec.species == old.spec.species:
+        if old is None or new.spec.species == old.spec.species:
             return ()
         field = "spec.type" if request.requested_kind == OldPet.gvk else "spec.species"
         change = f"{field}: changed from {old.spec.species} to {new.spec.species}"

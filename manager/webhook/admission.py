@@ -85,7 +85,7 @@ class _Validating:
 
     async def __call__(self, question: AdmissionQuestion, request: AdmissionRequest) -> _Verdict:
         """The verdict. Raises what the function raises, and `BadReview` without an object."""
-        objects: list[Resource] = []
+        objects: list[Resource | None] = []
         function = self._functions.get(VALIDATES[question.operation])
         if function is None:
             return _Verdict()
@@ -94,6 +94,8 @@ class _Validating:
             if isinstance(old, ValidationError):
                 return self._unchecked(question, old)
             objects.append(old)
+        elif question.operation == "CREATE" and function == self._functions.get("validate_update"):
+            objects.append(None)  # it asks for the old object, of which there is none
         if question.operation != "DELETE":
             new = await self._decoded(question, question.object, request.object, "object")
             if isinstance(new, ValidationError):

@@ -28,7 +28,10 @@ def default(method: M) -> M:
 
 
 def validate_create(method: M) -> M:
-    """Decorate the method that validates a new object (`Admission.validate_create`)."""
+    """Decorate the method that validates a new object (`Admission.validate_create`).
+
+    One that has `validate_update` too gets the old object before the new one, and None for a new object's.
+    """
     return mark(method, "validate_create", None)
 
 

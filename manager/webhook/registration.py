@@ -215,6 +215,7 @@ class Admission(AdmissionOptions, Generic[R]):
     def validate_create(self, function: M) -> M:
         """Decorate the function that validates a new object, after the schema.
 
+        One that is decorated with `validate_update` too is called as for an update; the old object is None.
         It returns warnings for the user, or None, and raises `Refused`.
         """
         return self._decorated("validate_create", function)

@@ -11,10 +11,20 @@ import pytest
 
 from manager.api import GroupVersionKind
 from manager.metrics import Metrics
-from manager.webhook import Admission, AdmissionRequest, JsonObject, Refused, invalid
+from manager.webhook import (
+    Admission,
+    AdmissionOptions,
+    AdmissionRequest,
+    JsonObject,
+    Refused,
+    invalid,
+    validate_create,
+    validate_update,
+)
 from manager.webhook.admission import AdmissionEndpoint
 from manager.webhook.endpoint import LINES
 from manager.webhook.errors import BadReview, FunctionFailed, FunctionTooSlow
+from manager.webhook.methods import registrations
 from tests.unit.conftest import LogLines
 from tests.unit.webhook.reviews import OldThing, Thing, admission_review, patch_of, response, thing
 
@@ -129,6 +139,28 @@ async def test_each_validating_function_gets_its_models(functions: Functions, lo
     await functions.validating.answer(admission_review("DELETE", old=old))
     sizes = [[each.spec.size for each in given if isinstance(each, Thing)] for given in functions.given]
     assert sizes == [[5], [3, 5], [3]]
+
+
+async def test_a_method_for_creation_and_update_gets_no_old_object_for_a_new_one():
+    class Judging:
+        kind, admission, finalizer, versions = Thing, AdmissionOptions(), "", ()
+        others = Admission(Thing, name="others")
+
+        @others.validate_create
+        @others.validate_update
+        @validate_update
+        @validate_create
+        async def judge(self, old: Thing | None, new: Thing, request: AdmissionRequest) -> Iterable[str]:
+            return [f"{request.operation} {old and old.spec.size} to {new.spec.size}"]
+
+    for admission in registrations(Judging()):
+        assert isinstance(admission, Admission)
+        [endpoint] = AdmissionEndpoint.all_of(admission, panics=Metrics().webhook_panics)
+        new, old = thing(spec={"size": 5}), thing(spec={"size": 3})
+        said = response(await endpoint.answer(admission_review("CREATE", new=new)))
+        assert said["warnings"] == ["CREATE None to 5"]
+        said = response(await endpoint.answer(admission_review("UPDATE", new=new, old=old)))
+        assert said["warnings"] == ["UPDATE 3 to 5"]
 
 
 @pytest.mark.parametrize(

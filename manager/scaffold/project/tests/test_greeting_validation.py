@@ -19,8 +19,8 @@ async def test_a_name_with_a_dot_is_refused_and_what_is_stored_can_be_changed() 
     operator = without_manager(GreetingOperator)
     request = AdmissionRequest("", "CREATE", Greeting.gvk, Greeting.plural)
     greeting = Greeting.model_validate(next(yaml.safe_load_all(SAMPLE.read_text())))
-    assert not await operator.check(greeting, request)
+    assert not await operator.check(None, greeting, request)
     greeting.metadata.name = "a.b"
     with pytest.raises(Refused, match=r"metadata\.name"):
-        await operator.check(greeting, request)
-    assert not await operator.check_change(greeting, greeting, request)
+        await operator.check(None, greeting, request)
+    assert not await operator.check(greeting, greeting, request)

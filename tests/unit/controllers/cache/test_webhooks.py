@@ -19,12 +19,12 @@ def memcached(size: int, **metadata: Any) -> Memcached:
 
 @pytest.mark.parametrize("size", [0, 1, 1000])
 async def test_a_usual_size_passes_in_silence(size: int):
-    assert list(await OPERATOR.warn_of_many(memcached(size), CREATE)) == []
+    assert list(await OPERATOR.warn_of_many(None, memcached(size), CREATE)) == []
 
 
 @pytest.mark.parametrize("size", [1001, 10_000])
 async def test_a_very_large_cluster_is_warned_about(size: int):
-    (warning,) = await OPERATOR.warn_of_many(memcached(size), CREATE)
+    (warning,) = await OPERATOR.warn_of_many(None, memcached(size), CREATE)
     assert warning.startswith(f"spec.size: {size} ")
     assert "1000" in warning
 
@@ -34,7 +34,7 @@ async def test_a_very_large_cluster_is_warned_about(size: int):
     [(3, 1001, True), (1001, 1002, True), (1002, 1001, False), (2000, 2000, False), (2000, 0, False)],
 )
 async def test_it_is_warned_about_again_where_a_change_makes_it_larger(old: int, new: int, warned: bool):
-    said = list(await OPERATOR.warn_of_growth(memcached(old), memcached(new), UPDATE))
+    said = list(await OPERATOR.warn_of_many(memcached(old), memcached(new), UPDATE))
     assert bool(said) is warned
 
 
