@@ -14,11 +14,12 @@ from prometheus_client import Counter
 from manager import clock
 from manager.api import ObjectKey
 from manager.cache.answers import deleted_uid, is_removed
+from manager.cache.division import ByOwner, Division
 from manager.cache.event import CacheEvent, Change, note_own_write
 from manager.cache.following import RangeFollower
 from manager.cache.index import IndexFunction
 from manager.cache.intake import Intake
-from manager.cache.record import Record, RecordDecoder
+from manager.cache.record import Meta, Record, RecordDecoder
 from manager.cache.reflector import Reflector
 from manager.cache.spec import Selector, WatchSpec
 from manager.cache.store import Store
@@ -60,10 +61,12 @@ class Informer:
         restarts: Counter,
         failures: Counter,
         rng: random.Random,
+        division: Division | None = None,
         ranges: Ranges | None = None,
     ) -> None:
-        """With `ranges`, only objects of these are held, and `restrict` changes which these are."""
+        """With `division` and `ranges`, only objects of these are held. `restrict` changes the ranges."""
         self.spec = spec
+        self.division = division
         self._ranges = ranges
         self._learned: list[Callable[[], None]] = []
         self._decoder = decoder
@@ -83,6 +86,7 @@ class Informer:
                 decoder,
                 namespace,
                 publish=self._publish,
+                division=division,
                 ranges=None if ranges is None else ranges & Ranges.of(ranges.count, ()),
                 learned=self._has_learned,
             )
@@ -120,15 +124,33 @@ class Informer:
         """Whether it holds objects of some ranges only."""
         return self._ranges is not None
 
+    @property
+    def holds_children(self) -> bool:
+        """Whether it holds only children of the objects of some ranges."""
+        return isinstance(self.division, ByOwner)
+
+    def has_children_of(self, uid: str) -> bool:
+        """Whether it holds children, and those of the object with that UID too."""
+        return self.holds_children and self._ranges is not None and uid in self._ranges
+
+    def widen(self) -> None:
+        """Hold all objects. Before it runs."""
+        self.division = self._ranges = None
+        self._followers = []
+        for intake, reflector in zip(self._intakes, self._reflectors, strict=True):
+            intake.division = intake.ranges = reflector.ranges = None
+
     def restrict(self, ranges: Ranges) -> None:
         """Hold objects of these ranges only: let go of others at once, and list what is new.
 
         Subscribers are told of what is let go of as `handed_over`, and are not told that it is gone.
         """
         self._ranges = ranges
+        division = self.division
+        assert division is not None
         for each in self._followers:
             each.want(ranges)
-        self._publish(self._store.hand_over(lambda record: record.uid not in ranges))
+        self._publish(self._store.hand_over(lambda record: not division.holds(record, ranges)))
 
     def has_all_of(self, namespace: str) -> bool:
         """Whether what it does not hold of a namespace is not there: nothing is left out of it."""
@@ -290,16 +312,16 @@ class Informer:
         record, meta = self._decoder(raw)
         if before is not None:
             note_own_write(Change(record.uid, before, record.version))
-        if not self.spec.covers(record.key.namespace) or not self._takes(record):
+        if not self.spec.covers(record.key.namespace) or not self._takes(record.key, meta):
             return
         if is_removed(raw, meta):
             self._publish(self._store.observe_deletion(record.key, record.uid, record.version))
         else:
             self._publish(self._store.observe_write(record, meta))
 
-    def _takes(self, record: Record) -> bool:
+    def _takes(self, key: ObjectKey, meta: Meta) -> bool:
         return self._ranges is None or any(
-            each.takes(record.uid) for each in self._intakes if each.namespace in {"", record.key.namespace}
+            each.takes(meta) for each in self._intakes if each.namespace in {"", key.namespace}
         )
 
     def observe_delete(self, key: ObjectKey, uid: str | None, raw: bytes) -> None:

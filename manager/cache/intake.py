@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from manager.api import ObjectKey
+from manager.cache.division import Division
 from manager.cache.event import CacheEvent
-from manager.cache.record import Record, RecordDecoder
+from manager.cache.record import Arrival, Meta, Record, RecordDecoder
 from manager.cache.store import Store
 from manager.kube.errors import ProtocolError
 from manager.shards.ranges import Ranges
@@ -20,9 +21,9 @@ class Intake:
 
     `synced` is set once a first list is complete.
 
-    With `ranges`, only objects of these are taken in, and what arrives of others is dropped before any of it
-    is kept, or more than its metadata decoded: not every server leaves it out. Which ranges these are may
-    change; `known` are those of which all has been listed.
+    With `division`, only objects of some `ranges` are taken in, and what arrives of others is dropped before
+    any of it is kept, or more than its metadata decoded: not every server leaves it out. Which ranges these
+    are may change; `known` are those of which all has been listed.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class Intake:
         namespace: str,
         *,
         publish: Callable[[Sequence[CacheEvent]], None],
+        division: Division | None = None,
         ranges: Ranges | None = None,
         learned: Callable[[], None] = lambda: None,
     ) -> None:
@@ -46,6 +48,7 @@ class Intake:
         self._ahead: dict[int, int] = {}
         self.namespace = namespace
         self.synced = asyncio.Event()
+        self.division = division
         self.ranges = ranges
         self.known = frozenset[int]()
 
@@ -59,9 +62,9 @@ class Intake:
         """The highest version that the server has told of; 0 before the first list."""
         return max(self._told, self.version, *self._ahead.values())
 
-    def takes(self, uid: str) -> bool:
+    def takes(self, meta: Meta) -> bool:
         """Whether an object is one of those that are taken in."""
-        return self.ranges is None or uid in self.ranges
+        return self.division is None or self.ranges is None or self.division.takes(meta, self.ranges)
 
     def begin_list(self) -> None:
         """Start a list, dropping one that was begun and not finished."""
@@ -71,7 +74,7 @@ class Intake:
         """Take one object of the list; raises ProtocolError when it is not one."""
         arrival = self.decoder.look(raw)
         self._told = max(self._told, arrival.version)
-        if not self.takes(arrival.uid):
+        if not self.takes(arrival.meta):
             return
         record, meta = self.decoder.take(arrival)
         held = self._store.get(record.key)
@@ -91,8 +94,6 @@ class Intake:
     def finish_list(self, version: int) -> None:
         """The list is complete as of a version: now the store shows it, and nothing else."""
         listed, self._listed = self._listed, {}
-        if self.ranges is not None:
-            listed = {key: record for key, record in listed.items() if self.takes(record.uid)}
         initial = not self.synced.is_set() if self.ranges is None else not self.known
         self.synced.set()
         changes = self._store.replace(self.namespace, listed, version, told=self._told, initial=initial)
@@ -109,16 +110,18 @@ class Intake:
         changes: Sequence[CacheEvent] = ()
         match kind:
             case "ADDED" | "MODIFIED":
+                if not self.takes(arrival.meta):
+                    changes = self._lose(arrival)
                 # Most of what a converging process is told are its own writes, which it knows already.
-                if (
-                    self.takes(arrival.uid)
-                    and not self._is_ahead(arrival.uid, arrival.version)
-                    and self._store.is_news(arrival.key, arrival.uid, arrival.version)
+                elif not self._is_ahead(arrival) and self._store.is_news(
+                    arrival.key, arrival.uid, arrival.version
                 ):
                     changes = self._store.put(*self.decoder.take(arrival))
             case "DELETED":
-                if self.takes(arrival.uid):
+                if self.takes(arrival.meta):
                     changes = self._store.remove(self.decoder.take(arrival)[0])
+                else:
+                    changes = self._lose(arrival)
             case _:
                 raise ProtocolError(f"a watch event of unknown type {kind!r}")
         self._advance(arrival.version)
@@ -143,7 +146,7 @@ class Intake:
     def settle(self, key: ObjectKey, raw: bytes | None) -> None:
         """Take what the server has of that name, when asked; None is nothing."""
         record = None
-        if raw is not None and self.takes((arrival := self.decoder.look(raw)).uid):
+        if raw is not None and self.takes((arrival := self.decoder.look(raw)).meta):
             record = self.decoder.take(arrival)[0]
         self._publish(self._store.settle(key, record))
 
@@ -154,6 +157,7 @@ class Intake:
         assert self.ranges is not None
         self.ranges &= ranges
         self.known &= ranges.numbers
+        self._listed = {key: record for key, record in self._listed.items() if self._holds(record)}
 
     def restart(self, ranges: Ranges) -> None:
         """Take in what there is of these, of which a new list is about to tell."""
@@ -173,14 +177,26 @@ class Intake:
         self.known |= ranges.numbers
         self._store.advance(self.namespace, min(reached, version))
         for record in listed.values():
-            if record.uid in ranges:
+            if self._holds(record):
                 self._publish(self._store.put(record, initial=True))
         self._learned()
 
-    def _is_ahead(self, uid: str, version: int) -> bool:
-        if not self._ahead or self.ranges is None:
+    def _holds(self, record: Record) -> bool:
+        assert self.division is not None
+        assert self.ranges is not None
+        return self.division.holds(record, self.ranges)
+
+    def _lose(self, arrival: Arrival) -> Sequence[CacheEvent]:
+        """Take in that an object is not, or no longer, one of those that are taken in."""
+        if self._store.get(arrival.key) is None:
+            return ()
+        return self._store.remove(self.decoder.take(arrival)[0])
+
+    def _is_ahead(self, arrival: Arrival) -> bool:
+        if not self._ahead or self.ranges is None or self.division is None:
             return False
-        return version <= self._ahead.get(self.ranges.number_of(uid), 0)
+        number = self.division.number_of(arrival.meta, self.ranges)
+        return number is not None and arrival.version <= self._ahead.get(number, 0)
 
     def _advance(self, version: int) -> None:
         self._store.advance(self.namespace, version)

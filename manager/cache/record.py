@@ -142,6 +142,11 @@ class Arrival(NamedTuple):
     version: int
     object: _Arriving
 
+    @property
+    def meta(self) -> Meta:
+        """All of its metadata."""
+        return self.object.metadata
+
 
 class RecordDecoder:
     """Makes records of one kind.

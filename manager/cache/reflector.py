@@ -158,14 +158,16 @@ class Reflector:
         It may run beside `run`, which knows nothing of it.
         """
         found: dict[ObjectKey, Record] = {}
+        division = self._intake.division
+        assert division is not None
 
         def take(item: msgspec.Raw) -> None:
             arrival = self._intake.decoder.look(item)
-            if arrival.uid in ranges:
+            if division.takes(arrival.meta, ranges):
                 found[arrival.key] = self._intake.decoder.take(arrival)[0]
 
         seen = self._intake.seen
-        selection = {**self._selection(), "shardSelector": ranges.selector, "limit": str(PAGE)}
+        selection = {**self._selection(ranges), "limit": str(PAGE)}
         try:
             async with asyncio.timeout(LIST_MORE_WITHIN):
                 version = await self._pages(selection, take)
@@ -351,12 +353,16 @@ class Reflector:
             self._attempt.connected_at = asyncio.get_running_loop().time()
             yield events
 
-    def _selection(self) -> dict[str, str]:
+    def _selection(self, ranges: Ranges | None = None) -> dict[str, str]:
+        """What to ask for: all that is selected, but of `ranges` only, or of those that are followed."""
         selection = {
             "labelSelector": self._spec.label_selector,
             "fieldSelector": self._spec.field_selector,
-            "shardSelector": "" if self.ranges is None else self.ranges.selector,
         }
+        ranges, division = ranges or self.ranges, self._intake.division
+        if ranges is not None and division is not None:
+            for name, value in division.query(ranges).items():
+                selection[name] = ",".join(filter(None, (selection.get(name), value)))
         return {name: value for name, value in selection.items() if value}
 
     def _accept(self, form: str) -> str:

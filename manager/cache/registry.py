@@ -10,13 +10,14 @@ from operator import attrgetter
 from typing import NamedTuple, Unpack
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
+from manager.cache.division import ByOwner, ByUid, Division
 from manager.cache.informer import Informer
 from manager.cache.record import Record, RecordDecoder
 from manager.cache.spec import WHOLE, Selection, SelectionOptions, WatchSpec
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from manager.shards.ranges import Ranges
+from manager.shards.ranges import Ranges, label_key
 
 
 class Cache:
@@ -26,7 +27,10 @@ class Cache:
     server; only the managedFields of these are kept. `namespaces` are those to watch, with one watch for each
     kind and namespace; none (the default), or "" among them, means all, with one watch for each kind.
 
-    With `restrict`, informers that are asked for as `shared_out` hold only objects of some ranges.
+    With `restrict`, informers that are asked for as `shared_out` hold only objects of some ranges, and those
+    that are asked for as `owned_by` only children of such.
+
+    Attributes: `shard_label` is the key of the label of these children.
     """
 
     def __init__(
@@ -42,6 +46,7 @@ class Cache:
         self._transport = transport
         self._mapper = mapper
         self._field_manager = field_manager
+        self.shard_label = label_key(field_manager)
         self._namespaces = tuple(namespaces)
         self._metrics = metrics
         self._rng = rng
@@ -59,6 +64,7 @@ class Cache:
         metadata_only: bool = False,
         transform: Callable[[bytes], bytes] | None = None,
         shared_out: bool = False,
+        owned_by: type[Resource] | None = None,
         **selection: Unpack[SelectionOptions],
     ) -> Informer:
         """Return the informer of a kind, making it when it is first asked for; give it back by `release`.
@@ -72,22 +78,32 @@ class Cache:
         it on the server. Who asks without one takes what the others have.
 
         `shared_out` is to hold only objects of the ranges that are this replica's, where there are such: it
-        is another informer than that of who wants all of them.
+        is another informer than that of who wants all of them. `owned_by` is to hold only children of such
+        objects of that kind, unless somebody wants all.
 
-        Raises ValueError for a bad label selector, and for another transform than the informer was made with.
+        Raises ValueError for a bad label selector, and for another transform than the informer was made with;
+        and RuntimeError when it runs already, and holds only children.
         """
         selected = Selection.of(**selection)
-        ranges = self._ranges if shared_out else None
-        name = _Name(kind.gvk, metadata_only, selected, ranges is not None)
+        division: Division | None = None
+        if self.shares_out and (shared_out or owned_by is not None):
+            division = ByUid() if shared_out else ByOwner(self.shard_label)
+        name = _Name(kind.gvk, metadata_only, selected, isinstance(division, ByUid))
         shared = self._shared.get(name)
         if shared is None:
-            informer = self._make(kind, metadata_only, selected, transform, ranges)
+            informer = self._make(kind, metadata_only, selected, transform, division)
             shared = self._shared[name] = _Shared(informer, transform)
             self._start(shared)
         elif transform not in (None, shared.transform):
             raise ValueError(
                 f"{shared.informer.spec.resource} is already cached with another transform, or none"
             )
+        if shared.informer.holds_children and division is None:
+            if self._watches is not None:
+                raise RuntimeError(f"only children are cached of {shared.informer.spec.resource}")
+            shared.informer.widen()
+        if owned_by is not None and isinstance(shared.informer.division, ByOwner):
+            shared.informer.division.add(owned_by.gvk)
         shared.users += 1
         return shared.informer
 
@@ -151,6 +167,11 @@ class Cache:
         return any(each.get(key) is not None for each in self._informers(kind))
 
     # Ranges of objects, where replicas share them out.
+
+    @property
+    def shares_out(self) -> bool:
+        """Whether replicas share the objects out."""
+        return self._ranges is not None
 
     def restrict(self, ranges: Ranges) -> None:
         """Have informers that are `shared_out` hold objects of these ranges only; see `Informer.restrict`."""
@@ -225,10 +246,10 @@ class Cache:
         metadata_only: bool,
         selection: Selection,
         transform: Callable[[bytes], bytes] | None,
-        ranges: Ranges | None,
+        division: Division | None,
     ) -> Informer:
         informer = self._informer(
-            kind, metadata_only=metadata_only, selection=selection, transform=transform, ranges=ranges
+            kind, metadata_only=metadata_only, selection=selection, transform=transform, division=division
         )
         informer.when_learned(self._has_learned)
         self._of_kind[kind.gvk] = (*self._informers(kind), informer)
@@ -252,7 +273,7 @@ class Cache:
         metadata_only: bool,
         selection: Selection,
         transform: Callable[[bytes], bytes] | None,
-        ranges: Ranges | None = None,
+        division: Division | None = None,
     ) -> Informer:
         return Informer(
             WatchSpec.of(kind, namespaces=self._namespaces, metadata_only=metadata_only, selection=selection),
@@ -267,7 +288,8 @@ class Cache:
             restarts=self._metrics.watch_restarts,
             failures=self._metrics.cache_failures,
             rng=self._rng,
-            ranges=ranges,
+            division=division,
+            ranges=None if division is None else self._ranges,
         )
 
     def _start(self, *informers: _Shared) -> None:
@@ -284,7 +306,7 @@ class _Name(NamedTuple):
     gvk: GroupVersionKind
     metadata_only: bool
     selection: Selection
-    restricted: bool
+    shared_out: bool
 
 
 class _Shared:

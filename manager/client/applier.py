@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
@@ -27,6 +28,7 @@ from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from manager.loop import own_turn
 from manager.runs import current_run
+from manager.shards.ranges import label_of
 
 R = TypeVar("R", bound=Resource)
 
@@ -70,13 +72,13 @@ class Applier:
     ) -> Applied[R]:
         """Create or change the object so that it holds every field set in `obj`; see `Client.apply`."""
         kind = type(obj)
-        wanted = _wanted(obj, owner)
+        label = {} if owner is None else {self._cache.shard_label: label_of(owner.metadata.uid)}
+        wanted = _wanted(obj, owner, label if self._cache.shares_out else {})
         await self._writer.check_owners(obj, kind)
-        encoded = orjson.dumps(wanted)
         found = await self._live(kind, obj.key)
         if found is None:
             try:
-                return await self._create(obj, wanted, encoded, dry_run=dry_run)
+                return await self._create(obj, wanted, orjson.dumps(wanted), dry_run=dry_run)
             except AlreadyExists:
                 # Not in the cache yet, or made by somebody else a moment ago: look before touching it.
                 found = await self._writer.read(kind, obj.key)
@@ -84,6 +86,10 @@ class Applier:
         live = _decoded(kind, found)
         if owner is not None:
             self._refuse_foreign(kind, obj.key, live, owner)
+            if not self._cache.shares_out and label.items() <= (live["metadata"].get("labels") or {}).items():
+                # It stays, since it is true: to take it away would be a write for each child.
+                wanted = _wanted(obj, owner, label)
+        encoded = orjson.dumps(wanted)
         if self._holds(wanted, live, encoded) or self._settled.knows(encoded, live):
             if (run := current_run()) is not None:
                 run.spares("apply", kind, obj.key)
@@ -119,8 +125,11 @@ class Applier:
         informer = self._cache.lookup(kind, metadata_only=False)
         if informer is not None and informer.spec.covers(key.namespace):
             record = informer.get(key)
-            return None if record is None else record.raw
-        # A selection says nothing about what is not in it.
+            if record is not None:
+                return record.raw
+            if not informer.is_restricted:
+                return None
+        # A selection says nothing about what is not in it, and neither does a replica's part.
         selected = self._cache.held(kind, key)
         if selected is not None:
             return selected.raw
@@ -246,10 +255,12 @@ def _digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
-def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
+def _wanted(obj: Resource, owner: Resource | None, label: Mapping[str, str]) -> dict[str, Any]:
     wire = obj.to_wire()
     wire.pop("status", None)
     named = wire.get("metadata", {})
+    if label:
+        named["labels"] = {**named.get("labels", {}), **label}
     metadata = {name: named[name] for name in ("name", "namespace", *APPLIED_METADATA) if named.get(name)}
     if owner is not None:
         metadata["ownerReferences"] = [

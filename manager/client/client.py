@@ -41,17 +41,19 @@ class Client(CachedReader):
     and no read shows it.
 
     Attributes: `metadata` reads kinds that are watched as metadata only; `uncached` reads from the server;
-    `status` writes the status subresource.
+    `status` writes the status subresource; `shard_label` is the key of the label by which replicas share
+    children (`--shards`).
     """
 
     def __init__(self, transport: Transport, mapper: RestMapper, cache: Cache, *, field_manager: str) -> None:
-        super().__init__(cache)
         self._transport = transport
         self._mapper = mapper
         self._writer = Writer(transport, mapper, cache)
+        super().__init__(cache, live=self._writer.read)
         self._applier = Applier(self._writer, cache, field_manager=field_manager)
         self.field_manager = field_manager
-        self.metadata = MetadataReader(cache)
+        self.shard_label = cache.shard_label
+        self.metadata = MetadataReader(cache, live=self._writer.read)
         self.uncached = LiveReader(transport, mapper)
         self.status = StatusClient(self._writer, field_manager=field_manager)
 

@@ -38,12 +38,15 @@ class NotCached(KubeError):
         namespace: str = "",
         watched: Sequence[str] = (),
         shared_out: bool = False,
+        children: bool = False,
     ) -> None:
         what = f"the metadata of {kind}" if metadata_only else kind
         mend = "declare it in owns, watches or reads of the operator"
         if shared_out:
             what += " of other replicas (--shards)"
             mend = f"declare reads = ({kind},) in the operator"
+            if children:
+                mend = f"list the children of one object, {mend}"
         elif namespace:
             what += f" in namespace {namespace}"
             mend = f"only {', '.join(watched)} is watched; watch it too"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from pydantic import ValidationError
 
 from manager.api import ObjectKey, PartialObjectMetadata, Resource
-from manager.cache import Cache, Informer, Record, Selection, SelectionOptions
+from manager.cache import Cache, Informer, Record, Selection, SelectionOptions, metadata_of
 from manager.cache.spec import WHOLE, Requirement, Selector
 from manager.client.errors import NotCached, Undecodable
 from manager.kube.decoding import json_object, shallow_at_once
@@ -26,7 +26,7 @@ class ListOptions(TypedDict, total=False):
     labels: dict[str, str] | str | None
     """An equality map, or a selector as kubectl takes it."""
     owner: Resource | None
-    """By owner reference."""
+    """By owner reference. With `--shards`, needed for kinds of which replicas hold their own children."""
     index: tuple[str, str] | None
     """Name and value of an index registered on the informer."""
     deleting: bool | None
@@ -38,11 +38,22 @@ class _Reader:
 
     _metadata_only = False
 
-    def __init__(self, cache: Cache, selection: Selection = WHOLE, *, ours: bool = False) -> None:
-        """With `ours`, where replicas share the objects out, it reads what is this one's."""
+    def __init__(
+        self,
+        cache: Cache,
+        selection: Selection = WHOLE,
+        *,
+        ours: bool = False,
+        live: Callable[[type[Resource], ObjectKey], Awaitable[bytes]] | None = None,
+    ) -> None:
+        """With `ours`, where replicas share the objects out, it reads what is this one's.
+
+        `live` is asked for an object of a kind of which only children are held, where it is not one of them.
+        """
         self._cache = cache
         self._selection = selection
         self._ours = ours
+        self._live = live
 
     def _informer(self, kind: type[Resource], namespace: str | None) -> Informer:
         """The informer of a kind, for reading in a namespace or in all that are watched; raises NotCached."""
@@ -66,22 +77,38 @@ class _Reader:
             )
         return informer
 
-    def _get(self, kind: type[Resource], key: ObjectKey) -> Record | None:
+    async def _get(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         informer = self._informer(kind, key.namespace)
         record = informer.get(key)
-        if record is None:
-            self._expect_all(kind, informer)
-        return record
+        if record is not None:
+            return record.raw
+        if informer.holds_children and self._live is not None:
+            try:
+                raw = await self._live(kind, key)
+            except NotFound:
+                return None
+            return metadata_of(raw, kind.gvk) if self._metadata_only else raw
+        self._expect_all(kind, informer)
+        return None
 
-    def _expect_all(self, kind: type[Resource], informer: Informer) -> None:
+    def _expect_all(self, kind: type[Resource], informer: Informer, owner: Resource | None = None) -> None:
         """Raise NotCached for what does not hold all that is asked for: what it has not may be there."""
-        if informer.is_restricted and not self._ours:
-            raise NotCached(kind.gvk.kind, metadata_only=self._metadata_only, shared_out=True)
+        if (
+            informer.is_restricted
+            and not self._ours
+            and not (owner is not None and informer.has_children_of(owner.metadata.uid))
+        ):
+            raise NotCached(
+                kind.gvk.kind,
+                metadata_only=self._metadata_only,
+                shared_out=True,
+                children=informer.holds_children,
+            )
 
     async def _select(self, kind: type[Resource], options: ListOptions) -> tuple[Informer, list[Record]]:
         owner, namespace, labels = options.get("owner"), options.get("namespace"), options.get("labels")
         informer = self._informer(kind, namespace)
-        self._expect_all(kind, informer)
+        self._expect_all(kind, informer, owner)
         rest: Sequence[Requirement] = ()
         if isinstance(labels, str):
             labels, rest = Selector.parse(labels).split()
@@ -184,9 +211,13 @@ class CachedReader(_Reader):
         return CachedReader(self._cache, selection, ours=True)
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
-        """Return the object, or None if it is not in the cache; raises Undecodable."""
-        record = self._get(kind, key)
-        return None if record is None else await decode_object(record.raw, kind, record.key)
+        """Return the object, or None if it is not in the cache; raises Undecodable.
+
+        Where the cache holds only this replica's children of a kind (`--shards`), the API server is asked for
+        what is not one of them.
+        """
+        raw = await self._get(kind, key)
+        return None if raw is None else await decode_object(raw, kind, key)
 
     async def get(self, kind: type[R], key: ObjectKey) -> R:
         """Return the object; raises NotFound if it is not in the cache."""
@@ -216,8 +247,8 @@ class MetadataReader(_Reader):
 
     async def find(self, kind: type[Resource], key: ObjectKey) -> PartialObjectMetadata | None:
         """Return the object's metadata, or None if it is not in the cache."""
-        record = self._get(kind, key)
-        return None if record is None else await decode_object(record.raw, PartialObjectMetadata, record.key)
+        raw = await self._get(kind, key)
+        return None if raw is None else await decode_object(raw, PartialObjectMetadata, key)
 
     async def keys(self, kind: type[Resource], **options: Unpack[ListOptions]) -> list[ObjectKey]:
         """Return the keys of the objects that meet all given conditions, without decoding them."""

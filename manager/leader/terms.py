@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import _AsyncGeneratorContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -161,17 +161,19 @@ class Share:
         self,
         terms: Terms,
         objects: Informer,
+        others: Sequence[Informer] = (),
         *,
         whole: bool,
         enqueue: Callable[[ObjectKey], None],
         handed_over: Callable[[ObjectKey], None],
     ) -> None:
         """With `whole`, all objects belong to the first range. `handed_over` is called with each object that
-        somebody else is to work on from then on. Nothing is begun in a range before `objects`, if they are
-        restricted, have all of it.
+        somebody else is to work on from then on. Nothing is begun in a range before `objects` and `others`
+        have all of it, those of them that are restricted.
         """
         self._terms = terms
         self._objects = objects
+        self._informers = (objects, *others)
         self._whole = whole
         self._enqueue = enqueue
         self._handed_over = handed_over
@@ -210,7 +212,9 @@ class Share:
 
     def begin(self, number: int) -> None:
         """The range is ours; also to be called when more has become known."""
-        if number in self._begun or (self._objects.is_restricted and not self._objects.knows(number)):
+        if number in self._begun:
+            return
+        if any(each.is_restricted and not each.knows(number) for each in self._informers):
             return
         self._begun.add(number)
         for record in self._in(number):

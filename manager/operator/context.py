@@ -14,6 +14,7 @@ from manager import clock
 from manager.api import (
     Condition,
     ObjectKey,
+    ObjectMeta,
     Resource,
     controller_reference,
     set_condition,
@@ -23,6 +24,7 @@ from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
 from manager.operator.difference import changed_fields
 from manager.runs import LONGEST_TEXT, current_run
+from manager.shards.ranges import label_of
 
 if TYPE_CHECKING:
     from manager.operator.operator import Operator
@@ -32,8 +34,9 @@ R = TypeVar("R", bound=Resource)
 NAME_TAKEN = "NameTaken"
 """The reason, in conditions and Events, that a child's name belongs to somebody else."""
 
-_UNSEEN_RETRY = 30.0
-"""Seconds after which to look again at a taken name that the cache does not know of: no event may tell."""
+_UNSEEN_RETRY, _UNSEEN_PASSING_RETRY = 30.0, 2.0
+"""Seconds after which to look again at a taken name that the cache does not know of: no event may tell. The
+second is for what goes by itself."""
 
 LEFT_OVER = "LeftOver"
 """The reason that a child's name is still used by a child of an earlier owner, which is being deleted."""
@@ -132,6 +135,15 @@ class Context:
     def program(self) -> str:
         """The program's name, as the label `app.kubernetes.io/managed-by` says it."""
         return self._operator.manager.program.name
+
+    @property
+    def shard_labels(self) -> dict[str, str]:
+        """The label of the object's children by which replicas share them (`--shards`).
+
+        `apply` sets it. It is for what the operator creates in another way, and for pod templates. For an
+        object it is always the same, with `--shards` and without.
+        """
+        return {self.client.shard_label: label_of(self.object.metadata.uid)}
 
     def token(self, nbytes: int) -> str:
         """A random text of so many random bytes, in letters, digits, `-` and `_`, for passwords. It comes
@@ -455,7 +467,7 @@ class Context:
         self._operator.waits_for(kind, error.key, self.object.key)
         blocked = await self._why_blocked(error)
         if not self._operator.manager.cache.has(kind, error.key):
-            blocked.retry_after = _UNSEEN_RETRY
+            blocked.retry_after = _UNSEEN_PASSING_RETRY if blocked.passing else _UNSEEN_RETRY
         return blocked
 
     async def _why_blocked(self, error: OwnedByOther) -> Blocked:
@@ -491,7 +503,9 @@ class Context:
         elif applied.outcome is Outcome.UPDATED:
             details: dict[str, object] = {}
             if applied.previous is not None:
-                details["fields"] = changed_fields(applied.previous, child, wanted)
+                details["fields"] = fields = changed_fields(applied.previous, child, wanted)
+                if not fields and self._was_labelled(applied.previous.metadata, child.metadata):
+                    return
             if conflicts:
                 details["set_by"] = sorted({each.manager for each in conflicts})
             better = None
@@ -500,6 +514,14 @@ class Context:
             elif changed is not None and applied.previous is not None:
                 better = changed(applied.previous, child)
             self._did(_Told("Normal", *(better or ("Updated", f"Updated {name}"))), **details)
+
+    def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
+        """Whether a child has got the label of its range, and nothing else that people are told of."""
+        label = self.client.shard_label
+        return (
+            before.labels.get(label) != after.labels.get(label)
+            and before.owner_references == after.owner_references
+        )
 
 
 def _overlaid(live: R, wanted: R) -> R:

@@ -84,7 +84,10 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
     informers = [objects]
     for source in operator.sources:
         informer = cache.informer(
-            source.kind, metadata_only=source.metadata_only, **source.selection._asdict()
+            source.kind,
+            metadata_only=source.metadata_only,
+            owned_by=kind if isinstance(source, Owns) and objects.is_restricted else None,
+            **source.selection._asdict(),
         )
         informers.append(informer)
         for name, function in source.indexes.items():
@@ -101,6 +104,7 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
         share = Share(
             manager.terms,
             objects,
+            informers[1:],
             whole=not operator.shared_out,
             enqueue=partial(operator.enqueue, priority=Priority.LOW),
             handed_over=operator.handed_over,

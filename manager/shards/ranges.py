@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ _OFFSET = 0xCBF29CE484222325
 _PRIME = 0x100000001B3
 _MASK = 2**HASH_BITS - 1
 _LABEL_BITS = LABEL_PARTS.bit_length() - 1
+_is_label = re.compile("[0-9a-f]{2}").fullmatch
 
 
 def hash_of(uid: str) -> int:
@@ -24,9 +26,19 @@ def hash_of(uid: str) -> int:
     return value
 
 
+def label_key(program: str) -> str:
+    """The key of the label that children have of their owner's range."""
+    return f"{program}/shard"
+
+
 def label_of(uid: str) -> str:
     """What children of the object with that UID have as the value of their label: `00` to `ff`."""
     return f"{hash_of(uid) >> (HASH_BITS - _LABEL_BITS):02x}"
+
+
+def part_of(label: str) -> int | None:
+    """Which of the parts a label's value names; None if that is none of `label_of`."""
+    return int(label, 16) if _is_label(label) else None
 
 
 def check_count(count: int) -> None:
@@ -67,6 +79,10 @@ class Ranges:
         """The one of all ranges, these and others, that an object is in."""
         return hash_of(uid) * self.count >> HASH_BITS
 
+    def number_of_part(self, part: int) -> int:
+        """The one of all ranges that has that part (see `part_of`)."""
+        return part * self.count // LABEL_PARTS
+
     def __contains__(self, uid: str) -> bool:
         """Whether an object is in one of them."""
         return self.everything or self.number_of(uid) in self.numbers
@@ -92,6 +108,11 @@ class Ranges:
             f"shardRange(object.metadata.uid, '0x{start:016x}', '0x{end:016x}')"
             for start, end in self._joined()
         )
+
+    @property
+    def others(self) -> Ranges:
+        """All other ranges."""
+        return Ranges(self.count, frozenset(range(self.count)) - self.numbers)
 
     @property
     def labels(self) -> list[str]:

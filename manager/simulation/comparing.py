@@ -7,6 +7,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from manager.operator import NAME_TAKEN, Owns
+from manager.shards.ranges import label_key, label_of
+from manager.simulation.replica import PROGRAM
 
 if TYPE_CHECKING:
     from devcluster import DevCluster
@@ -33,6 +35,8 @@ _GIVEN_UP = "a Deployment of it has given up"
 
 _OF_THIS_SPEC = "its status was made for this spec"
 
+_LABEL = label_key(PROGRAM.name)
+
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _POD = re.compile(r"\b([a-z0-9-]+)-[bcdf4-9]{1,10}-[bcdfghjklmnpqrstvwxz2456789]{5}\b")
 """The name of a ReplicaSet's pod."""
@@ -49,8 +53,13 @@ def owned_resources(operators: Sequence[AnyOperator]) -> list[str]:
     return list(dict.fromkeys(map(resource_of, kinds)))
 
 
-def state_of(cluster: DevCluster, operators: Sequence[AnyOperator], ignored: frozenset[str]) -> Object:
-    """The operators' objects and their children by place, without what is up to chance, or `ignored`."""
+def state_of(
+    cluster: DevCluster, operators: Sequence[AnyOperator], ignored: frozenset[str], *, shared: bool
+) -> Object:
+    """The operators' objects and their children by place, without what is up to chance, or `ignored`.
+
+    With `shared`, children have the label of their owner's range.
+    """
     found: Object = {}
     chance, given_up = _CHANCE | ignored, _owners_of_what_gave_up(cluster)
     ours = [resource_of(each.kind) for each in operators]
@@ -62,7 +71,7 @@ def state_of(cluster: DevCluster, operators: Sequence[AnyOperator], ignored: fro
             for each in cluster.client.list(resource):
                 metadata = each["metadata"]
                 place = f"{resource} {metadata.get('namespace', '')}/{metadata['name']}"
-                found[place] = _comparable(each, left_out)
+                found[place] = _comparable(_with_label_judged(each, shared=shared), left_out)
                 observed = (each.get("status") or {}).get("observedGeneration") if resource in ours else None
                 if observed is not None:
                     found[place][_OF_THIS_SPEC] = observed == metadata["generation"]
@@ -86,6 +95,20 @@ def made_state(
         if resource not in known and (obj := cluster.client.peek(resource, key.namespace, key.name)):
             found[f"{resource} {key.namespace}/{key.name}"] = _comparable(obj, _CHANCE | ignored)
     return found
+
+
+def _with_label_judged(obj: Object, *, shared: bool) -> Object:
+    """Without the label of the owner's range, whose UID is up to chance, if it is as it should be."""
+    metadata = obj["metadata"]
+    owner = next((each for each in metadata.get("ownerReferences") or () if each.get("controller")), None)
+    if owner is None:
+        return obj
+    labels = dict(metadata.get("labels") or {})
+    value, wanted = labels.pop(_LABEL, None), label_of(owner["uid"])
+    if value != (wanted if shared else value and wanted):
+        labels[_LABEL] = f"{value} and not {wanted}"
+    kept = {name: each for name, each in metadata.items() if name != "labels"}
+    return {**obj, "metadata": {**kept, "labels": labels} if labels else kept}
 
 
 def _owners_of_what_gave_up(cluster: DevCluster) -> set[str]:

@@ -186,7 +186,7 @@ class People:
         if (child := self._child(rng)) is None:
             return None
         labels = (self._client.peek(*child) or {})["metadata"].get("labels") or {"spoilt": ""}
-        patch = {"metadata": {"labels": {rng.choice(sorted(labels)): rng.choice(("other", None))}}}
+        patch = {"metadata": {"labels": {rng.choice(sorted(labels)): rng.choice(("other", None, "7f"))}}}
         await self._client.patch(*child, patch)
         return f"{' '.join(child)} {_shown(patch)}"
 

@@ -592,7 +592,7 @@ class World:
             self.final[f"outside {operator.name}"] = await outside.state()
         ignored = frozenset[str]().union(*(each.ignored for each in self.outsides.values()))
         kept = frozenset[str]().union(*(each.kept for each in self.outsides.values()))
-        self.final |= state_of(self.cluster, self.operators, ignored)
+        self.final |= state_of(self.cluster, self.operators, ignored, shared=bool(self.shards))
         self.final |= made_state(self.cluster, self.operators, self.made, ignored, kept)
         given = frozenset[str]().union(*(each.given for each in self.outsides.values()))
         self.asked = [each for outside in self.outsides.values() for each in outside.inherited()]
@@ -608,7 +608,8 @@ class World:
             stored = {
                 (each.key.namespace, each.key.name): each.version
                 for each in self.cluster.store.select(informer.spec.gvk.group, informer.spec.plural)
-                if not informer.is_restricted or each.uid in ranges
+                if informer.division is None
+                or informer.division.takes(informer._decoder.look(each.data).meta, ranges)
             }
             cached = {tuple(each.key): each.version for each in informer._store}
             if stored != cached:

@@ -29,6 +29,7 @@ from manager.manager import Manager, Runnable
 from manager.metrics import Metrics
 from manager.operator import add_controller
 from manager.program import Program
+from manager.shards.ranges import label_of
 from manager.testing import LocalWire
 
 pytestmark = pytest.mark.virtual_time
@@ -390,3 +391,175 @@ async def test_nothing_is_done_in_a_range_before_its_objects_are_known():
         refused = False
         await asyncio.sleep(60)
         assert b.seen == b.held != set()
+
+
+LABEL = "test/shard"
+
+
+def children_held(peer: Peer) -> set[str]:
+    """The ConfigMaps that are in its cache."""
+    informer = peer.manager.cache.lookup(ConfigMap)
+    assert informer is not None
+    return {record.key.name for record in informer.list()}
+
+
+def child(scene: Peers, name: str) -> dict[str, Any]:
+    found = scene.cluster.client.peek("configmaps", "default", name)
+    assert found is not None
+    return found
+
+
+def label_on(scene: Peers, name: str) -> str | None:
+    return child(scene, name)["metadata"].get("labels", {}).get(LABEL)
+
+
+async def relabel(scene: Peers, name: str, value: str | None) -> None:
+    await scene.cluster.client.patch("configmaps", "default", name, {"metadata": {"labels": {LABEL: value}}})
+
+
+def label_wanted(scene: Peers, name: str) -> str:
+    owner = scene.cluster.client.peek("secrets", "default", name)
+    assert owner is not None
+    return label_of(owner["metadata"]["uid"])
+
+
+async def test_each_holds_the_children_of_its_own_objects_and_nothing_of_strangers():
+    async with peers() as scene:
+        for name in ("strangers", "another-ones"):
+            await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": name}})
+        (a,) = await scene.start("a")
+        await scene.create(*OBJECTS)
+        assert children_held(a) == set(OBJECTS)
+        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
+        b, c = await scene.start("b", "c")
+        assert [children_held(peer) for peer in scene.all] == [peer.held for peer in scene.all]
+        await b.stop()
+        scene.all.remove(b)
+        await asyncio.sleep(10)
+        assert children_held(a) == a.held
+        assert children_held(c) == c.held
+        assert a.held | c.held == set(OBJECTS)
+
+
+@pytest.mark.parametrize("value", [None, "", "xyz", "another's"])
+async def test_a_child_that_loses_its_label_gets_it_back_and_is_not_made_again(value: str | None):
+    async with peers() as scene:
+        await scene.start("a", "b", "c")
+        await scene.create(*OBJECTS)
+        before = [child(scene, name)["metadata"]["uid"] for name in OBJECTS]
+        for name in OBJECTS:
+            others = f"{int(label_wanted(scene, name), 16) ^ 0xFF:02x}"
+            await relabel(scene, name, others if value == "another's" else value)
+        await asyncio.sleep(5)
+        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
+        assert [child(scene, name)["metadata"]["uid"] for name in OBJECTS] == before
+        assert [children_held(peer) for peer in scene.all] == [peer.held for peer in scene.all]
+
+
+async def test_children_from_before_are_not_missed_and_labelled_by_who_has_their_owner():
+    seen: dict[str, list[str]] = {}
+
+    async def look(_: Copying, obj: Secret, ctx: Context) -> None:
+        seen.setdefault(obj.metadata.name, [each.metadata.name for each in await ctx.children(ConfigMap)])
+
+    async with peers() as scene:
+        (alone,) = await scene.start("alone")
+        await scene.create(*OBJECTS)
+        await alone.stop()
+        scene.all.remove(alone)
+        for name in OBJECTS:
+            await relabel(scene, name, None)
+        scene.operator.act = staticmethod(look)  # type: ignore[assignment]
+        a, b = await scene.start("a", "b")
+        assert seen == {name: [name] for name in OBJECTS}
+        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
+        assert children_held(a) == a.held
+        assert children_held(b) == b.held
+        events = scene.cluster.client.list("events", "default")
+        assert {each["reason"] for each in events} <= {"Created", "LeaderElection"}
+
+
+async def test_without_shards_children_keep_the_label_that_they_have_and_get_none():
+    async with peers() as scene:
+        (alone,) = await scene.start("alone")
+        await scene.create(*OBJECTS)
+        await alone.stop()
+        scene.all.remove(alone)
+        labelled = [child(scene, name) for name in OBJECTS]
+        transport = Transport(
+            LocalWire(scene.cluster), metrics=Metrics(), rng=random.Random(0), user_agent="x"
+        )
+        manager = Manager(
+            transport, program=Program("test", "0"), metrics=Metrics(), rng=random.Random(0), identity="x"
+        )
+        add_controller(scene.operator(manager))
+        stop = asyncio.Event()
+        run = asyncio.create_task(manager.run(stop))
+        await scene.create("late")
+        await asyncio.sleep(5)
+        assert [child(scene, name) for name in OBJECTS] == labelled
+        assert label_on(scene, "late") is None
+        stop.set()
+        await run
+        await transport.aclose()
+
+
+async def test_what_is_nobodys_child_is_asked_for_and_not_listed():
+    found: dict[str, object] = {}
+
+    async def read(_: Copying, obj: Secret, ctx: Context) -> None:
+        for name in ("strangers", "nowhere", obj.metadata.name):
+            one = await ctx.find(ConfigMap, name)
+            found[name] = None if one is None else one.metadata.name
+        try:
+            await ctx.list(ConfigMap)
+        except NotCached as error:
+            found["listed"] = str(error)
+
+    async with peers(read) as scene:
+        await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": "strangers"}})
+        await scene.start("a", "b")
+        await scene.create("one")
+        await asyncio.sleep(1)
+        assert found == {
+            "strangers": "strangers",
+            "nowhere": None,
+            "one": "one",
+            "listed": "ConfigMap of other replicas (--shards) is not cached: list the children of one object,"
+            " declare reads = (ConfigMap,) in the operator, or read it with client.uncached",
+        }
+
+
+async def test_who_reads_all_of_a_kind_has_them_with_its_children():
+    async def read(_: Copying, __: Secret, ctx: Context) -> None:
+        await ctx.list(ConfigMap)
+
+    async with peers(read, reads=(ConfigMap,)) as scene:
+        await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": "strangers"}})
+        a, b = await scene.start("a", "b")
+        await scene.create(*OBJECTS)
+        assert children_held(a) == children_held(b) >= {*OBJECTS, "strangers"}
+        assert a.seen
+        assert b.seen
+        assert not a.seen & b.seen
+        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
+
+
+async def test_nothing_is_done_in_a_range_before_its_children_are_known():
+    refused = True
+
+    class Refusing(LocalWire):
+        async def answer(self, request: WireRequest) -> ApiResponse:
+            if refused and request.path.startswith("/api/v1/configmaps"):
+                raise StatusError(403, "Forbidden", "no")
+            return await super().answer(request)
+
+    async with peers() as scene:
+        (a,) = await scene.start("a", wire=Refusing)
+        await scene.create(*OBJECTS)
+        await asyncio.sleep(KNOWN_WITHIN)
+        assert any(map(a.terms.of, range(COUNT)))
+        assert not a.seen
+        refused = False
+        await asyncio.sleep(60)
+        assert a.seen == set(OBJECTS)
