@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from manager.shards.ranges import label_of
 from tests.support.api_objects import deployment_path
 from tests.support.crds import printed_crds, wait_served
 from tests.support.envtest import BARE, EnvtestControlPlane
@@ -107,11 +108,18 @@ def _copies(
         for prefix, source in texts:
             text = source.replace(name, name_of(index))
             text = text.replace(f'"namespace":"{NAMESPACE}"', f'"namespace":"{namespace}"')
+            # A Deployment has the label of its owner's range.
+            label, other = (label_of(uid) for uid in (uids[0], _copy_of(uids[0], index)))
+            text = text.replace(f'/shard":"{label}"', f'/shard":"{other}"')
             for uid in uids:
-                text = text.replace(uid, str(uuid.uuid5(uuid.UUID(uid), str(index))))
+                text = text.replace(uid, _copy_of(uid, index))
             key = prefix.format(namespace) + name_of(index)
             puts.append({"requestPut": {"key": _encode(key), "value": _encode(text)}})
         yield puts
+
+
+def _copy_of(uid: str, index: int) -> str:
+    return str(uuid.uuid5(uuid.UUID(uid), str(index)))
 
 
 def _transactions(etcd: str, operations: Iterable[list[dict[str, Any]]]) -> None:

@@ -46,8 +46,7 @@ Memory is resident memory then. For the changes, {load:,} Memcacheds get another
 clients can ask for it. In parentheses: the share of what the only replica has. With one object in all, a
 replica has {idle} of memory.
 
-Each replica receives and holds all Deployments, whosever they are: children are not shared out
-([limits](../limits.md)).
+Each replica receives and holds the Deployments of its own Memcacheds, by their label.
 """
 COMERS = """\
 Replicas that start together do not know of each other at first, and read more than they keep. One that comes

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from manager.api import ObjectKey, PartialObjectMetadata
+from manager.api import GroupVersionKind, ObjectKey, PartialObjectMetadata
+from manager.cache.division import ByOwner, ByUid, Division
 from manager.cache.event import CacheEvent, EventType
 from manager.cache.following import NARROW_AFTER
 from manager.cache.informer import Informer
@@ -17,7 +18,7 @@ from manager.kube.errors import ProtocolError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from manager.shards.ranges import Ranges
+from manager.shards.ranges import Ranges, label_of
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Stream
 from tests.unit.cache.objects import Pod, Told, encoded, moments, pod, running
 from tests.unit.cache.server import Listed, PodServer, bookmark
@@ -30,7 +31,7 @@ Make = Callable[..., Informer]
 
 @pytest.fixture
 async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Make:
-    def build(ranges: Ranges | None = None, **spec: Any) -> Informer:
+    def build(ranges: Ranges | None = None, division: Division | None = None, **spec: Any) -> Informer:
         metadata_only = spec.get("metadata_only", False)
         return Informer(
             WatchSpec(gvk=Pod.gvk, plural=Pod.plural, **spec),
@@ -40,6 +41,7 @@ async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Ma
             restarts=metrics.watch_restarts,
             failures=metrics.cache_failures,
             rng=rng,
+            division=None if ranges is None else division or ByUid(),
             ranges=ranges,
         )
 
@@ -437,3 +439,142 @@ class TestRanges:
             assert restricted.knows(2)
             assert self.held(restricted) == []
             assert server.sent("stream")[-1].query["shardSelector"] == some(0, 1, 2).selector
+
+
+FOO = GroupVersionKind(group="example.com", version="v1", kind="Foo")
+LABEL = "m/shard"
+
+
+def child(name: str, version: int, *, label: str | None = None, **owner: Any) -> dict[str, Any]:
+    """A Pod with that label; its controller, if there is an `owner`, is a Foo but for what is given."""
+    controller = {"apiVersion": "example.com/v1", "kind": "Foo", "name": "foo", "controller": True, **owner}
+    labels = {} if label is None else {LABEL: label}
+    return pod(name, version, ownerReferences=[controller] if owner else [], labels=labels)
+
+
+def label_in(number: int) -> str:
+    return label_of(uid_in(number))
+
+
+class TestChildren:
+    """Of objects of some ranges: by their label, and without one by their owner."""
+
+    @pytest.fixture
+    async def division(self) -> ByOwner:
+        division = ByOwner(LABEL)
+        division.add(FOO)
+        return division
+
+    @pytest.fixture
+    async def restricted(self, make: Make, division: ByOwner) -> Informer:
+        return make(ranges=some(0, 1), division=division)
+
+    @pytest.fixture
+    async def server(self, wire: ScriptedWire) -> PodServer:
+        server, self.stream = PodServer(wire), Stream()
+        server.on("stream", self.stream)
+        for version, each in enumerate(
+            (
+                {"name": "labelled", "label": label_in(0)},
+                {"name": "owned", "uid": uid_in(1)},
+                {"name": "labelled-by-somebody", "uid": uid_in(1), "label": "first"},
+                {"name": "anothers-by-its-label", "uid": uid_in(1), "label": label_in(2)},
+                {"name": "anothers-by-its-owner", "uid": uid_in(3)},
+                {"name": "of-another-kind", "uid": uid_in(1), "kind": "Bar"},
+                {"name": "of-another-group", "uid": uid_in(1), "apiVersion": "v1"},
+                {"name": "not-controlled", "uid": uid_in(1), "controller": False},
+                {"name": "nobodys"},
+            ),
+            start=1,
+        ):
+            self.stream.event("ADDED", child(version=version, **each))
+        self.stream.event("BOOKMARK", bookmark(10, ends_list=True))
+        return server
+
+    def held(self, informer: Informer) -> list[str]:
+        return [each.key.name for each in informer.list()]
+
+    async def test_asks_for_all_but_what_has_the_label_of_others_and_drops_strangers(
+        self, restricted: Informer, server: PodServer
+    ):
+        async with running(restricted):
+            await moments()
+            assert self.held(restricted) == ["labelled", "labelled-by-somebody", "owned"]
+            (asked,) = server.sent("stream")
+            assert asked.query["labelSelector"] == f"{LABEL} notin ({','.join(some(2, 3).labels)})"
+            assert "shardSelector" not in asked.query
+
+    async def test_a_selection_counts_beside_it(self, make: Make, division: ByOwner, server: PodServer):
+        restricted = make(ranges=some(0, 1), division=division, label_selector="app=web")
+        async with running(restricted):
+            await moments()
+            (asked,) = server.sent("stream")
+            assert asked.query["labelSelector"].startswith(f"app=web,{LABEL} notin (80,")
+
+    async def test_of_who_has_all_ranges_nothing_is_left_out(
+        self, make: Make, division: ByOwner, server: PodServer
+    ):
+        informer = make(ranges=some(0, 1, 2, 3), division=division)
+        async with running(informer):
+            await moments()
+            assert len(self.held(informer)) == 5
+            assert "labelSelector" not in server.sent("stream")[0].query
+
+    async def test_what_gets_loses_and_changes_its_label_is_followed(
+        self, restricted: Informer, server: PodServer
+    ):
+        told = Told()
+        async with running(restricted):
+            await moments()
+            restricted.subscribe(told, replay=False)
+            self.stream.event("MODIFIED", child("owned", 11, uid=uid_in(1), label=label_in(1)))
+            self.stream.event("MODIFIED", child("labelled", 12, uid=uid_in(0)))
+            # The server tells of what leaves a selection as if it went, in the state before.
+            self.stream.event("DELETED", child("owned", 13, uid=uid_in(1), label=label_in(1)))
+            self.stream.event("ADDED", child("owned", 14, uid=uid_in(1)))
+            # Another one's by its owner, and no label says otherwise any more.
+            self.stream.event("MODIFIED", child("labelled", 15, uid=uid_in(3)))
+            self.stream.event("DELETED", child("anothers-by-its-owner", 16, uid=uid_in(3)))
+            await moments()
+            assert told.take() == [
+                "MODIFIED ns/owned@11",
+                "MODIFIED ns/labelled@12",
+                "DELETED ns/owned@11",
+                "ADDED ns/owned@14",
+                "DELETED ns/labelled@12",
+            ]
+
+    async def test_own_writes_show_at_once_and_those_of_others_children_do_not(
+        self, restricted: Informer, server: PodServer
+    ):
+        async with running(restricted):
+            await moments()
+            restricted.observe_write(encoded(child("new", 11, uid=uid_in(0), label=label_in(0))))
+            restricted.observe_write(encoded(child("others", 12, uid=uid_in(2), label=label_in(2))))
+            # As it was before somebody had taken the label away.
+            self.stream.event("DELETED", child("new", 10, uid=uid_in(0), label=label_in(0)))
+            await moments()
+            assert self.held(restricted) == ["labelled", "labelled-by-somebody", "new", "owned"]
+
+    async def test_ranges_that_come_are_listed_and_those_that_go_are_dropped(
+        self, restricted: Informer, server: PodServer
+    ):
+        told, watch = Told(), Stream()
+        server.on("list", listed(20, child("third", 15, label=label_in(2)), child("nobodys", 9)))
+        server.on("watch", watch)
+        async with running(restricted):
+            await moments()
+            restricted.subscribe(told, replay=False)
+            restricted.restrict(some(1, 2))
+            assert self.held(restricted) == ["labelled-by-somebody", "owned"]
+            assert [event.handed_over for event in told.events] == [True]
+            await moments()
+            assert self.held(restricted) == ["labelled-by-somebody", "owned", "third"]
+            asked = [sent.query["labelSelector"] for sent in (*server.sent("list"), *server.sent("watch"))]
+            others = [some(0, 1, 3).labels, some(0, 3).labels]
+            assert asked == [f"{LABEL} notin ({','.join(each)})" for each in others]
+            # What the list was ahead of, and what has moved from one range to another since.
+            watch.event("MODIFIED", child("third", 14, label=label_in(2)))
+            watch.event("MODIFIED", child("third", 21, label=label_in(1)))
+            await moments()
+            assert [each.version for each in restricted.list() if each.key.name == "third"] == [21]

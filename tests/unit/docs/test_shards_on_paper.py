@@ -39,7 +39,7 @@ def test_a_row_follows_from_how_ranges_are_divided_and_leases_renewed(replicas: 
     events = renewals * len(members)
     size = events * EVENT
     told = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} KB"
-    memory = (part * WHOLE + 1_000_000 * METADATA + IDLE) / 1000
+    memory = (part * (WHOLE + METADATA) + IDLE) / 1000
     assert [each.strip() for each in rest.split("|")] == [
         *(f"{part:,}", f"{memory:.1f} GB", f"{leases}", f"{renewals:.0f}", f"{events:,.0f}, {told}")
     ]
