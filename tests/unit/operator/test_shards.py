@@ -18,7 +18,7 @@ from manager import Context, Operator, every
 from manager.api import ObjectKey, ObjectMeta
 from manager.api.core_v1 import ConfigMap, Secret
 from manager.client.errors import NotCached
-from manager.controller import ControllerOptions
+from manager.controller import ControllerOptions, Result
 from manager.kube.errors import Fenced
 from manager.kube.transport import Transport
 from manager.kube.wire import Wire, WireRequest
@@ -27,7 +27,7 @@ from manager.leader.sharing import Sharing
 from manager.leader.terms import KNOWN_WITHIN, Terms
 from manager.manager import Manager, Runnable
 from manager.metrics import Metrics
-from manager.operator import add_controller
+from manager.operator import Blocked, add_controller
 from manager.program import Program
 from manager.shards.ranges import label_of
 from manager.testing import LocalWire
@@ -563,3 +563,35 @@ async def test_nothing_is_done_in_a_range_before_its_children_are_known():
         refused = False
         await asyncio.sleep(60)
         assert a.seen == set(OBJECTS)
+
+
+async def again_when_told(_: Copying, __: Secret, error: Exception, ___: Context) -> Result:
+    assert isinstance(error, Blocked)
+    return Result(requeue_after=error.retry_after)
+
+
+async def test_a_name_that_comes_free_without_an_event_is_found_free():
+    async with peers(on_error=again_when_told) as scene:
+        for name in OBJECTS:
+            await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": name}})
+        await scene.start("a", "b")
+        await scene.create(*OBJECTS)
+        assert [label_on(scene, name) for name in OBJECTS] == [None] * len(OBJECTS)
+        for name in OBJECTS:
+            await scene.cluster.client.delete("configmaps", "default", name)
+        await asyncio.sleep(31)
+        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
+
+
+async def test_objects_that_are_made_again_under_their_names_get_children_of_their_own():
+    async with peers(on_error=again_when_told) as scene:
+        await scene.start("a", "b", "c")
+        await scene.create(*OBJECTS)
+        before = [label_wanted(scene, name) for name in OBJECTS]
+        for name in OBJECTS:
+            await scene.cluster.client.delete("secrets", "default", name)
+        await scene.create(*OBJECTS)
+        await asyncio.sleep(5)
+        assert [label_wanted(scene, name) for name in OBJECTS] != before
+        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
+        assert [children_held(peer) for peer in scene.all] == [peer.held for peer in scene.all]
