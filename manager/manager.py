@@ -41,6 +41,9 @@ EVENTS_FLUSH_TIMEOUT = 2.0
 # How long leaving each of the things that are kept may take, in seconds.
 KEPT_TIMEOUT = 5.0
 
+# Seconds for which a replica that is to end works on, while others get to know the objects that it leaves.
+HANDED_OVER_WITHIN = 10.0
+
 # Seconds after the grace in which all else has to be over: the lease released, Events sent, servers closed.
 STOP_MARGIN = 15.0
 
@@ -357,7 +360,14 @@ class Manager:
         self._begin_stop()
         served_until = asyncio.get_running_loop().time() + self._delay
         _log.info("stopping", reason=_reason(failure), grace=self._grace)
-        if not await _unless(self._lost, self._end_work(grace=self._grace)):
+        grace = self._grace
+        if isinstance(self._elector, Sharing):
+            began = asyncio.get_running_loop().time()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(grace, HANDED_OVER_WITHIN)):
+                    await _unless(self._lost, self._elector.handed_over())
+            grace = max(0.0, grace - (asyncio.get_running_loop().time() - began))
+        if not await _unless(self._lost, self._end_work(grace=grace)):
             # Another replica may be working already: what is begun must not be finished.
             await self._end_work(grace=0.0)
         await led.stop()

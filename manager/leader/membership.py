@@ -12,7 +12,7 @@ from manager import clock
 from manager.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from manager.leader.lease import Lease, LeaseTiming
 from manager.leader.lease_client import LeaseGroup, Troubles
-from manager.leader.lookout import Lookout, Observation
+from manager.leader.lookout import Lookout, Observation, pause
 
 MEMBER = "member"
 """What the group's label begins with of a replica's own Lease; then comes into how many ranges it divides."""
@@ -56,6 +56,9 @@ class Membership:
         self._leases = group.one(self._lease_of(identity))
         self._lease: Lease | None = None
         self._known_until = -math.inf
+        self._annotation = f"{name}/ready"
+        self._ready = frozenset[int]()
+        self._wake = asyncio.Event()
 
     def _lease_of(self, identity: str) -> str:
         digest = blake2b(identity.encode(), digest_size=8).hexdigest()
@@ -73,6 +76,21 @@ class Membership:
         others = {view.holder for view in self._others(self._kind) if self._gone_at(view) > now}
         return frozenset(others | {self._identity}) if now < self._known_until else frozenset(others)
 
+    def tell_ready(self, numbers: frozenset[int]) -> None:
+        """Make known which ranges this replica waits for, and knows the objects of."""
+        if numbers - self._ready:
+            self._wake.set()
+        self._ready = numbers
+
+    def is_awaited(self, number: int) -> bool:
+        """Whether another replica has made that known of a range."""
+        now = clock.monotonic()
+        for view in self._others(self._kind):
+            ready = "" if view.lease is None else str(view.lease.annotations.get(self._annotation, ""))
+            if self._gone_at(view) > now and str(number) in ready.split(","):
+                return True
+        return False
+
     def changes_at(self) -> float:
         """The loop time at which the first of them is gone unless it renews; infinity if none can be."""
         now = clock.monotonic()
@@ -83,10 +101,11 @@ class Membership:
         """Renew this replica's Lease until cancelled; while `cleans`, delete those of who is gone."""
         while True:
             again = clock.monotonic() + self._timing.retry_period * self._rng.uniform(*_RENEW)
+            self._wake.clear()
             await self._renew()
             if cleans():
                 await self._bury(until=again)
-            await asyncio.sleep(again - clock.monotonic())
+            await pause(self._wake, until=again)
 
     async def leave(self, *, within: float) -> None:
         """Once `run` has ended: delete this replica's Lease, which tells the others. Does not raise."""
@@ -114,6 +133,7 @@ class Membership:
     async def _renew(self) -> None:
         base = self._lease or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
         base = base.labelled({self._group.label: self._kind})
+        base = base.annotated({self._annotation: ",".join(map(str, sorted(self._ready)))})
         wanted = base.claimed(identity=self._identity, seconds=self._timing.lease_seconds, now=clock.now())
         timeout = self._timing.attempt_timeout
         sent = clock.monotonic()

@@ -17,11 +17,15 @@ from manager.leader.lease import LeadershipLost, LeaseTiming
 from manager.leader.lookout import Lookout, pause
 from manager.leader.membership import Membership
 from manager.leader.mode import Mode, lease_of_range
+from manager.leader.terms import KNOWN_WITHIN
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.shards.balance import balance
 from manager.shards.ranges import Ranges, check_count
 from manager.watchdog import Watchdog
+
+# Seconds for which a range is kept for who is to have it, and does not know its objects yet.
+_KEPT_FOR = KNOWN_WITHIN
 
 _log = get_logger("leader")
 
@@ -105,6 +109,9 @@ class Sharing:
         self._asked_for: frozenset[int] = frozenset()
         self._prepared: frozenset[int] = frozenset()
         self._giving_up: set[int] = set()
+        self._kept_until: dict[int, float] = {}
+        """The ranges that others are to have, once they know their objects."""
+        self._gave_back = asyncio.Event()
         self._ending: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
@@ -189,6 +196,12 @@ class Sharing:
             holding.give_back_within = within
         self._leaving.set()
 
+    async def handed_over(self) -> None:
+        """After `leave`: return when each range has been given up, to who knows its objects."""
+        while self._running and any(holding.taken for holding in self._holdings):
+            self._gave_back.clear()
+            await self._gave_back.wait()
+
     async def release(self) -> None:
         """Leave, and give all ranges back: others take over at once.
 
@@ -240,6 +253,7 @@ class Sharing:
                 await holding.hold(claim)
                 self._giving_up.discard(number)
                 self._wake.set()
+                self._gave_back.set()
 
     def _heard(self, asked: bool) -> None:
         self._known = self._known or asked
@@ -252,7 +266,8 @@ class Sharing:
                 self._decide()
             now = clock.monotonic()
             expire = [view.expires_at for view in self._views if view.expires_at > now]
-            await pause(self._wake, until=min(self._membership.changes_at(), *expire, math.inf))
+            kept = (until for until in self._kept_until.values() if until > now)
+            await pause(self._wake, until=min(self._membership.changes_at(), *expire, *kept, math.inf))
 
     def _decide(self) -> None:
         # Of what we hold ourselves, we know more than the server has told. Of another one's, its time counts,
@@ -270,16 +285,20 @@ class Sharing:
         if not self._mode.is_settled(self._views[0].lease):
             # Somebody leads, say: until who has the first one says otherwise, nobody is to have the others.
             self._wanted &= {0}
+            target = {}
         if (needed := self._wanted | held) != self._asked_for:
             self._asked_for = needed
             self._prepared &= needed  # what is left out is let go of
             self._work.prepare(needed)
+        ready = self._wanted & self._prepared & holders.keys() - held
+        self._membership.tell_ready(ready)
         for number, holding in enumerate(self._holdings):
             if number in self._wanted:
+                self._kept_until.pop(number, None)
                 if not holding.wanted and number in self._prepared and number not in self._giving_up:
                     holding.want()
             elif holding.held.is_set():
-                if number not in self._giving_up:
+                if number not in self._giving_up and not self._keeps(number, target.get(number)):
                     self._giving_up.add(number)
                     task = asyncio.get_running_loop().create_task(
                         self._give_up(number), name=f"give up range {number}"
@@ -288,6 +307,13 @@ class Sharing:
                     task.add_done_callback(self._ending.discard)
             elif holding.wanted:
                 holding.give_up()
+
+    def _keeps(self, number: int, who: str | None) -> bool:
+        """Whether to go on with a range until `who` is to have it knows its objects."""
+        if who in {None, self.identity} or self._membership.is_awaited(number):
+            return False
+        now = clock.monotonic()
+        return now < self._kept_until.setdefault(number, now + _KEPT_FOR)
 
     async def _give_up(self, number: int) -> None:
         """Others may have it: but first all that has begun has to end."""

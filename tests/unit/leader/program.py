@@ -65,6 +65,7 @@ class Replica:
         self.stuck: int | None = None
         self.working: dict[int, Leadership] = {}
         self.terms: dict[int, Leadership] = {}
+        self.ended: dict[int, float] = {}
         self.preparing: asyncio.Task[None] | None = None
         self.run = asyncio.get_running_loop().create_task(self.sharing.run())
 
@@ -93,6 +94,7 @@ class Replica:
     async def end(self, number: int) -> None:
         await asyncio.sleep(self.ends if number != self.stuck else 1000.0)
         self.working.pop(number, None)
+        self.ended[number] = now()
 
     @property
     def permitted(self) -> set[int]:

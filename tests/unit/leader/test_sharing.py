@@ -67,6 +67,53 @@ async def test_who_is_about_to_stop_takes_nothing_over_and_gives_up_what_it_can(
     assert a.permitted | c.permitted == set(range(COUNT))
 
 
+async def test_a_range_is_given_up_when_somebody_knows_its_objects_and_not_before(program: Program):
+    (a,) = await program.start("a")
+    program.replicas.append(b := Replica(program, "b", prepares=8.0))
+    await asyncio.sleep(7)
+    assert (a.permitted, b.permitted) == (set(range(COUNT)), set())
+    await asyncio.sleep(3)
+    assert program.shares == [8, 8]
+    for began, number, who in program.moves:
+        if who == "b":
+            assert began - a.ended[number] < 0.5
+
+
+async def test_who_is_about_to_stop_works_until_others_know_its_objects(program: Program):
+    a, _, _ = await program.start("a", "b", "c", prepares=4.0)
+    await asyncio.sleep(10)
+    assert program.shares == [5, 5, 6]
+    had = a.permitted
+    a.sharing.leave()
+    await asyncio.sleep(3)
+    assert a.permitted == had
+    await a.sharing.handed_over()
+    await asyncio.sleep(1)
+    assert not a.permitted
+    assert program.shares[-2:] == [8, 8]
+    assert (
+        max(began - a.ended[number] for began, number, who in program.moves if number in had and who != "a")
+        < 0.5
+    )
+
+
+async def test_who_is_to_have_a_range_and_never_knows_its_objects_is_not_waited_for_without_end(
+    program: Program,
+):
+    (a,) = await program.start("a")
+    program.replicas.append(Replica(program, "b", prepares=1000.0))
+    await asyncio.sleep(40)
+    assert len(a.permitted) == COUNT // 2
+
+
+async def test_the_last_one_waits_for_nobody(program: Program):
+    (a,) = await program.start("a")
+    a.sharing.leave()
+    began = now()
+    await a.sharing.handed_over()
+    assert now() - began < 1.0
+
+
 async def test_who_is_about_to_stop_and_is_let_do_nothing_any_more_does_not_try_for_long(program: Program):
     (a,) = await program.start("a")
     a.reach(Reply.status(401, "Unauthorized", "the token is no good any more"))
