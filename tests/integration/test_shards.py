@@ -50,11 +50,12 @@ class Replicas(Memcacheds):
         assert max(shares) - min(shares) <= 1, shares
 
     def hold_their_shares(self) -> None:
-        """Each object is in one replica's cache, and each has some."""
-        cache, kind = "operator_manager_cache_objects", "memcacheds.cache.example.com"
-        held = [each.manager.metrics().value(cache, kind=kind) for each in self.here]
-        assert sum(held) == len(self.names), held
-        assert all(held), held
+        """Each object is in one replica's cache, with its child, and each has some."""
+        for kind in ("memcacheds.cache.example.com", "deployments.apps"):
+            cache = "operator_manager_cache_objects"
+            held = [each.manager.metrics().value(cache, kind=kind) for each in self.here]
+            assert sum(held) == len(self.names), (kind, held)
+            assert all(held), (kind, held)
 
     def writers(self, name: str) -> list[int]:
         """Who has written for an object, one after the other."""
