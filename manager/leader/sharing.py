@@ -24,6 +24,9 @@ from manager.shards.balance import balance
 from manager.shards.ranges import Ranges, check_count
 from manager.watchdog import Watchdog
 
+# Retry periods for which the first replica of all waits for others that are about to come: else each that
+# starts with others lists everything, and then drops most of it.
+_LOOKS_AROUND = 0.5
 # Seconds for which a range is kept for who is to have it, and does not know its objects yet.
 _KEPT_FOR = KNOWN_WITHIN
 
@@ -112,6 +115,8 @@ class Sharing:
         self._kept_until: dict[int, float] = {}
         """The ranges that others are to have, once they know their objects."""
         self._gave_back = asyncio.Event()
+        self._looks_around = _LOOKS_AROUND * timing.retry_period
+        self._alone_until = math.inf
         self._ending: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
@@ -267,7 +272,8 @@ class Sharing:
             now = clock.monotonic()
             expire = [view.expires_at for view in self._views if view.expires_at > now]
             kept = (until for until in self._kept_until.values() if until > now)
-            await pause(self._wake, until=min(self._membership.changes_at(), *expire, *kept, math.inf))
+            alone = self._alone_until if self._alone_until > now else math.inf
+            await pause(self._wake, until=min(self._membership.changes_at(), *expire, *kept, alone))
 
     def _decide(self) -> None:
         # Of what we hold ourselves, we know more than the server has told. Of another one's, its time counts,
@@ -280,7 +286,12 @@ class Sharing:
             if view.holder != self.identity and view.expires_at > now
         }
         holders |= dict.fromkeys(held, self.identity)
-        target = balance(self._count, self._membership.members, holders)
+        members = self._membership.members
+        target = balance(self._count, members, holders)
+        if self.identity in members and self._alone_until == math.inf:
+            self._alone_until = now + self._looks_around
+        if not holders and len(members) == 1 and now < self._alone_until:
+            target = {}
         self._wanted = frozenset(number for number, who in target.items() if who == self.identity)
         if not self._mode.is_settled(self._views[0].lease):
             # Somebody leads, say: until who has the first one says otherwise, nobody is to have the others.

@@ -66,10 +66,13 @@ class Replica:
         self.working: dict[int, Leadership] = {}
         self.terms: dict[int, Leadership] = {}
         self.ended: dict[int, float] = {}
+        self.asked_for: list[frozenset[int]] = []
         self.preparing: asyncio.Task[None] | None = None
         self.run = asyncio.get_running_loop().create_task(self.sharing.run())
 
     def prepare(self, numbers: frozenset[int]) -> None:
+        self.asked_for.append(numbers)
+
         async def list_and_watch() -> None:
             await asyncio.sleep(self.prepares)
             self.sharing.prepared(numbers)

@@ -41,8 +41,9 @@ async def test_ranges_are_shared_out_to_those_who_come_with_few_moves(program: P
 
 
 async def test_who_starts_together_shares_at_once(program: Program):
-    await program.start("a", "b", "c")
+    replicas = await program.start("a", "b", "c")
     assert program.shares == [5, 5, 6]
+    assert max(len(numbers) for each in replicas for numbers in each.asked_for) <= 6, "and lists no more"
 
 
 async def test_who_stops_leaves_its_ranges_and_only_they_move(program: Program):

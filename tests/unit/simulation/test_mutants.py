@@ -21,6 +21,7 @@ from controllers.petstore.keeper import Keeper
 from controllers.petstore.pet import PetOperator
 from manager.api import controller_reference, is_controlled_by
 from manager.cache import Cache
+from manager.cache.division import ByOwner
 from manager.cache.informer import Informer
 from manager.cache.intake import Intake
 from manager.cache.reflector import Reflector
@@ -29,6 +30,7 @@ from manager.certificates import decide, keeper
 from manager.certificates.lifetimes import Lifetimes
 from manager.certificates.secret import SecretCertificate
 from manager.certificates.steps import Authorize
+from manager.client import applier
 from manager.controller.queue import WorkQueue
 from manager.controller.source import TickerSource
 from manager.kube.transport import Transport
@@ -157,6 +159,21 @@ def the_server_is_asked_for_less_than_a_range(patch: pytest.MonkeyPatch) -> None
         return ((start, end - (end - start) // 4) for start, end in original(self))
 
     patch.setattr(Ranges, "_joined", without_the_end)
+
+
+@mutant("memcached", " than the server", shards=4, took=1)
+def the_server_is_asked_for_less_than_all_children(patch: pytest.MonkeyPatch) -> None:
+    def with_the_next(self: ByOwner, ranges: Ranges) -> dict[str, str]:
+        others = {*ranges.others.labels, *(ranges.labels[-32:] if ranges.others.numbers else ())}
+        return {"labelSelector": f"{self._label} notin ({','.join(sorted(others))})" if others else ""}
+
+    patch.setattr(ByOwner, "query", with_the_next)
+
+
+@mutant("memcached", NOT_FRESH + ".*shard", shards=4, took=1)
+def children_get_no_label(patch: pytest.MonkeyPatch) -> None:
+    original = applier._wanted
+    patch.setattr(applier, "_wanted", lambda obj, owner, _: original(obj, owner, {}))
 
 
 @mutant("pet", "CALL store .*" + TWO_LEAD, by="look", took=3)
