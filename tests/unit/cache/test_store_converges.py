@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import msgspec
 from hypothesis import strategies as st
@@ -78,7 +79,8 @@ class MetadataIngest:
 
     def look(self, raw: bytes | msgspec.Raw) -> Arrival:
         meta = msgspec.json.decode(raw, type=Meta)
-        return Arrival(raw, ObjectKey("ns", meta.name), meta.uid, int(meta.resource_version), meta)  # type: ignore[arg-type]
+        arriving: Any = SimpleNamespace(metadata=meta)
+        return Arrival(raw, ObjectKey("ns", meta.name), meta.uid, int(meta.resource_version), arriving)
 
     def take(self, arrival: Arrival) -> tuple[Record, Meta]:
         meta = msgspec.json.decode(arrival.raw, type=Meta)
