@@ -135,7 +135,7 @@ def what_is_done_once_is_done_nowhere(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Share, "_term_of", lambda self, key: None if self._whole else original(self, key))
 
 
-@mutant("memcached", NOT_FRESH, shards=4, took=4)
+@mutant("memcached", NOT_FRESH, fault="kill", shards=4, took=2)
 def who_takes_a_range_does_not_look_at_its_objects(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Share, "_in", lambda *_: iter(()))
 
