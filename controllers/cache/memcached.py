@@ -32,7 +32,6 @@ class MemcachedOperator(Operator[Memcached]):
 
     owns = (Deployment,)
     watches = (Watch(Pod, label=CR_LABEL, on=any_of(created_or_deleted, label_changed), metadata_only=True),)
-    conditions = ("Available", "Progressing", "Degraded")
     skips_own_writes = True
     image = Setting(
         "memcached-image",

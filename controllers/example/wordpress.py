@@ -90,7 +90,6 @@ class WordpressOperator(Operator[Wordpress]):
         # Nothing is ever deleted here; but an owner is given to what has none.
         rbac(groups="", resources="persistentvolumeclaims;secrets", verbs="delete", owner_references=True),
     )
-    conditions = ("DatabaseReady", "Available", "Progressing", "Degraded")
     skips_own_writes = True
     outside = "controllers.example.simulation:WordpressOutside"
     mysql_image = Setting(

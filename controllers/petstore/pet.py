@@ -80,7 +80,6 @@ class PetOperator(Operator[Pet]):
     versions = (OldPet,)
     on = any_of(generation_changed, termination_started, lacks_finalizer)
     indexes = INDEXES
-    conditions = ("Ready", "StoreReachable")
     # Left by the operator that this one takes over from; it knows no record that we would not find.
     former_finalizers = ("pet.petstore.example.com",)
     finalizer_first = False

@@ -30,6 +30,7 @@ from manager.api.schema import (
     schema_words,
     together,
 )
+from manager.api.status import Status
 from manager.api.unstructured import Unstructured
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "PartialObjectMetadata",
     "Resource",
     "Scale",
+    "Status",
     "Unstructured",
     "atomic_list",
     "atomic_map",

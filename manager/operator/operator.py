@@ -54,7 +54,8 @@ class Operator(Generic[T]):
         owns, watches, reads: other kinds; `Kind` alone means the default `Owns(Kind)`, and so on.
         selection: which objects it reconciles; default all.
         indexes: index functions over the objects themselves, by name.
-        conditions: the condition types of its objects, which are set when one is blocked (see `blocked`).
+        conditions: the condition types that are set when an object is blocked (see `blocked`); default those
+            that its `Status` names, or else Ready.
         options: limits, back-off, resync; flags take precedence.
         rights: rights beyond those that follow from the above.
         admission: options of its webhooks (`manager.webhook`). A webhook for another kind is an attribute of
@@ -82,7 +83,7 @@ class Operator(Generic[T]):
     reads: ClassVar[tuple[type[Resource] | Reads, ...]] = ()
     selection: ClassVar[Selection] = WHOLE
     indexes: ClassVar[Mapping[str, IndexFunction]] = {}
-    conditions: ClassVar[tuple[str, ...]] = ("Ready",)
+    conditions: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[ControllerOptions] = ControllerOptions()
     rights: ClassVar[tuple[RbacRule, ...]] = ()
     admission: ClassVar[AdmissionOptions] = AdmissionOptions()
@@ -142,6 +143,8 @@ class Operator(Generic[T]):
         status = kind.model_fields.get("status")
         cls.has_status = status is not None
         fields = getattr(status.annotation, "model_fields", {}) if status is not None else {}
+        meanings = getattr(status.annotation, "meanings", {}) if status is not None else {}
+        cls.conditions = cls.conditions or tuple(meanings) or ("Ready",)
         cls.has_conditions = "conditions" in fields
         cls.has_observed_generation = "observed_generation" in fields
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from manager.api import ApiModel, Column, Condition, Int32, Int64, Resource, Scale, cel, crd, list_map
+from manager.api import ApiModel, Column, Int32, Resource, Scale, Status, cel, crd
 
 __all__ = ["Memcached", "MemcachedSpec", "MemcachedStatus"]
 
@@ -25,7 +25,15 @@ class MemcachedSpec(ApiModel):
     """Container image of the servers. By default the image that the manager was started with."""
 
 
-class MemcachedStatus(ApiModel):
+class MemcachedStatus(
+    Status,
+    about="the servers",
+    conditions={
+        "Available": "as many servers as wanted are ready",
+        "Progressing": "servers are being started, replaced or removed",
+        "Degraded": "something keeps the servers from becoming what is wanted",
+    },
+):
     """The memcached servers as they were last seen."""
 
     nodes: list[str] = Field(default_factory=list)
@@ -38,13 +46,6 @@ class MemcachedStatus(ApiModel):
     """How many servers are ready to take connections."""
     selector: str | None = None
     """Label selector of the servers' pods, for autoscalers."""
-    observed_generation: Int64 | None = None
-    """The metadata.generation that this status was made for."""
-    conditions: Annotated[list[Condition], list_map("type")] = Field(default_factory=list)
-    """What is known about the servers:
-    Available: as many servers as wanted are ready;
-    Progressing: servers are being started, replaced or removed;
-    Degraded: something keeps the servers from becoming what is wanted."""
 
 
 @crd(

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from manager.api import ApiModel, Column, Condition, Int32, Int64, Resource, cel, crd, list_map, together
+from manager.api import ApiModel, Column, Int32, Resource, Status, cel, crd, together
 
 __all__ = [
     "PASSWORD_LENGTH",
@@ -127,21 +127,22 @@ class WordpressSpec(ApiModel):
     Wordpress of the same name takes them up again; Delete deletes them."""
 
 
-class WordpressStatus(ApiModel):
+class WordpressStatus(
+    Status,
+    about="the site",
+    conditions={
+        "DatabaseReady": "its database takes connections",
+        "Available": "the site and its database are up",
+        "Progressing": "something is being made, replaced or waited for",
+        "Degraded": "something keeps the site from becoming what is wanted",
+    },
+):
     """The site as it was last seen."""
 
     url: str | None = None
     """Where the site is: at the load balancer once there is one, else within the cluster."""
     node_port: Int32 | None = None
     """The port of every node at which the site is, with serviceType NodePort."""
-    observed_generation: Int64 | None = None
-    """The metadata.generation that this status was made for."""
-    conditions: Annotated[list[Condition], list_map("type")] = Field(default_factory=list)
-    """What is known about the site:
-    DatabaseReady: its database takes connections;
-    Available: the site and its database are up;
-    Progressing: something is being made, replaced or waited for;
-    Degraded: something keeps the site from becoming what is wanted."""
 
 
 @crd(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from manager.api import ApiModel, Column, Condition, Int32, Int64, Resource, crd, list_map
+from manager.api import ApiModel, Column, Int32, Resource, Status, crd
 
 __all__ = ["MySrv", "MySrvSpec", "MySrvStatus"]
 
@@ -20,16 +20,11 @@ class MySrvSpec(ApiModel):
     """The port that it listens on."""
 
 
-class MySrvStatus(ApiModel):
+class MySrvStatus(Status, about="the service", conditions={"Ready": "its spec, as it is now, is taken up"}):
     """What became of the announcement."""
 
     status: str | None = None
     """In a word how the service stands: Available once its spec is taken up; absent before."""
-    observed_generation: Int64 | None = None
-    """The metadata.generation that this status was made for."""
-    conditions: Annotated[list[Condition], list_map("type")] = Field(default_factory=list)
-    """What is known about the service:
-    Ready: its spec, as it is now, is taken up."""
 
 
 @crd(

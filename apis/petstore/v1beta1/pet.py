@@ -9,12 +9,10 @@ from pydantic import Field
 from manager.api import (
     ApiModel,
     Column,
-    Condition,
-    Int64,
     Resource,
+    Status,
     cel,
     crd,
-    list_map,
     schema_format,
 )
 
@@ -61,17 +59,18 @@ class PetSpec(ApiModel):
     """Who the pet belongs to, if anybody. The store does not hear of it."""
 
 
-class PetStatus(ApiModel):
+class PetStatus(
+    Status,
+    about="the pet",
+    conditions={
+        "Ready": "the store has a record with this name, species and birthday",
+        "StoreReachable": "the store answered when it was last asked about this pet",
+    },
+):
     """The pet as it was last seen in the store."""
 
     id: str | None = None
     """What the store knows the pet by. Given by the store; changed here by hand, it may be taken for lost."""
-    observed_generation: Int64 | None = None
-    """The metadata.generation that this status was made for."""
-    conditions: Annotated[list[Condition], list_map("type")] = Field(default_factory=list)
-    """What is known about the pet:
-    Ready: the store has a record with this name, species and birthday;
-    StoreReachable: the store answered when it was last asked about this pet."""
 
 
 @crd(

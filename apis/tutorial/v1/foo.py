@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from manager.api import ApiModel, Column, Condition, Int64, Resource, crd, list_map
+from manager.api import ApiModel, Column, Resource, Status, crd
 
 __all__ = ["Colour", "Foo", "FooSpec", "FooStatus"]
 
@@ -34,7 +34,11 @@ class FooSpec(ApiModel):
     """The name of the friend: a pod, in whichever namespace."""
 
 
-class FooStatus(ApiModel):
+class FooStatus(
+    Status,
+    about="the Foo",
+    conditions={"Happy": "the friend is around; its reason and message tell why, or why not"},
+):
     """How a Foo was when it was last looked at."""
 
     happy: bool | None = None
@@ -43,11 +47,6 @@ class FooStatus(ApiModel):
     # Read as any text: what the schema of another day let in is to be replaced, not to be stumbled over.
     colour: Annotated[str, Field(json_schema_extra={"enum": list(get_args(Colour))})] | None = None
     """The Foo's own colour, which follows from its name and its namespace."""
-    observed_generation: Int64 | None = None
-    """The metadata.generation that this status was made for."""
-    conditions: Annotated[list[Condition], list_map("type")] = Field(default_factory=list)
-    """What is known about the Foo:
-    Happy: the friend is around; its reason and message tell why, or why not."""
 
 
 @crd(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from manager.api import ApiModel, Column, Condition, Int32, Int64, Resource, crd, list_map
+from manager.api import ApiModel, Column, Int32, Resource, Status, crd
 
 __all__ = ["Greeting", "GreetingSpec", "GreetingStatus"]
 
@@ -18,16 +18,11 @@ class GreetingSpec(ApiModel):
     """How many are wanted. Put your own fields in its place."""
 
 
-class GreetingStatus(ApiModel):
+class GreetingStatus(Status, conditions={"Ready": "what is wanted is there"}):
     """What is there."""
 
     size: Int32 = 0
     """How many there are."""
-    observed_generation: Int64 | None = None
-    """The metadata.generation that this status was made for."""
-    conditions: Annotated[list[Condition], list_map("type")] = Field(default_factory=list)
-    """What is known of it:
-    Ready: what is wanted is there."""
 
 
 @crd(
