@@ -185,6 +185,10 @@ class Stream:
             raise piece
         return piece
 
+    async def aclose(self) -> None:
+        """Nobody reads it any more."""
+        self.closed = True
+
 
 Step: TypeAlias = (
     "Reply | Unreached | LostBefore | LostAfter | Stall | Delayed | Cut | Stream | Callable[[Sent], Any]"
@@ -236,7 +240,7 @@ class ScriptedWire:
                 yield response
             finally:
                 if response.stream is not None:
-                    response.stream.closed = True
+                    await response.stream.aclose()
         finally:
             self._in_progress.discard(broken)
 

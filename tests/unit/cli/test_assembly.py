@@ -24,7 +24,7 @@ from tests.support.certificates import trusting
 from tests.support.scripted_wire import Reply, ScriptedWire, Unreached
 from tests.support.settings import load_settings
 from tests.unit.cli.conftest import OPERATORS, VERSION_ANSWER, Plain
-from tests.unit.leader.lease_server import PREFIX, LeaseServer
+from tests.unit.leader.lease_server import PREFIX, lease_server
 
 
 @pytest.fixture(autouse=True)
@@ -67,13 +67,16 @@ async def test_an_election_is_held_only_when_asked_for(wire: ScriptedWire):
 async def test_the_lease_has_connections_of_its_own(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, flag: dict[str, str]
 ):
-    lane, leases, stop = ScriptedWire(), LeaseServer(), asyncio.Event()
-    leases.serve(lane)
+    lane, stop = ScriptedWire(), asyncio.Event()
     wires = [wire, lane]
     monkeypatch.setattr(assembly, "HttpWire", lambda *_, **__: wires.pop(0))
     off = {f"{each}_bind_address": "0" for each in ("metrics", "health_probe", "console")}
     flags = {**flag, **off}
-    async with assembled(PROGRAM, load_settings(flags), [], SettingValues()) as manager:
+    async with (
+        lease_server() as leases,
+        assembled(PROGRAM, load_settings(flags), [], SettingValues()) as manager,
+    ):
+        leases.serve(lane)
         running = asyncio.create_task(manager.run(stop))
         await asyncio.sleep(30)
         assert lane.sent("PUT", f"{PREFIX}*")

@@ -14,7 +14,7 @@ from manager.leader.lease import LeaseTiming
 from manager.metrics import Metrics
 from manager.watchdog import Watchdog
 from tests.support.scripted_wire import ScriptedWire
-from tests.unit.leader.lease_server import LeaseServer
+from tests.unit.leader.lease_server import LeaseServer, lease_server
 
 NAMESPACE = "default"
 NAME = "election"
@@ -65,8 +65,8 @@ class Candidate:
 class Election:
     """Makes candidates on one server."""
 
-    def __init__(self) -> None:
-        self.server = LeaseServer()
+    def __init__(self, server: LeaseServer) -> None:
+        self.server = server
         self.candidates: list[Candidate] = []
 
     def candidate(self, identity: str) -> Candidate:
@@ -94,8 +94,9 @@ class Election:
 
 @pytest.fixture
 async def election() -> AsyncIterator[Election]:
-    election = Election()
-    yield election
-    for candidate in election.candidates:
-        if candidate.run is not None and not candidate.run.done():
-            await candidate.kill()
+    async with lease_server() as server:
+        election = Election(server)
+        yield election
+        for candidate in election.candidates:
+            if candidate.run is not None and not candidate.run.done():
+                await candidate.kill()

@@ -20,7 +20,7 @@ from manager.metrics import Metrics
 from manager.watchdog import Watchdog
 from tests.support.scripted_wire import LostAfter, Reply, ScriptedWire, Stall, Step, Unreached
 from tests.unit.leader.conftest import NAME, NAMESPACE, Candidate
-from tests.unit.leader.lease_server import PREFIX, LeaseServer
+from tests.unit.leader.lease_server import PREFIX, LeaseServer, lease_server
 
 COUNT = 16
 EVERYTHING = f"{PREFIX}*"
@@ -186,8 +186,8 @@ class Leader(Candidate):
 class Program:
     """Replicas on one server."""
 
-    def __init__(self) -> None:
-        self.server = LeaseServer()
+    def __init__(self, server: LeaseServer) -> None:
+        self.server = server
         self.replicas: list[Replica | Leader] = []
         self.moves: list[tuple[float, int, str]] = []
 
@@ -236,7 +236,7 @@ class Program:
             case "mend":
                 replica.reach()
             case "dead watches":
-                self.server.watchers.clear()
+                self.server.silence()
 
     async def unowned(self, seconds: float) -> float:
         """How long within the next seconds any one range was nobody's, at most."""
@@ -251,7 +251,8 @@ class Program:
 
 @pytest.fixture
 async def program() -> AsyncIterator[Program]:
-    program = Program()
-    yield program
-    for replica in list(program.replicas):
-        await replica.kill()
+    async with lease_server() as server:
+        program = Program(server)
+        yield program
+        for replica in list(program.replicas):
+            await replica.kill()

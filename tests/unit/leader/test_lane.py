@@ -18,8 +18,9 @@ from manager.kube.transport import Transport
 from manager.leader.elector import LeaderElector
 from manager.leader.lease import LeaseTiming
 from manager.metrics import Metrics
+from tests.support.scripted_wire import Reply, Sent
 from tests.unit.kube.servers import Answer, LocalServer, Request, config_for
-from tests.unit.leader.lease_server import PREFIX, LeaseServer
+from tests.unit.leader.lease_server import PREFIX, LeaseServer, lease_server
 
 DATA = "/api/v1/namespaces/default/configmaps/x"
 
@@ -27,9 +28,9 @@ DATA = "/api/v1/namespaces/default/configmaps/x"
 class Cluster:
     """A server that knows leases, and answers nothing else."""
 
-    def __init__(self, server: LocalServer) -> None:
+    def __init__(self, server: LocalServer, leases: LeaseServer) -> None:
         self.server = server
-        self.leases = LeaseServer()
+        self.leases = leases
         self.token = "first"
         self.rejected = 0
         self.others: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -48,7 +49,12 @@ class Cluster:
             return Answer(status=500)
         if PREFIX not in path:
             return self.others
-        reply = self.leases.handle(request.method, path, request.body)
+        sent = Sent(request.method, path, {}, request.headers, request.body, 0.0)
+        return asyncio.ensure_future(self._told(sent))
+
+    async def _told(self, sent: Sent) -> Answer:
+        reply = await self.leases.answer(sent)
+        assert isinstance(reply, Reply)
         return Answer(reply.body, reply.code)
 
 
@@ -93,8 +99,8 @@ def authority() -> trustme.CA:
 
 @pytest.fixture
 async def cluster(authority: trustme.CA) -> AsyncIterator[Cluster]:
-    async with LocalServer(authority) as server:
-        yield Cluster(server)
+    async with LocalServer(authority) as server, lease_server() as leases:
+        yield Cluster(server, leases)
 
 
 async def test_a_thousand_requests_that_get_no_answer_do_not_hold_up_the_lease(

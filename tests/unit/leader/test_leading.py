@@ -9,11 +9,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from manager.clock import monotonic as now
-from manager.kube.errors import Fenced
+from manager.kube.errors import Conflict, Fenced
 from manager.leader.leadership import Leadership
 from manager.leader.lease import LeadershipLost
+from manager.leader.lease_client import LeaseClient
 from manager.simulation.loop import freeze
-from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
+from tests.support.scripted_wire import LostAfter, LostBefore, Reply, Stall, Step, Unreached
 from tests.unit.leader.conftest import LEASE, NAME, NAMESPACE, Candidate, Election
 
 pytestmark = pytest.mark.virtual_time
@@ -68,7 +69,7 @@ async def test_the_deadline_counts_from_when_the_renewal_was_sent(election: Elec
     first = await election.leader()
     await asyncio.sleep(60)
     # The server renews it at once, and its answer takes long.
-    first.wire.on("PUT", LEASE, slow_answer(election, 4.5), Stall())
+    first.wire.on("PUT", LEASE, election.server.late(4.5), Stall())
     await asyncio.sleep(2.1)
     sent = first.wire.sent("PUT", LEASE)[-1].at
     assert first.transport.writes_in_flight == 1
@@ -153,6 +154,18 @@ async def test_a_deleted_lease_is_created_again_by_its_holder_and_nobody_takes_i
     assert not second.elector.leading
 
 
+async def test_what_replaces_a_lease_that_has_been_deleted_does_not_create_it(election: Election):
+    first = await election.leader()
+    leases = LeaseClient(first.transport, namespace=NAMESPACE, name=NAME)
+    lease = await leases.read(timeout=1.0)
+    assert lease is not None
+    await first.kill()
+    election.server.delete(NAMESPACE, NAME)
+    with pytest.raises(Conflict):
+        await leases.write(lease, timeout=1.0)
+    assert not election.server.leases
+
+
 async def test_a_leader_that_was_held_up_past_the_deadline_writes_nothing_when_it_goes_on(election: Election):
     first = await election.leader()
     first.wire.on("POST", DATA, Reply())
@@ -167,11 +180,6 @@ async def test_a_leader_that_was_held_up_past_the_deadline_writes_nothing_when_i
         "lease default/election could not be renewed for 10s: this process was held up"
     )
     assert not first.wire.sent("POST", DATA)
-
-
-def slow_answer(election: Election, seconds: float) -> Step:
-    """The server acts at once, and its answer takes time."""
-    return lambda sent: Delayed(seconds, election.server.answer(sent))
 
 
 async def test_a_leader_that_does_not_end_after_losing_the_lease_is_ended_before_another_may_lead(

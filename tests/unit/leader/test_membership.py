@@ -29,7 +29,7 @@ from tests.support.scripted_wire import (
     Unreached,
 )
 from tests.unit.leader.conftest import LEASES, NAME, NAMESPACE
-from tests.unit.leader.lease_server import PREFIX, LeaseServer
+from tests.unit.leader.lease_server import PREFIX, LeaseServer, lease_server
 
 pytestmark = pytest.mark.virtual_time
 LABEL = "example.com/lease"
@@ -86,8 +86,8 @@ class Replica:
 class Program:
     """Replicas on one server."""
 
-    def __init__(self) -> None:
-        self.server = LeaseServer()
+    def __init__(self, server: LeaseServer) -> None:
+        self.server = server
         self.replicas: list[Replica] = []
 
     async def start(self, *identities: str, cleans: bool = False) -> list[Replica]:
@@ -103,10 +103,11 @@ class Program:
 
 @pytest.fixture
 async def program() -> AsyncIterator[Program]:
-    program = Program()
-    yield program
-    for replica in program.replicas:
-        await replica.kill()
+    async with lease_server() as server:
+        program = Program(server)
+        yield program
+        for replica in program.replicas:
+            await replica.kill()
 
 
 async def test_all_know_of_each_other_at_once(program: Program):
@@ -159,9 +160,8 @@ async def test_who_deletes_the_leases_of_many_stays_a_member_however_slowly_that
 
 async def test_a_lease_that_somebody_has_labelled_is_no_members_and_stays(program: Program):
     (a,) = await program.start("a", cleans=True)
-    theirs = program.server.put(NAMESPACE, "theirs", {"holderIdentity": "them", "leaseDurationSeconds": 1})
-    theirs["metadata"]["labels"] = {LABEL: f"{MEMBER}-16"}
-    program.server.put(NAMESPACE, "theirs", theirs["spec"])
+    spec = {"holderIdentity": "them", "leaseDurationSeconds": 1}
+    program.server.put(NAMESPACE, "theirs", spec, labels={LABEL: f"{MEMBER}-16"})
     await asyncio.sleep(1)
     assert a.members == "a"
     await asyncio.sleep(120)
@@ -258,7 +258,7 @@ async def test_one_renewal_that_fails_costs_nothing(program: Program, fault: Cal
 
 async def test_a_dead_watch_is_made_up_for_by_looking(program: Program):
     a, b = await program.start("a", "b")
-    program.server.watchers.clear()  # as if each stream had died in silence
+    program.server.silence()  # as if each stream had died in silence
     for _ in range(60):
         await asyncio.sleep(0.5)
         assert a.members == "a b"
@@ -301,8 +301,7 @@ async def test_a_replica_that_claims_to_last_for_years_is_believed_for_a_minute(
     (a,) = await program.start("a", cleans=True)
     spec = {"holderIdentity": "ghost", "leaseDurationSeconds": 2**31 - 1}
     name = a.membership._lease_of("ghost")
-    program.server.put(NAMESPACE, name, {})["metadata"]["labels"] = {LABEL: f"{MEMBER}-16"}
-    program.server.put(NAMESPACE, name, spec)
+    program.server.put(NAMESPACE, name, spec, labels={LABEL: f"{MEMBER}-16"})
     await asyncio.sleep(50)
     assert a.members == "a ghost"
     assert a.membership.changes_at() <= now() + 15

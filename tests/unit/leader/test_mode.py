@@ -63,7 +63,7 @@ async def test_a_leader_waits_for_a_replica_that_hears_nothing_and_renews(progra
     await program.start("a")
     (b,) = await program.start("b")
     leader = await program.lead("leader")
-    program.server.watchers.clear()
+    program.server.silence()
     b.wire.on("GET", EVERYTHING, Reply.status(500))
     await program.sharing[0].stop()
     await asyncio.sleep(60)

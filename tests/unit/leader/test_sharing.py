@@ -7,12 +7,11 @@ import random
 from typing import Any
 
 import pytest
-from orjson import dumps
 
 from manager.clock import monotonic as now
 from manager.kube.errors import Fenced
 from manager.simulation.loop import freeze
-from tests.support.scripted_wire import Delayed, LostAfter, Reply, Sent, Stall, Unreached
+from tests.support.scripted_wire import LostAfter, Reply, Sent, Stall, Unreached
 from tests.unit.leader.conftest import LEASES, NAME, NAMESPACE
 from tests.unit.leader.program import COUNT, DATA, EVERYTHING, Program, Replica, permits, program
 
@@ -150,7 +149,7 @@ async def test_a_range_is_given_up_only_when_its_work_has_ended(program: Program
 async def test_a_range_is_fenced_before_anybody_can_see_that_it_is_given_back(program: Program):
     (a,) = await program.start("a")
     # The server acts at once, and others see it before the answer is there.
-    a.wire.on("PUT", EVERYTHING, lambda sent: Delayed(1.0, program.server.answer(sent)))
+    a.wire.on("PUT", EVERYTHING, program.server.late(1.0))
     await program.start("b")
     assert program.shares == [8, 8]
 
@@ -253,13 +252,9 @@ async def test_a_range_that_nobody_renews_is_taken_though_who_had_it_is_there(pr
     labels = {f"{NAME}/lease": "range"}
     for number in range(8):
         # As b has left them: it gave them up, and the server was not there to be told.
-        metadata = {
-            "namespace": NAMESPACE,
-            "name": f"{NAME}-{number}" if number else NAME,
-            "labels": labels,
-            "annotations": {f"{NAME}/shards": f"{COUNT}"},
-        }
-        program.server.handle("POST", LEASES, dumps({"metadata": metadata, "spec": {"holderIdentity": "b"}}))
+        name = f"{NAME}-{number}" if number else NAME
+        notes = {f"{NAME}/shards": f"{COUNT}"}
+        program.server.put(NAMESPACE, name, {"holderIdentity": "b"}, labels=labels, annotations=notes)
     b, a = Replica(program, "b"), Replica(program, "a", prepares=1.0)
     program.replicas += [a, b]
     await asyncio.sleep(10)

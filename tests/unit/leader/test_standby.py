@@ -85,7 +85,7 @@ async def test_without_a_watch_the_lease_is_read_about_once_each_retry_period(el
 async def test_a_watch_that_has_gone_silent_is_replaced_and_looked_around(election: Election):
     first = await election.leader("first")
     second = await election.standby("second")
-    election.server.watchers.clear()
+    election.server.silence()
     await asyncio.sleep(60)
     # Read at the retry period until the watch is replaced, after 1.5 lease durations; then no more.
     assert len(second.wire.sent("GET", LEASES)) == 2

@@ -1,0 +1,91 @@
+"""A control plane of the same process behind scripted wires: what a script leaves alone, it answers.
+
+    async with DevCluster(port=None, controllers=False) as cluster:
+        server = ClusterServer(cluster)
+        wire = ScriptedWire()
+        server.serve(wire)
+        wire.on("PUT", path, LostAfter(server.answer), server.answer)  # a fault, and then none
+
+Several wires may be served at once, one for each client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import unquote
+
+from devcluster import DevCluster
+from devcluster.errors import StatusError
+from devcluster.exchange import ApiRequest, ApiResponse
+from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Sent, Step, Stream
+
+
+class ClusterServer:
+    """Answers requests with what a control plane does."""
+
+    def __init__(self, cluster: DevCluster) -> None:
+        self.cluster = cluster
+        self.api = cluster.client
+        """Somebody else's way to it."""
+        self._watches: list[_Watch] = []
+
+    def serve(self, wire: ScriptedWire, path: str = "/*") -> None:
+        """Answer the wire's requests."""
+        for method in ("GET", "PUT", "POST", "PATCH", "DELETE"):
+            wire.on(method, path, self.answer)
+
+    async def answer(self, sent: Sent) -> Step:
+        """Do what a request asks for."""
+        request = ApiRequest(
+            method=sent.method,
+            path=unquote(sent.path),
+            query={name: [value] for name, value in sent.query.items()},
+            headers={
+                **{name.lower(): value for name, value in sent.headers.items()},
+                "authorization": f"Bearer {self.cluster.token}",
+            },
+            body=sent.body or b"",
+        )
+        try:
+            answer = await self.cluster.handle(request)
+        except StatusError as refusal:
+            answer = ApiResponse.failure(refusal)
+        if answer.stream is None:
+            return Reply(answer.status, answer.body, {"Content-Type": answer.content_type, **answer.headers})
+        self._watches.append(_Watch(answer.stream))
+        return self._watches[-1]
+
+    def late(self, seconds: float) -> Step:
+        """A step that acts at once, and whose answer takes so long."""
+
+        async def act(sent: Sent) -> Step:
+            return Delayed(seconds, await self.answer(sent))
+
+        return act
+
+    def silence(self) -> None:
+        """No watch that is open now brings anything any more, nor ends."""
+        for watch in self._watches:
+            watch.silent = True
+        self._watches.clear()
+
+
+class _Watch(Stream):
+    """What the control plane sends, as long as somebody reads it."""
+
+    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
+        super().__init__()
+        self._chunks: Any = chunks
+        self.silent = False
+
+    async def next_piece(self) -> bytes | None:
+        piece: bytes | None = await anext(self._chunks, None)
+        if self.silent:
+            await asyncio.Event().wait()
+        return piece
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        await self._chunks.aclose()
