@@ -21,7 +21,8 @@ from manager.controller import ControllerOptions
 from manager.garbage import settle
 from manager.http.guard import guarded
 from manager.http.pages import health_pages, metrics_page
-from manager.http.server import Page, serve
+from manager.http.routes import Page
+from manager.http.server import serve
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport

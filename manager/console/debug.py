@@ -7,12 +7,11 @@ import cProfile
 import io
 import pstats
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from manager.http.server import Page
-
-if TYPE_CHECKING:
-    from aiohttp import web
+from manager.http.request import Request
+from manager.http.response import Response
+from manager.http.routes import Page
 
 TASKS, PROFILE = "/debug/tasks", "/debug/profile"
 
@@ -29,23 +28,19 @@ def debug_pages() -> Mapping[str, Page]:
     """The debug pages by path: tasks with their stacks, and a profile of the event loop's thread."""
     profiling = asyncio.Lock()
 
-    async def tasks(_: web.Request) -> web.StreamResponse:
-        from aiohttp import web  # noqa: PLC0415 - see manager.http.server
+    async def tasks(_: Request) -> Response:
+        return Response(text="\n".join(_tasks()), headers=_HEADERS)
 
-        return web.Response(text="\n".join(_tasks()), headers=_HEADERS)
-
-    async def profile(request: web.Request) -> web.StreamResponse:
-        from aiohttp import web  # noqa: PLC0415 - see manager.http.server
-
+    async def profile(request: Request) -> Response:
         try:
             seconds = float(request.query.get("seconds", "5"))
         except ValueError:
             seconds = 0.0
         if not 0 < seconds <= _LONGEST:
             text = f"?seconds=SECONDS is expected, at most {_LONGEST:g}\n"
-            return web.Response(status=_BAD_REQUEST, text=text, headers=_HEADERS)
+            return Response(status=_BAD_REQUEST, text=text, headers=_HEADERS)
         if profiling.locked():
-            return web.Response(status=_CONFLICT, text="there is a profile under way\n", headers=_HEADERS)
+            return Response(status=_CONFLICT, text="there is a profile under way\n", headers=_HEADERS)
         async with profiling:
             profiler = cProfile.Profile()
             profiler.enable()
@@ -54,7 +49,7 @@ def debug_pages() -> Mapping[str, Page]:
             finally:
                 profiler.disable()
         text = await asyncio.to_thread(_printed, profiler)
-        return web.Response(text=text, headers=_HEADERS)
+        return Response(text=text, headers=_HEADERS)
 
     return {TASKS: tasks, PROFILE: profile}
 

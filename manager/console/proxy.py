@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from yarl import URL
 
-from manager.http.server import Page
+from manager.http.request import Request
+from manager.http.response import Response, Stream
+from manager.http.routes import Page
 from manager.kube.errors import ConfigError
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession, web
+    from aiohttp import ClientSession
 
 ANY_PATH = "/{path:.*}"
 
@@ -87,17 +89,17 @@ class Proxy:
         if self._session is not None:
             await self._session.close()
 
-    async def _page(self, request: web.Request) -> web.StreamResponse:
-        from aiohttp import ClientError, web  # noqa: PLC0415 - see manager.http.server
+    async def _page(self, request: Request) -> Response:
+        from aiohttp import ClientError  # noqa: PLC0415 - only the command `console` is a client of it
 
         if not _same(request.headers.get("Host", ""), self._host):
             return _refusal(_MISDIRECTED, _OPEN)
         if self._key is not None and _same(request.query.get(_KEY, ""), self._key):
             self._key = None
-            welcome = web.Response(status=_SEE_OTHER, headers={"Location": "/", "Cache-Control": "no-store"})
-            welcome.set_cookie(_COOKIE, self._cookie, httponly=True, samesite="Strict", path="/")
-            return welcome
-        if not _same(request.cookies.get(_COOKIE, ""), self._cookie):
+            cookie = f"{_COOKIE}={self._cookie}; HttpOnly; Path=/; SameSite=Strict"
+            headers = {"Location": "/", "Cache-Control": "no-store", "Set-Cookie": cookie}
+            return Response(status=_SEE_OTHER, headers=headers)
+        if not any(_same(each, f"{_COOKIE}={self._cookie}") for each in _cookies(request)):
             return _refusal(_FORBIDDEN, _OPEN)
         if request.method == "POST" and request.headers.get("Origin") != f"http://{self._host}":
             return _refusal(_FORBIDDEN, "not from a page of this console")
@@ -108,16 +110,13 @@ class Proxy:
         except (ClientError, TimeoutError) as error:
             return _refusal(_BAD_GATEWAY, f"the manager at {self._manager} does not answer: {error}")
 
-    async def _sent_on(self, request: web.Request) -> web.StreamResponse:
-        from aiohttp import web  # noqa: PLC0415 - as above
-
+    async def _sent_on(self, request: Request) -> Response:
         rejected: str | None = None
-        path = request.rel_url.raw_path_qs
         while True:
             header = await self._authorization(rejected)
             async with self._opened().request(
                 request.method,
-                URL(f"{self._manager}{path}", encoded=True),
+                URL(f"{self._manager}{request.target}", encoded=True),
                 headers={"Authorization": header, "Origin": f"{self._manager}"},
                 allow_redirects=False,
                 server_hostname=self._named,
@@ -126,10 +125,10 @@ class Proxy:
                     rejected = header
                     continue
                 told = {name: answer.headers[name] for name in _TOLD if name in answer.headers}
-                response = web.StreamResponse(status=answer.status, headers=told)
-                await response.prepare(request)
+                response = Stream(status=answer.status, headers=told)
+                await response.begin(request)
                 async for piece in answer.content.iter_any():
-                    await response.write(piece)
+                    await response.write(request, piece)
                 return response
 
     def _opened(self) -> ClientSession:
@@ -144,11 +143,13 @@ class Proxy:
         return self._session
 
 
+def _cookies(request: Request) -> list[str]:
+    return [each.strip() for header in request.headers.getall("Cookie", ()) for each in header.split(";")]
+
+
 def _same(text: str, secret: str) -> bool:
     return hmac.compare_digest(text.encode(errors="surrogateescape"), secret.encode())
 
 
-def _refusal(status: int, text: str) -> web.StreamResponse:
-    from aiohttp import web  # noqa: PLC0415 - see manager.http.server
-
-    return web.Response(status=status, text=f"{text}\n", headers={"X-Content-Type-Options": "nosniff"})
+def _refusal(status: int, text: str) -> Response:
+    return Response(status=status, text=f"{text}\n", headers={"X-Content-Type-Options": "nosniff"})

@@ -22,7 +22,7 @@ class Limits:
     """From the first byte of a request, or from the connection's start, until its head is complete."""
 
     exchange: float = 120.0
-    """From one request to the next: for its body, the answer, for taking that, for keeping quiet after."""
+    """From a request on: for its body, the answer, and for taking that."""
 
     taking: float = 10.0
     """For a client that takes an answer more slowly than it is made to go on with it."""
@@ -143,6 +143,7 @@ class Connection(asyncio.Protocol):
             # Taken for a while, as it may be lost to who is still sending that this is the end.
             self._limit(self._limits.goodbye, self._abort)
         else:
+            self._limit(self._limits.keep_alive, self._rest)
             loop.call_soon(self._pass_on)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -244,8 +245,7 @@ class Connection(asyncio.Protocol):
         self._kept = bytearray()
         if self._transport is not None:
             self._transport = None  # it holds this connection as well
-            # Later, as aiohttp's task takes it for a fault when all is over before it has begun.
-            asyncio.get_running_loop().call_soon(self.protocol.connection_lost, exc)
+            self.protocol.connection_lost(exc)
         self.lost.set()
         self.over.set()
 
@@ -260,6 +260,12 @@ class Connection(asyncio.Protocol):
     def _end_with(self, answer: bytes) -> None:
         assert self._transport is not None
         self._transport.write(answer)
+        self._transport.close()
+        self._limit(self._limits.goodbye, self._abort)
+
+    def _rest(self) -> None:
+        """The client has not asked for anything again."""
+        assert self._transport is not None
         self._transport.close()
         self._limit(self._limits.goodbye, self._abort)
 

@@ -89,9 +89,7 @@ class Connections:
         self._failures = Repeats()
 
     @contextmanager
-    def answering(
-        self, protocol: asyncio.BaseProtocol | None, has_come: Callable[[], bool], length: int | None
-    ) -> Iterator[None]:
+    def answering(self, protocol: object, has_come: Callable[[], bool], length: int | None) -> Iterator[None]:
         """Enter this while a request that came over `protocol` is answered, up to the last byte.
 
         `has_come` tells whether all of the request is there, `length` how many bytes its body has; with None

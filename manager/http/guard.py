@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
 
 from manager.access.access import Access, ReviewFailed
 from manager.access.answers import TooManyQuestions
 from manager.access.reviews import Place, User
 from manager.address import client_at
-from manager.http.server import Page
+from manager.http.request import Request
+from manager.http.response import Response
+from manager.http.routes import Page
 from manager.logs import get_logger
-
-if TYPE_CHECKING:
-    from aiohttp import web
 
 _UNAUTHORIZED, _FORBIDDEN, _TOO_MANY, _FAILED = 401, 403, 429, 500
 
@@ -22,11 +20,11 @@ _log = get_logger("access")
 
 _asking: ContextVar[User | None] = ContextVar("asking", default=None)
 
-Asks = Callable[["web.Request"], tuple[str, str | Place]]
+Asks = Callable[[Request], tuple[str, str | Place]]
 """The verb, and on what, that the right to a request is."""
 
 
-def path_itself(request: web.Request) -> tuple[str, str]:
+def path_itself(request: Request) -> tuple[str, str]:
     """The request's method on its path."""
     return request.method.lower(), request.path
 
@@ -48,14 +46,14 @@ def guarded(page: Page, access: Access, asks: Asks = path_itself) -> Page:
     """
     trouble = _Trouble()
 
-    async def show(request: web.Request) -> web.StreamResponse:
+    async def show(request: Request) -> Response:
         try:
             return await answer(request)
         except TooManyQuestions as error:
             _log.debug("refused to ask the API server", path=request.path, reason=str(error))
             return _refusal(_TOO_MANY, "Too many questions")
 
-    async def answer(request: web.Request) -> web.StreamResponse:
+    async def answer(request: Request) -> Response:
         token = _bearer_token(request.headers.getall("Authorization", ()))
         if token is None:
             return _refusal(_UNAUTHORIZED, "Unauthorized")
@@ -112,12 +110,10 @@ def _bearer_token(headers: Sequence[str]) -> str | None:
     return token
 
 
-def _refusal(status: int, text: str) -> web.Response:
-    from aiohttp import web  # noqa: PLC0415 - see manager.http.server
-
+def _refusal(status: int, text: str) -> Response:
     headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
     if status == _UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
     elif status == _TOO_MANY:
         headers["Retry-After"] = "1"
-    return web.Response(status=status, text=f"{text}\n", headers=headers)
+    return Response(status=status, text=f"{text}\n", headers=headers)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Iterable, Mapping
-from io import BytesIO
-from typing import TYPE_CHECKING
 
 from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder
@@ -14,11 +12,10 @@ from prometheus_client.registry import Collector
 
 from manager.access.answers import Answers
 from manager.health import Checks, Health
-from manager.http.server import Page
+from manager.http.request import Request
+from manager.http.response import Response
+from manager.http.routes import Page
 from manager.metrics import Metrics
-
-if TYPE_CHECKING:
-    from aiohttp import web
 
 _OK, _NOT_FOUND, _FAILED = 200, 404, 500
 
@@ -40,7 +37,7 @@ def health_pages(health: Health) -> Mapping[str, Page]:
 
 
 def _all(checks: Checks) -> Page:
-    async def show(request: web.Request) -> web.Response:
+    async def show(request: Request) -> Response:
         report = checks.report(excluded=request.query.getall("exclude", ()))
         brief = report.healthy and "verbose" not in request.query
         return _answer(_OK if report.healthy else _FAILED, "ok" if brief else report.text)
@@ -49,7 +46,7 @@ def _all(checks: Checks) -> Page:
 
 
 def _one(checks: Checks) -> Page:
-    async def show(request: web.Request) -> web.Response:
+    async def show(request: Request) -> Response:
         name = request.match_info["check"]
         if name not in checks.names:
             return _answer(_NOT_FOUND, f"{checks.title} has no check named {name}\n")
@@ -61,10 +58,8 @@ def _one(checks: Checks) -> Page:
     return show
 
 
-def _answer(status: int, text: str) -> web.Response:
-    from aiohttp import web  # noqa: PLC0415 - see manager.http.server
-
-    return web.Response(status=status, text=text, headers=_HEADERS)
+def _answer(status: int, text: str) -> Response:
+    return Response(status=status, text=text, headers=_HEADERS)
 
 
 _SLICE = 0.002
@@ -118,9 +113,7 @@ def metrics_page(metrics: Metrics) -> Page:
     turn = asyncio.Lock()
     rested_at = 0.0
 
-    async def show(request: web.Request) -> web.Response:
-        from aiohttp import web  # noqa: PLC0415 - see manager.http.server
-
+    async def show(request: Request) -> Response:
         # A scraper may send several Accept headers, which mean one list. There are two answers to that, or
         # whoever makes up versions would have the page rendered for each; and some take long to read.
         accepted = ",".join(request.headers.getall("Accept", ()))
@@ -138,7 +131,6 @@ def metrics_page(metrics: Metrics) -> Page:
 
         _, content_type = choose_encoder(accept)
         body = await shared.get(content_type, render)
-        # In pieces: of what is written at once, TLS makes a copy, whether or not the client takes any.
-        return web.Response(body=BytesIO(body), headers={"Content-Type": content_type})
+        return Response(body=body, content_type=content_type)
 
     return show

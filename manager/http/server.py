@@ -6,22 +6,21 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from weakref import WeakSet
 
 from manager.address import BindAddress
 from manager.http.connection import Limits
 from manager.http.connections import Connections
+from manager.http.protocol import HttpProtocol
+from manager.http.request import Request
+from manager.http.response import Response
+from manager.http.routes import Page, Routes
 from manager.logs import get_logger
 from manager.rate_limit import Lines
 from manager.tls.key_pair import CertificateUnusable
 from manager.tls.served import ServedCertificate
-
-if TYPE_CHECKING:
-    from aiohttp import web
-
-Page = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
 
 _DEFAULTS = Limits()
 
@@ -107,101 +106,53 @@ async def _answering(
     limits: Limits,
     leaving: Callable[[], bool],
 ) -> AsyncIterator[None]:
-    # Imported only where something is served: it costs 3 MB.
-    from aiohttp import web  # noqa: PLC0415
-
     faults = Lines(per_minute=_FAULTS_TOLD)
+    routes, protocols = Routes(pages, posts), WeakSet[HttpProtocol]()
     is_ending = False
 
-    @web.middleware
-    async def timed(
-        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
+    async def answer(request: Request) -> None:
         # None of our clients sends in chunks, and how much comes then is anybody's guess.
-        in_chunks = "Transfer-Encoding" in request.headers
-        length = None if in_chunks else request.content_length or 0
-        with connections.answering(request.protocol, request.content.is_eof, length):
-            response: web.StreamResponse
+        length = None if request.in_chunks else request.content_length
+        with connections.answering(request.sender, request.body.is_whole, length):
             try:
-                response = web.Response(status=411) if in_chunks else await handler(request)
-            except web.HTTPException as refusal:
-                response = refusal.with_traceback(None)  # else this frame and it hold each other
+                response = Response(status=411) if request.in_chunks else await routes.answer(request)
             except ConnectionError:
                 raise  # nobody is there to be told
             except Exception as error:  # noqa: BLE001 - a fault of ours, and told as one
                 faults.tell(_log.error, "a page failed", path=request.path, exc_info=error)
-                response = web.Response(
-                    status=500, text="this page failed; the log of the manager says more\n"
-                )
-            if not request.content.is_eof():
-                response.force_close()  # what is left of the body is not worth reading
+                response = Response(status=500, text="this page failed; the log of the manager says more\n")
             # Sent here rather than after, so that it belongs to what `answering` covers.
-            with suppress(ConnectionError):
-                await response.prepare(request)
-                await response.write_eof()
-            return response
+            await response.send(request)
 
-    def is_last(request: web.Request) -> bool:
+    def is_last(request: Request) -> bool:
         if is_ending or leaving():
             return True
         about = request.get_extra_info
         return certificate is not None and not certificate.lets_in(about("sslcontext"), about("peercert"))
 
-    async def take_leave(request: web.Request, response: web.StreamResponse) -> None:
-        if is_last(request):
-            response.headers["Connection"] = "close"
-            response.force_close()
+    def protocol() -> HttpProtocol:
+        made = HttpProtocol(answer, is_last)
+        protocols.add(made)
+        return made
 
-    app = web.Application(middlewares=[timed])
-    app.on_response_prepare.append(take_leave)
-    for path, page in pages.items():
-        app.router.add_get(path, page)
-    for path, page in posts.items():
-        app.router.add_post(path, page)
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        logger=_ClientsFaults(),
-        handle_signals=False,
-        shutdown_timeout=_CANCELLED,
-        keepalive_timeout=limits.keep_alive,
-        lingering_time=limits.goodbye,  # with the rest of a body that no page has read
-        # Nobody who asks us compresses; and a kilobyte could be a megabyte before any page has seen it.
-        auto_decompress=False,
-    )
-    await runner.setup()
-    assert runner.server is not None
-    connections = Connections(listening, runner.server, certificate=certificate, limits=limits)
+    connections = Connections(listening, protocol, certificate=certificate, limits=limits)
     accepting = asyncio.create_task(connections.accept(), name="http-accept")
     try:
         yield
     finally:
         is_ending = True
         await connections.drain(accepting)
-        await runner.cleanup()
+        await _ended([each.task for each in protocols if each.task is not None])
         await connections.end()
 
 
-class _ClientsFaults:
-    """What aiohttp has to say of requests: only that they were none, as faults of pages are caught before.
-
-    Anybody can send such, as many as they like, so there is nothing of it but on the level for debugging.
-    """
-
-    def debug(self, message: str, *args: object, exc_info: object = None) -> None:
-        """In place of what a `logging.Logger` does."""
-        _log.debug("not a request", what=message % args, error=_brief(exc_info))
-        if isinstance(exc_info, BaseException):
-            # It holds what has come, and is held by it: until garbage is collected, which is seldom.
-            exc_info.__traceback__ = None
-
-    info = warning = error = exception = debug
-
-
-def _brief(error: object) -> str | None:
-    if not isinstance(error, BaseException):
-        return None
-    return type(error).__name__  # what it says quotes the request, with the token that may be in it
+async def _ended(answers: Sequence[asyncio.Task[None]]) -> None:
+    """Return when all have ended; those that take long are cancelled."""
+    if answers:
+        _, late = await asyncio.wait(answers, timeout=_CANCELLED)
+        for each in late:
+            each.cancel()
+        await asyncio.wait(answers)
 
 
 async def _listen(name: str, address: BindAddress, flag: str) -> socket.socket:

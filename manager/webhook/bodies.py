@@ -8,16 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
+from manager.http.request import Request
+from manager.http.response import Response
 from manager.loop import SMALL
 from manager.webhook.errors import Busy
-
-if TYPE_CHECKING:
-    from aiohttp import web
-
-_SLICE = 64 * 1024
-"""Bytes of an answer that are written at once."""
 
 
 class BodyRefused(Exception):
@@ -33,7 +28,7 @@ class BodyRefused(Exception):
 class Held:
     """One body, and whose it is."""
 
-    request: web.Request
+    request: Request
     body: bytes | bytearray = b""
     counted: int = 0
     """How many bytes are kept for it and its answer; none any more when it has had to give way."""
@@ -82,7 +77,7 @@ class Bodies:
         """Bytes that are kept now."""
 
     @asynccontextmanager
-    async def held_body(self, request: web.Request, *, limit: int) -> AsyncIterator[Held]:
+    async def held_body(self, request: Request, *, limit: int) -> AsyncIterator[Held]:
         """The body of a request, with room for it until the end of the block: send the answer within that.
 
         Raises `BodyRefused` when it has more bytes than `limit`, or takes too long, `Busy` when it finds no
@@ -101,35 +96,26 @@ class Bodies:
         finally:
             self._give_back(held)
 
-    async def send(self, response: web.StreamResponse, answer: bytes | bytearray, held: Held) -> None:
+    async def send(self, response: Response, held: Held) -> None:
         """Send an answer, within the block of `held_body`; who does not take it in time is cut off."""
         with self._waiting_for(held), suppress(ConnectionError):
             try:
                 async with asyncio.timeout(self._taken_within):
-                    await response.prepare(held.request)
-                    # What is written at once, TLS takes at once, and whether the client does is not seen.
-                    for start in range(0, len(answer), _SLICE):
-                        await response.write(answer[start : start + _SLICE])
-                    await response.write_eof()
+                    await response.send(held.request)
             except TimeoutError:
                 _cut_off(held)
 
-    async def _read(self, request: web.Request, length: int) -> bytearray:
-        from aiohttp import web  # noqa: PLC0415 - see manager.http.server
-
+    async def _read(self, request: Request, length: int) -> bytearray:
         # In one piece from the start, which the system gives room to only as it is filled.
         body, size = bytearray(length), 0
         try:
             async with asyncio.timeout(self._seconds):
-                async for chunk in request.content.iter_any():
+                async for chunk in request.body.parts():
                     body[size : size + len(chunk)] = chunk
                     size += len(chunk)
         except TimeoutError:
             text = f"the body has not come within {self._seconds:g} s"
             raise BodyRefused(HTTPStatus.REQUEST_TIMEOUT, "Timeout", text) from None
-        except web.RequestPayloadError as error:
-            text = f"the body cannot be read: {error}"
-            raise BodyRefused(HTTPStatus.BAD_REQUEST, "BadRequest", text) from None
         return body
 
     @contextmanager
@@ -177,8 +163,7 @@ class Bodies:
 
 
 def _cut_off(held: Held) -> None:
-    if held.request.transport is not None:
-        held.request.transport.abort()
+    held.request.transport.abort()
 
 
 def _too_large(limit: int) -> BodyRefused:

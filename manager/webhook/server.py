@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 import orjson
 
 from manager.address import BindAddress
 from manager.duration import parse_duration
 from manager.http.connection import Limits
-from manager.http.server import Page, serve
+from manager.http.request import Request
+from manager.http.response import Response
+from manager.http.routes import Page
+from manager.http.server import serve
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.rate_limit import Lines
@@ -25,9 +27,6 @@ from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.endpoint import LINES, Endpoint
 from manager.webhook.errors import Unanswered, status_body
 from manager.webhook.registration import Webhooks
-
-if TYPE_CHECKING:
-    from aiohttp import web
 
 _JSON = "application/json"
 
@@ -53,13 +52,13 @@ def _review_page(
 
     faults = Lines(per_minute=LINES)
 
-    async def show(request: web.Request) -> web.StreamResponse:
+    async def show(request: Request) -> Response:
         loop = asyncio.get_running_loop()
         began = loop.time()
         in_flight.inc()
         tracer = current_tracer()
         trace = None if tracer is None else tracer.review(endpoint.path, request.headers)
-        response: web.StreamResponse | None = None
+        response: Response | None = None
         try:
             if identified and not request.get_extra_info("peercert"):
                 response = _failure(request, HTTPStatus.UNAUTHORIZED, "Unauthorized", _NOBODY)
@@ -78,19 +77,16 @@ def _review_page(
 
 
 async def _response(
-    request: web.Request, endpoint: Endpoint, bodies: Bodies, turns: Turns, faults: Lines
-) -> web.StreamResponse:
-    from aiohttp import web  # noqa: PLC0415 - see manager.http.server
-
+    request: Request, endpoint: Endpoint, bodies: Bodies, turns: Turns, faults: Lines
+) -> Response:
     try:
         _check_headers(request)
         async with bodies.held_body(request, limit=endpoint.max_body) as held:
             async with turns.taken(len(held.body)):
                 answer = await endpoint.answer(held.body, waits=_waits(request))
             held.body = b""
-            response = web.StreamResponse(headers={"Content-Type": _JSON})
-            response.content_length = len(answer)
-            await bodies.send(response, answer, held)
+            response = Response(body=answer, content_type=_JSON)
+            await bodies.send(response, held)
         return response
     except BodyRefused as refused:
         return _failure(request, refused.code, refused.reason, str(refused))
@@ -104,7 +100,7 @@ async def _response(
         return _failure(request, HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", text)
 
 
-def _check_headers(request: web.Request) -> None:
+def _check_headers(request: Request) -> None:
     encoding = request.headers.get("Content-Encoding", "identity")
     # Not `request.content_type`: a stranger can have it parsed for seconds.
     content_type = request.headers.get("Content-Type", "").partition(";")[0].strip()
@@ -116,7 +112,7 @@ def _check_headers(request: web.Request) -> None:
         )
 
 
-def _waits(request: web.Request) -> float | None:
+def _waits(request: Request) -> float | None:
     """How long the API server waits, which it says with each request."""
     try:
         seconds = parse_duration(request.query.get("timeout", ""))
@@ -125,11 +121,9 @@ def _waits(request: web.Request) -> float | None:
     return seconds if seconds > 0 else None
 
 
-def _failure(request: web.Request, code: HTTPStatus, reason: str, message: str) -> web.Response:
-    from aiohttp import web  # noqa: PLC0415 - as above
-
+def _failure(request: Request, code: HTTPStatus, reason: str, message: str) -> Response:
     _log.debug("no verdict", webhook=request.path, code=int(code), reason=message)
-    response = web.Response(
+    response = Response(
         status=code, body=orjson.dumps(status_body(int(code), reason, message)), content_type=_JSON
     )
     if code == HTTPStatus.SERVICE_UNAVAILABLE:

@@ -39,6 +39,8 @@ from manager.duration import parse_duration
 from manager.explain.judging import SILENT
 from manager.explain.looking import Found, Looker, Node, bad_leaves
 from manager.explain.telling import explanation, text_of, told_by_manager
+from manager.http.request import Request
+from manager.http.response import Response
 from manager.http.server import serve
 from manager.kube.config import _find
 from manager.kube.connection import Connection
@@ -806,10 +808,8 @@ def request_heads(request: bytes) -> None:
             writer.close()
 
     async def check() -> None:
-        from aiohttp import web  # noqa: PLC0415 - as the server does
-
-        async def page(_: web.Request) -> web.Response:
-            return web.Response(text="ok")
+        async def page(_: Request) -> Response:
+            return Response(text="ok")
 
         async with serve("fuzz", BindAddress("127.0.0.1", 0), {"/healthz": page}) as address:
             await ask(address.port, request, 0.02)

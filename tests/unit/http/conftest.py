@@ -9,7 +9,8 @@ import aiohttp
 import pytest
 
 from manager.address import BindAddress
-from manager.http.server import Page, serve
+from manager.http.routes import Page
+from manager.http.server import serve
 
 Headers = Mapping[str, str] | Sequence[tuple[str, str]]
 

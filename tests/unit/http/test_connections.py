@@ -18,14 +18,16 @@ from typing import Any, Literal
 
 import aiohttp
 import pytest
-from aiohttp import web
 from structlog.testing import capture_logs
 
 from manager import open_files
 from manager.address import BindAddress
 from manager.http import connections
 from manager.http.connection import Limits
-from manager.http.server import Page, serve
+from manager.http.request import Request
+from manager.http.response import Response
+from manager.http.routes import Page
+from manager.http.server import serve
 from manager.tls.served import SelfSigned, ServedCertificate
 from tests.support.certificates import trusting
 from tests.support.eventually import eventually_async
@@ -106,8 +108,8 @@ async def client(
         writer.transport.abort()
 
 
-async def hello(request: web.Request) -> web.Response:
-    return web.Response(text="hello")
+async def hello(request: Request) -> Response:
+    return Response(text="hello")
 
 
 async def no_connection_is_open() -> bool:
@@ -159,9 +161,9 @@ async def test_a_client_that_takes_no_answer_is_dropped():
 
     entered = asyncio.Event()
 
-    async def much(request: web.Request) -> web.Response:
+    async def much(request: Request) -> Response:
         entered.set()
-        return web.Response(body=bytes(50_000_000))
+        return Response(body=bytes(50_000_000))
 
     async with site(much, limits=limits) as address, client(address) as stubborn:
         stubborn.take_nothing()
@@ -202,11 +204,11 @@ async def test_silent_clients_however_many_keep_nobody_out(tls: bool):
 async def test_while_every_connection_is_being_answered_new_ones_wait():
     answer, all_there = asyncio.Event(), asyncio.Barrier(PATIENT.connections + 1)
 
-    async def waits(request: web.Request) -> web.Response:
+    async def waits(request: Request) -> Response:
         if not answer.is_set():
             await all_there.wait()
             await answer.wait()
-        return web.Response(text="hello")
+        return Response(text="hello")
 
     # With no patience, but it is not they who keep us waiting.
     async with site(waits, limits=replace(PATIENT, patience=0.01)) as address, AsyncExitStack() as stack:
@@ -230,9 +232,9 @@ async def test_while_every_connection_is_being_answered_new_ones_wait():
 async def test_who_does_not_send_the_rest_of_a_request_keeps_nobody_out(tls: bool):
     limits, entered = replace(PATIENT, connections=4, patience=0.05), asyncio.Semaphore(0)
 
-    async def reads(request: web.Request) -> web.Response:
+    async def reads(request: Request) -> Response:
         entered.release()
-        return web.Response(body=await request.read() or b"hello")
+        return Response(body=await request.read() or b"hello")
 
     async with site(reads, tls=tls, limits=limits) as address, AsyncExitStack() as stack:
         slow = [await stack.enter_async_context(client(address, tls=tls)) for _ in range(4)]
@@ -249,8 +251,8 @@ async def test_who_does_not_send_the_rest_of_a_request_keeps_nobody_out(tls: boo
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
 async def test_who_does_not_take_an_answer_keeps_nobody_out(tls: bool):
-    async def much(request: web.Request) -> web.Response:
-        return web.Response(body=bytes(20_000_000) if request.query else b"hello")
+    async def much(request: Request) -> Response:
+        return Response(body=bytes(20_000_000) if request.query else b"hello")
 
     limits = replace(PATIENT, connections=2, patience=0.05)
     async with site(much, tls=tls, limits=limits) as address, AsyncExitStack() as stack:
@@ -368,7 +370,7 @@ OVERLOAD = {
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
 async def test_nothing_is_kept_of_what_clients_have_sent_that_are_gone(tls: bool):
-    async def greets_or_reads(request: web.Request) -> web.Response:
+    async def greets_or_reads(request: Request) -> Response:
         if request.query_string:
             await asyncio.sleep(0.2)
             await request.read()
@@ -425,7 +427,7 @@ async def test_empty_lines_have_an_end():
 
 
 async def test_a_page_that_fails_for_everybody_is_told_of_some_times_and_then_counted():
-    async def fails(request: web.Request) -> web.Response:
+    async def fails(request: Request) -> Response:
         raise LookupError("a fault of ours")
 
     with capture_logs() as lines:
@@ -439,8 +441,8 @@ async def test_a_page_that_fails_for_everybody_is_told_of_some_times_and_then_co
 
 
 async def test_a_compressed_body_is_not_unpacked():
-    async def reads(request: web.Request) -> web.Response:
-        return web.Response(body=await request.read())
+    async def reads(request: Request) -> Response:
+        return Response(body=await request.read())
 
     packed = gzip.compress(bytes(1_000_000))
     head = b"GET / HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
@@ -605,10 +607,10 @@ async def test_who_goes_on_in_plain_http_after_being_told_is_dropped():
 async def test_answers_under_way_get_time_when_the_server_stops():
     entered, answer = asyncio.Event(), asyncio.Event()
 
-    async def waits(request: web.Request) -> web.Response:
+    async def waits(request: Request) -> Response:
         entered.set()
         await answer.wait()
-        return web.Response(text="hello")
+        return Response(text="hello")
 
     async with AsyncExitStack() as stack:
         serving = await stack.enter_async_context(AsyncExitStack())
@@ -628,8 +630,8 @@ async def test_answers_under_way_get_time_when_the_server_stops():
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 @pytest.mark.parametrize("sent", [0, 10, 60, 75], ids=["nothing", "half a head", "a head", "half a body"])
 async def test_a_request_that_has_begun_to_come_when_the_server_stops_is_answered(sent: int, tls: bool):
-    async def echo(request: web.Request) -> web.Response:
-        return web.Response(body=await request.read())
+    async def echo(request: Request) -> Response:
+        return Response(body=await request.read())
 
     request = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length:      30\r\n\r\n" + b"." * 30
     certificate = ServedCertificate(SelfSigned()) if tls else None
@@ -683,7 +685,7 @@ async def refuses(address: BindAddress) -> bool:
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True])
 async def test_who_sends_no_more_after_its_requests_gets_its_answers_and_then_the_end(tls: bool):
-    async def slow(request: web.Request) -> web.Response:
+    async def slow(request: Request) -> Response:
         await asyncio.sleep(0.01)
         return await hello(request)
 
@@ -699,8 +701,8 @@ async def test_who_sends_no_more_after_its_requests_gets_its_answers_and_then_th
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True])
 async def test_who_sends_no_more_before_all_of_its_request_is_there_is_let_go_at_once(tls: bool):
-    async def echo(request: web.Request) -> web.Response:
-        return web.Response(body=await request.read())
+    async def echo(request: Request) -> Response:
+        return Response(body=await request.read())
 
     certificate = ServedCertificate(SelfSigned()) if tls else None
     at = BindAddress("127.0.0.1", 0)

@@ -9,10 +9,9 @@ import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from unittest.mock import Mock
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import make_mocked_request
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from apis.tutorial.v1.foo import Foo, FooSpec
@@ -28,6 +27,7 @@ from manager.console.search import Search, Wanted, kinds, sources
 from manager.explain.judging import Verdict
 from manager.explain.looking import Found, Listed, Looker, Node
 from manager.http import guard
+from manager.http.request import Request
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from manager.testing import World, operated
@@ -72,9 +72,11 @@ async def feed_of(console: Console, path: str) -> Feed:
     return console._feeds.of(await subject_of(request_of(path)), render)
 
 
-def request_of(path: str) -> web.Request:
+def request_of(path: str) -> Request:
     names = dict(zip(("resource", "namespace", "name"), path.strip("/").split("/")[1:], strict=False))
-    return make_mocked_request("GET", path, match_info=names)
+    request = Request(f"GET {path} HTTP/1.1\r\n\r\n".encode(), Mock(), Mock())
+    request.match_info = names
+    return request
 
 
 class Browser:

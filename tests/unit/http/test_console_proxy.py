@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
 
 import aiohttp
-import aiohttp.web
 import pytest
 from yarl import URL
 
@@ -15,6 +14,8 @@ from apis.tutorial.v1.foo import Foo
 from manager.address import BindAddress
 from manager.clock import now
 from manager.console.proxy import Proxy
+from manager.http.request import Request
+from manager.http.response import Response
 from manager.http.server import serve
 from manager.kube.tls import Pem, TlsFiles
 from manager.testing import World
@@ -172,9 +173,9 @@ async def test_the_token_goes_to_nobody_whose_certificate_is_not_the_managers(wr
     )
     asked: list[str] = []
 
-    async def page(request: aiohttp.web.Request) -> aiohttp.web.StreamResponse:
+    async def page(request: Request) -> Response:
         asked.append(request.headers["Authorization"])
-        return aiohttp.web.Response(text="hello")
+        return Response(text="hello")
 
     async with AsyncExitStack() as stack:
         there = BindAddress("127.0.0.1", 0)

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Mapping
 
 import pytest
-from aiohttp import web
 from structlog.testing import capture_logs
 
 from manager.access.access import Access
 from manager.access.answers import WAITING, TooManyQuestions
 from manager.http.guard import guarded
+from manager.http.request import Request
+from manager.http.response import Response
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Sent
@@ -21,8 +22,8 @@ TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
-async def secret(request: web.Request) -> web.Response:
-    return web.Response(text="secret")
+async def secret(request: Request) -> Response:
+    return Response(text="secret")
 
 
 class Cluster:
@@ -129,7 +130,7 @@ async def test_who_comes_with_too_many_unknown_tokens_is_told_to_come_later(site
 async def test_a_page_that_cannot_ask_for_all_it_shows_is_there_later(
     serve_pages: ServePages, access: Access
 ):
-    async def turned_away(_: web.Request) -> web.Response:
+    async def turned_away(_: Request) -> Response:
         raise TooManyQuestions("too many questions wait already")
 
     site = await serve_pages({"/metrics": guarded(turned_away, access)})

@@ -9,10 +9,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 import trustme
-from aiohttp import web
 
 from manager.address import BindAddress
 from manager.http.connection import Limits
+from manager.http.request import Request
+from manager.http.response import Response
 from manager.http.server import CannotListen, CannotServe, serve
 from manager.tls import served
 from manager.tls.served import CertificateFiles, ServedCertificate
@@ -58,8 +59,8 @@ class Secret:
         return ServedCertificate(CertificateFiles(self.folder / "tls.crt", self.folder / "tls.key"))
 
 
-async def hello(request: web.Request) -> web.Response:
-    return web.Response(text="hello")
+async def hello(request: Request) -> Response:
+    return Response(text="hello")
 
 
 @pytest.fixture(autouse=True)
@@ -222,12 +223,12 @@ async def test_a_port_is_free_again_at_once():
 async def test_a_server_that_leaves_says_with_each_answer_that_it_is_the_last_of_its_connection():
     leaving = False
 
-    async def prepares_itself(request: web.Request) -> web.Response:
-        response = web.Response(text="hello")
-        await response.prepare(request)
+    async def sends_itself(request: Request) -> Response:
+        response = Response(text="hello")
+        await response.send(request)
         return response
 
-    pages = {"/": hello, "/itself": prepares_itself}
+    pages = {"/": hello, "/itself": sends_itself}
     async with (
         serve("pages", ANY_PORT, pages, leaving=lambda: leaving) as address,
         aiohttp.ClientSession() as session,
@@ -242,9 +243,9 @@ async def test_a_server_that_leaves_says_with_each_answer_that_it_is_the_last_of
 async def test_a_request_that_never_ends_does_not_hold_up_the_end():
     started = asyncio.Event()
 
-    async def stuck(request: web.Request) -> web.Response:
+    async def stuck(request: Request) -> Response:
         started.set()
-        return await asyncio.Event().wait() or web.Response()
+        return await asyncio.Event().wait() or Response()
 
     async with serve("pages", ANY_PORT, {"/": stuck}, limits=Limits(finish=0.01)) as address:
         request = asyncio.create_task(fetch(address, "127.0.0.1"))

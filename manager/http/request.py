@@ -1,0 +1,194 @@
+"""One request to a server of ours: its head, parsed, and its body, as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from functools import cached_property
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, unquote
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
+from multidict import CIMultiDict, MultiDict, MultiMapping
+
+_VERSIONS = {"1.0", "1.1"}
+
+_AHEAD = 64 * 1024
+"""Bytes of a body that are taken before its page has read them."""
+
+_GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class NoRequest(ValueError):
+    """What came is no request. The message says why, and may quote what came."""
+
+
+class Sender(Protocol):
+    """The connection that a request came on, as its answer needs it."""
+
+    async def write(self, data: bytes | bytearray) -> None:
+        """Return when the client has room for more. Raises `ConnectionError` when it is gone."""
+
+    def leaves(self, request: Request) -> bool:
+        """Whether the answer to this request is the last one here."""
+
+
+class Request:
+    """A request whose head has come."""
+
+    def __init__(self, head: bytes, transport: asyncio.Transport, sender: Sender) -> None:
+        """`head` is all before the body, with the empty line. Raises `NoRequest`."""
+        self.transport = transport
+        self.sender = sender
+        self.headers = CIMultiDict[str]()
+        self.answer: object = None
+        """What has been sent, in part at least: there can be no other."""
+        self.match_info: Mapping[str, str] = {}
+        """The variable parts of its path, by name."""
+        self._url = b""
+        self._parse(head)
+        self.content_length = int(self.headers.get("Content-Length", "0"))
+        """Bytes of the body, 0 where the head does not say how many."""
+        self.in_chunks = "Transfer-Encoding" in self.headers
+        """Whether the body comes in chunks, which nobody here reads."""
+        expects = self.headers.get("Expect", "").lower() == "100-continue"
+        self.body = Body(0 if self.in_chunks else self.content_length, transport, expects=expects)
+
+    def _parse(self, head: bytes) -> None:
+        parser = HttpRequestParser(self)
+        upgrades = False
+        try:
+            parser.feed_data(head)
+        except HttpParserUpgrade:
+            upgrades = True  # to nothing that is spoken here
+        except HttpParserError as error:
+            raise NoRequest(str(error)) from None
+        self.method = parser.get_method().decode()
+        self.version = parser.get_http_version()
+        if self.version not in _VERSIONS:
+            raise NoRequest("another version of HTTP")
+        wishes = {each.strip().lower() for each in ",".join(self.headers.getall("Connection", ())).split(",")}
+        wished = "close" not in wishes and (self.version == "1.1" or "keep-alive" in wishes)
+        self.keeps_alive = wished and not upgrades
+        """Whether the client may ask again on this connection."""
+        self.target = _target(self._url)
+        """Path and query as they came."""
+
+    # What the parser calls.
+
+    def on_url(self, url: bytes) -> None:
+        """The target, or a part of it."""
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One line."""
+        self.headers.add(name.decode("latin-1"), value.decode(errors="surrogateescape"))
+
+    # What pages ask for.
+
+    @property
+    def raw_path(self) -> str:
+        """The path as it came."""
+        return self.target.partition("?")[0]
+
+    @property
+    def path(self) -> str:
+        """The path, decoded."""
+        return unquote(self.raw_path)
+
+    @property
+    def query_string(self) -> str:
+        """The query as it came."""
+        return self.target.partition("?")[2]
+
+    @cached_property
+    def query(self) -> MultiMapping[str]:
+        """The fields of the query, decoded."""
+        return MultiDict(parse_qsl(self.query_string, keep_blank_values=True))
+
+    @property
+    def remote(self) -> str | None:
+        """The client's address."""
+        peer = self.get_extra_info("peername")
+        return str(peer[0]) if isinstance(peer, tuple) else None
+
+    def get_extra_info(self, name: str) -> Any:
+        """About the connection, as its transport has it."""
+        return self.transport.get_extra_info(name)
+
+    async def read(self) -> bytes:
+        """The whole body. Raises `ConnectionError` when its sender is gone."""
+        return b"".join([part async for part in self.body.parts()])
+
+
+class Body:
+    """The body of a request. More of it is taken from the connection only as it is read."""
+
+    def __init__(self, length: int, transport: asyncio.Transport, *, expects: bool) -> None:
+        """`expects`: its sender waits to be told to go on."""
+        self._left = length
+        self._transport = transport
+        self._expects = expects
+        self._parts = deque[bytes]()
+        self._kept = 0
+        self._is_lost = False
+        self._paused = False
+        self._change: asyncio.Future[None] | None = None
+
+    def is_whole(self) -> bool:
+        """Whether all of it has come."""
+        return not self._left
+
+    def feed(self, data: bytes) -> None:
+        """A part has come."""
+        self._left -= len(data)
+        self._parts.append(data)
+        self._kept += len(data)
+        if self._kept > _AHEAD and self._left and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+        self._wake()
+
+    def lose(self) -> None:
+        """No more comes."""
+        self._is_lost = True
+        self._parts.clear()
+        self._wake()
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """All of it. Raises `ConnectionError` when its sender is gone."""
+        while True:
+            if self._parts:
+                part = self._parts.popleft()
+                self._kept -= len(part)
+                if self._paused and self._kept <= _AHEAD:
+                    self._paused = False
+                    self._transport.resume_reading()
+                yield part
+            elif self._is_lost:
+                raise ConnectionResetError("the sender is gone")
+            elif not self._left:
+                return
+            else:
+                if self._expects:
+                    self._expects = False
+                    self._transport.write(_GO_ON)
+                self._change = asyncio.get_running_loop().create_future()
+                await self._change
+
+    def _wake(self) -> None:
+        if self._change is not None and not self._change.done():
+            self._change.set_result(None)
+
+
+def _target(url: bytes) -> str:
+    """Of a target in any form."""
+    if url.startswith(b"/"):
+        return url.decode(errors="replace").partition("#")[0]
+    try:
+        parsed = parse_url(url)
+    except HttpParserError as error:
+        raise NoRequest(str(error)) from None
+    query = b"?" + parsed.query if parsed.query else b""
+    return ((parsed.path or b"/") + query).decode(errors="replace")
