@@ -145,9 +145,9 @@ class Body:
         self._left -= len(data)
         self._parts.append(data)
         self._kept += len(data)
-        if self._kept > _AHEAD and self._left and not self._paused:
+        if self._kept > _AHEAD and self._left:
             self._paused = True
-            self._transport.pause_reading()
+            self._transport.pause_reading()  # again, where the connection has meanwhile gone on
         self._wake()
 
     def lose(self) -> None:
