@@ -50,7 +50,6 @@ class Response:
         return request.answer is self
 
     async def _begin(self, request: Request, framing: Mapping[str, str]) -> None:
-        request.answer = self
         if request.sender.leaves(request):
             request.keeps_alive = False
         headers = {**self.headers, **framing, "Date": formatdate(usegmt=True)}
@@ -62,6 +61,7 @@ class Response:
         if any("\r" in line or "\n" in line for line in lines):
             raise ValueError("a header has more than one line")
         head = "\r\n".join([f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}", *lines, "", ""])
+        request.answer = self
         await request.sender.write(head.encode(errors="surrogateescape"))
 
 

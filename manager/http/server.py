@@ -116,13 +116,14 @@ async def _answering(
         with connections.answering(request.sender, request.body.is_whole, length):
             try:
                 response = Response(status=411) if request.in_chunks else await routes.answer(request)
+                # Sent here rather than after, so that it belongs to what `answering` covers.
+                await response.send(request)
             except ConnectionError:
                 raise  # nobody is there to be told
             except Exception as error:  # noqa: BLE001 - a fault of ours, and told as one
                 faults.tell(_log.error, "a page failed", path=request.path, exc_info=error)
-                response = Response(status=500, text="this page failed; the log of the manager says more\n")
-            # Sent here rather than after, so that it belongs to what `answering` covers.
-            await response.send(request)
+                text = "this page failed; the log of the manager says more\n"
+                await Response(status=500, text=text).send(request)
 
     def is_last(request: Request) -> bool:
         if is_ending or leaving():

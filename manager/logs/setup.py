@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from structlog.typing import EventDict
 
 _QUIET = {
-    # One line per probe and scrape says nothing; what goes wrong is logged under aiohttp.server.
-    "aiohttp.access": logging.WARNING,
     # Debug prints each selector call.
     "asyncio": logging.INFO,
     # What engine it uses, and each request once more.

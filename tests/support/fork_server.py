@@ -44,7 +44,7 @@ ENTRIES = {"operator-manager": "controllers.program", "devcluster": "devcluster.
 IMPORTED = (
     *("controllers.main", "manager.cli.run", "manager.cli.migrate_storage", "manager.certificates"),
     *("manager.webhook.server", "devcluster.cluster", "petstore.client"),
-    *("aiohttp.web", "cryptography.x509", "uvloop", "yaml"),
+    *("aiohttp", "cryptography.x509", "uvloop", "yaml"),
 )
 READ_AT_START = ("PYTHON", "GLIBC_", "LD_", "MALLOC_", "GRPC_")
 BUT_FOR = "PYTHONFAULTHANDLER"

@@ -413,9 +413,9 @@ class Sized:
 
     def __init__(self, length: int) -> None:
         self.content_length = length
-        self.content = self
+        self.body = self
 
-    async def iter_any(self) -> AsyncIterator[bytes]:
+    async def parts(self) -> AsyncIterator[bytes]:
         for _ in range(0):
             yield b""
 

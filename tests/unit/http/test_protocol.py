@@ -1,0 +1,157 @@
+"""Requests of every form, and the answers that each of them gets, byte for byte."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from manager.http.request import Request
+from manager.http.response import Response, Stream
+from manager.http.routes import Page
+from tests.unit.http.conftest import ServePages
+from tests.unit.http.test_connections import client, site
+
+
+async def echo(request: Request) -> Response:
+    names = " ".join(f"{name}={value}" for name, value in request.match_info.items())
+    return Response(text=f"{request.path} {names} {','.join(request.query.getall('q', []))}")
+
+
+async def streamed(request: Request) -> Response:
+    response = Stream(content_type="text/plain")
+    await response.begin(request)
+    for piece in (b"one", b"", b"two"):
+        await response.write(request, piece)
+    return response
+
+
+async def asked(page: Page, request: bytes) -> bytes:
+    """All that the server sends until it closes the connection."""
+    async with site(page) as address, client(address) as one:
+        one.send(request)
+        return await one.rest()
+
+
+def head(line: str, *lines: str) -> bytes:
+    return "\r\n".join([line, "Host: x", "Connection: close", *lines, "", ""]).encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/things/a%20b", "/things/a b name=a b "),
+        ("/things/a%2Fb", "/things/a/b name=a/b "),
+        ("/things/%C3%A4?q=%2B&q=1+2&empty", "/things/ä name=ä +,1 2"),
+        ("/things/a?q=1#part", "/things/a name=a 1"),
+        ("/all/of/it", "/all/of/it rest=of/it "),
+    ],
+)
+async def test_what_varies_in_a_path_and_the_query_are_decoded_one_by_one(
+    serve_pages: ServePages, path: str, told: str
+):
+    pages = await serve_pages({"/things/{name}": echo, "/all/{rest:.*}": echo})
+    async with client(pages.address) as one:
+        one.send(head(f"GET {path} HTTP/1.1"))
+        assert (await one.rest()).decode().endswith(f"\r\n\r\n{told}")
+
+
+@pytest.mark.parametrize("target", ["http://somewhere/?q=1", "http://somewhere?q=1"])
+async def test_a_target_may_name_its_server(target: str):
+    assert (await asked(echo, head(f"GET {target} HTTP/1.1"))).endswith(b"/  1")
+
+
+async def test_a_path_that_is_not_there_and_a_method_it_does_not_have_are_told_apart(serve_pages: ServePages):
+    pages = await serve_pages({"/": echo}, {"/posts": echo})
+    assert (await pages.get("/nowhere")).status == 404
+    assert (await pages.get("//")).status == 404
+    refused = await pages.get("/posts")
+    assert (refused.status, refused.headers["Allow"]) == (405, "POST")
+    assert (await pages.get("/", method="DELETE")).headers["Allow"] == "GET,HEAD"
+
+
+@pytest.mark.parametrize("page", [echo, streamed])
+async def test_the_answer_to_head_has_no_body(page: Page):
+    answer = await asked(page, head("HEAD / HTTP/1.1"))
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answer.endswith(b"\r\n\r\n")
+
+
+async def test_what_is_made_while_it_is_sent_comes_in_chunks():
+    answer = await asked(streamed, head("GET / HTTP/1.1"))
+    assert answer.endswith(b"\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")
+
+
+async def test_a_client_without_chunks_gets_them_until_the_connection_ends():
+    answer = await asked(streamed, b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+    assert b"chunked" not in answer
+    assert answer.endswith(b"\r\nConnection: close\r\n\r\nonetwo")
+
+
+@pytest.mark.parametrize(
+    ("line", "wish", "stays"),
+    [
+        ("HTTP/1.1", "", True),
+        ("HTTP/1.1", "Connection: x, Close", False),
+        ("HTTP/1.0", "", False),
+        ("HTTP/1.0", "Connection: Keep-Alive", True),
+        ("HTTP/1.1", "Connection: upgrade\r\nUpgrade: h2c", False),
+    ],
+)
+async def test_a_connection_stays_where_the_client_wishes(line: str, wish: str, stays: bool):
+    async with site(echo) as address, client(address) as one:
+        one.send("\r\n".join([f"GET / {line}", *([wish] if wish else []), "", ""]).encode())
+        assert await one.answer() == b"/  "
+        if stays:
+            assert await one.ask() == b"/  "
+        else:
+            await one.ended()
+
+
+async def test_who_waits_to_be_told_to_go_on_is_told_when_the_body_is_read():
+    async def reads(request: Request) -> Response:
+        return Response(body=await request.read())
+
+    async with site(reads) as address, client(address) as polite:
+        polite.send(b"GET / HTTP/1.1\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n")
+        async with asyncio.timeout(10):
+            assert await polite._reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        polite.send(b"body")
+        assert await polite.answer() == b"body"
+
+
+async def test_a_header_of_two_lines_is_a_fault_of_ours_and_not_sent():
+    async def splits(request: Request) -> Response:
+        return Response(headers={"Location": "/\r\nSet-Cookie: a=b"})
+
+    answer = await asked(splits, head("GET / HTTP/1.1"))
+    assert answer.startswith(b"HTTP/1.1 500 ")
+    assert b"Set-Cookie" not in answer
+
+
+async def test_a_page_that_fails_in_the_middle_of_its_answer_takes_the_connection_with_it():
+    async def breaks(request: Request) -> Response:
+        await streamed(request)
+        raise LookupError("a fault of ours")
+
+    async with site(breaks) as address, client(address) as one:
+        one.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        await one.ended()
+
+
+@pytest.mark.each_loop
+async def test_a_body_is_taken_ahead_only_in_part():
+    entered, go_on, size = asyncio.Event(), asyncio.Event(), 20_000_000
+
+    async def late(request: Request) -> Response:
+        entered.set()
+        await go_on.wait()
+        kept = request.body._kept
+        return Response(text=f"{len(await request.read()) == size} {kept < 1_000_000}")
+
+    async with site(late) as address, client(address) as hasty:
+        hasty.send(b"GET / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % size + bytes(size))
+        await entered.wait()
+        await asyncio.sleep(0.2)
+        go_on.set()
+        assert await hasty.answer() == b"True True"
