@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 
 from manager.address import BindAddress
+from manager.http.request import Request
+from manager.http.response import Response
 from manager.http.server import Page, serve
 from tests.support.dockerfile import ROOT
 from tests.unit.cli.conftest import Command, Outcome
@@ -81,8 +82,8 @@ async def test_a_server_of_which_the_answers_are_code_has_none_of_it_written(
         "/apis/b.c/v1": {"resources": [{"name": "as", "namespaced": True, "kind": kind}]},
     }
 
-    async def answer(request: web.Request) -> web.Response:
-        return web.json_response(answers.get(request.path, {}))
+    async def answer(request: Request) -> Response:
+        return Response(body=json.dumps(answers.get(request.path, {})).encode())
 
     done = await modelled(command, tmp_path, answer)
     assert done.code == 1
@@ -91,9 +92,9 @@ async def test_a_server_of_which_the_answers_are_code_has_none_of_it_written(
 
 
 async def test_a_terminal_obeys_nothing_that_a_server_says(command: Command, tmp_path: Path):
-    async def answer(_: web.Request) -> web.Response:
+    async def answer(_: Request) -> Response:
         said = {"kind": "Status", "reason": "Unauthorized", "message": "no\x1b]0;owned\x07\nanother line"}
-        return web.json_response(said, status=401)
+        return Response(body=json.dumps(said).encode(), status=401)
 
     done = await modelled(command, tmp_path, answer)
     assert done.code == 1
