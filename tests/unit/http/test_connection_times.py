@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
 from manager.http.connection import Connection, Limits
+from manager.http.protocol import HttpProtocol
+from manager.http.request import Request
 
 pytestmark = pytest.mark.virtual_time
 
@@ -153,3 +156,16 @@ async def test_a_connection_that_ended_has_no_time_left_to_run_out():
     await asyncio.sleep(LIMITS.exchange * 2)
     assert not transport.ended
     assert connection.lost.is_set()
+
+
+async def test_one_that_is_lost_in_the_moment_it_is_made_is_no_fault(caplog: pytest.LogCaptureFixture):
+    async def never(request: Request) -> None:
+        raise AssertionError(f"{request} has not been sent")
+
+    gc.collect()  # what other tests have left is told now
+    caplog.clear()
+    connection, _ = connected(HttpProtocol(never, lambda _: False))
+    connection.connection_lost(None)
+    await asyncio.sleep(A_MOMENT)
+    gc.collect()  # only then it is told
+    assert caplog.records == []
