@@ -75,7 +75,7 @@ def conversion_by(client_config: ClientConfig) -> JsonObject:
 
 
 def _webhook(webhook: AdmissionWebhook, client_config: ClientConfig, program: Program) -> JsonObject:
-    admission = webhook.admission
+    admission, kind = webhook.admission, webhook.admission.kind
     conditions = [{"name": name, "expression": text} for name, text in admission.match_conditions.items()]
     return {
         "name": webhook.name,
@@ -94,7 +94,6 @@ def _webhook(webhook: AdmissionWebhook, client_config: ClientConfig, program: Pr
                 "operations": list(webhook.operations),
                 "resources": [f"{kind.plural}/{each}".rstrip("/") for each in admission.subresources],
             }
-            for kind in (admission.kind, *admission.also)
         ],
         "sideEffects": admission.side_effects,
         "timeoutSeconds": admission.timeout_seconds,

@@ -181,9 +181,6 @@ class Admission(AdmissionOptions, Generic[R]):
 
     kind: type[R]
     _: KW_ONLY
-    also: tuple[type[Resource], ...] = ()
-    """Other kinds for the same functions; each comes as its own model."""
-
     subresources: tuple[str, ...] = ("",)
     """The empty text is the object itself, others are `status`, `scale`, `exec` and so on. If a subresource
     has another kind than the object (`Scale`, `PodExecOptions`), functions get it as `Unstructured`.
@@ -261,13 +258,14 @@ class Admission(AdmissionOptions, Generic[R]):
     @property
     def models(self) -> Mapping[GroupVersionKind, type[Resource]]:
         """What may be shown, and as what functions get it."""
-        kinds: list[type[Resource]] = [self.kind, *self.also]
         shown = [_SHOWN[each] for each in self.subresources if each in _SHOWN]
         if "proxy" in self.subresources:
-            shown += [("v1", f"{each.gvk.kind}ProxyOptions") for each in kinds]
+            shown.append(("v1", f"{self.kind.gvk.kind}ProxyOptions"))
         if "*" in self.subresources:
             shown += _SHOWN.values()
-        return {each.gvk: each for each in (*kinds, *(Unstructured.of(*each) for each in shown))}
+        return {self.kind.gvk: self.kind} | {
+            each.gvk: each for each in (Unstructured.of(*each) for each in shown)
+        }
 
     @property
     def webhooks(self) -> Iterator[AdmissionWebhook]:

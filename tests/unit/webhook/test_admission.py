@@ -328,21 +328,37 @@ async def test_a_review_of_another_kind_is_no_question_for_this_webhook(function
         await functions.mutating.answer(admission_review("CREATE", new=thing(), kind=pod))
 
 
-async def test_each_of_several_kinds_is_shown_as_its_own_model(functions: Functions):
-    admission = Admission(Thing, also=(OldThing,), subresources=("", "proxy"))
-    admission.register("validate_create", functions.create)
+async def test_the_options_of_a_connection_are_shown_as_they_came(functions: Functions):
+    admission = Admission(Thing, subresources=("", "proxy"))
     admission.register("validate_connect", functions.create)
     [endpoint] = AdmissionEndpoint.all_of(admission, panics=functions.metrics.webhook_panics)
-    old = {"group": "test.example.com", "version": "v1alpha1", "kind": "Thing"}
     options = {"group": "", "version": "v1", "kind": "ThingProxyOptions"}
-    await endpoint.answer(admission_review("CREATE", new=thing()))
-    await endpoint.answer(admission_review("CREATE", new=thing(version="v1alpha1"), kind=old))
     asked = {"apiVersion": "v1", "kind": "ThingProxyOptions", "path": "/x"}
     await endpoint.answer(admission_review("CONNECT", new=asked, kind=options, subResource="proxy"))
-    shown = [given for given, _ in functions.given]
-    assert [type(each) for each in shown[:2]] == [Thing, OldThing]
-    assert shown[2].content == {"path": "/x"}
-    assert functions.given[2][1].subresource == "proxy"
+    [(given, request)] = functions.given
+    assert given.content == {"path": "/x"}
+    assert request.subresource == "proxy"
+
+
+async def test_a_method_for_several_kinds_gets_each_as_its_own_model():
+    given: list[Any] = []
+
+    class Judging:
+        kind, admission, finalizer, versions = Thing, AdmissionOptions(), "", ()
+        things, old_things = Admission(Thing), Admission(OldThing)
+
+        @things.validate_create
+        @old_things.validate_create
+        async def judge(self, new: Thing | OldThing, request: AdmissionRequest) -> None:
+            given.append(new)
+
+    for admission in registrations(Judging()):
+        assert isinstance(admission, Admission)
+        [endpoint] = AdmissionEndpoint.all_of(admission, panics=Metrics().webhook_panics)
+        shown = {"group": admission.kind.gvk.group, "version": admission.kind.gvk.version, "kind": "Thing"}
+        new = thing(version=admission.kind.gvk.version)
+        await endpoint.answer(admission_review("CREATE", new=new, kind=shown))
+    assert [type(each) for each in given] == [Thing, OldThing]
 
 
 _ENVELOPE = b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":%b}'

@@ -89,7 +89,7 @@ def test_each_sort_of_webhook_has_a_configuration_that_says_all_that_was_registe
 
 def test_what_is_for_kinds_of_others_lets_pass_and_leaves_out_what_runs_the_cluster_unless_told_otherwise():
     admission = Admission(
-        Pod, also=(Deployment,), subresources=("", "status"), namespaces={"matchLabels": {"team": "blue"}}
+        Deployment, subresources=("", "status"), namespaces={"matchLabels": {"team": "blue"}}
     )
     admission.default(default)
     admission.validate_create(validate)
@@ -100,7 +100,6 @@ def test_what_is_for_kinds_of_others_lets_pass_and_leaves_out_what_runs_the_clus
             "matchExpressions": ELSEWHERE,
         }
         assert [(*each["apiGroups"], *each["resources"]) for each in webhook["rules"]] == [
-            ("", "pods", "pods/status"),
             ("apps", "deployments", "deployments/status"),
         ]
         assert "objectSelector" not in webhook
