@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 from manager.cli.arguments import CannotRun, UsageError
 from manager.cli.assembly import assembled
@@ -17,7 +17,7 @@ from manager.cli.signals import StopSignals
 from manager.kube.errors import ConfigError
 from manager.logs import configured, get_logger
 from manager.loop import loop_factory
-from manager.manager import STOP_MARGIN
+from manager.manager import STOP_MARGIN, Manager
 from manager.open_files import LEAST, raised_limit
 from manager.operator import AnyOperator
 from manager.program import Program
@@ -80,7 +80,8 @@ def _run(
         with Watchdog(stop_within=stop_within, before_exit=lines.flush) as watchdog:
             try:
                 with asyncio.Runner(loop_factory=loop_factory()) as runner:
-                    return runner.run(_manage(program, settings, operators, declared, known, watchdog))
+                    manager = assembled(program, settings, operators, declared, known, watchdog)
+                    return runner.run(_manage(manager, program, watchdog))
             except (SettingsError, ConfigError):
                 raise
             except BaseException as error:  # noqa: BLE001 - an operator called `sys.exit`, or stopped the loop
@@ -89,12 +90,7 @@ def _run(
 
 
 async def _manage(
-    program: Program,
-    settings: Settings,
-    operators: Sequence[AnyOperator],
-    declared: SettingValues,
-    known: Sequence[AnyOperator],
-    watchdog: Watchdog,
+    connected: AbstractAsyncContextManager[Manager], program: Program, watchdog: Watchdog
 ) -> int:
     watchdog.watch(asyncio.get_running_loop())
     with StopSignals(watchdog) as signals:
@@ -102,11 +98,7 @@ async def _manage(
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(tracing(program, os.environ))
                 # The stop may be asked for while the cluster has not answered yet.
-                manager = await signals.unless_stopped(
-                    stack.enter_async_context(
-                        assembled(program, settings, operators, declared, known, watchdog)
-                    )
-                )
+                manager = await signals.unless_stopped(stack.enter_async_context(connected))
                 if manager is not None:
                     await manager.run(signals.stop)
         except CannotTrace as error:

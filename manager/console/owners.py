@@ -14,7 +14,7 @@ from manager.kube.transport import Transport
 from manager.leader.lease import Lease, LeaseTiming
 from manager.leader.lease_client import LeaseGroup
 from manager.leader.membership import MEMBER
-from manager.leader.mode import RANGE, lease_of_range
+from manager.leader.mode import RANGE, lease_of_range, number_of_ranges
 from manager.leader.terms import Terms
 from manager.shards.ranges import Ranges, parse_count
 
@@ -73,9 +73,8 @@ class Leases:
         """Read them; None if replicas do not share the work. Raises `KubeError`."""
         found = {lease.name: lease for lease in await self._group.read_all(timeout=_WITHIN)}
         first = found.get(self._name)
-        said = "" if first is None else str(first.annotations.get(f"{self._name}/shards", ""))
         try:
-            count = parse_count(said.removeprefix("to "))
+            count = parse_count((first and number_of_ranges(first, self._name)) or "")
         except ValueError:
             return None
         named = [found.get(self.of(number)) for number in range(count)]

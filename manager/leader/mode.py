@@ -21,6 +21,12 @@ def lease_of_range(name: str, number: int) -> str:
     return f"{name}-{number}" if number else name
 
 
+def number_of_ranges(first: Lease, name: str) -> str | None:
+    """How many ranges there are, or are to be, as the first Lease, `name`, says; None if it does not."""
+    said = first.annotations.get(f"{name}/shards")
+    return None if said is None else str(said).removeprefix("to ")
+
+
 class Mode:
     """The first range's Lease has an annotation with the number of all ranges.
 
@@ -73,7 +79,7 @@ class Mode:
         """The number of ranges, neither ours nor a leader's, that who holds the first range's Lease has."""
         if lease is None or lease.holder in {"", self._identity}:
             return None
-        said = str(lease.annotations.get(self._annotation, "1")).removeprefix("to ")
+        said = number_of_ranges(lease, self._first.name)
         return None if said in {self._count, "1"} else said
 
     async def settle(self, tenure: Tenure) -> None:
