@@ -36,6 +36,9 @@ LATENCY_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 """Upper bounds in seconds for delays inside the process."""
 
 
+UNOWNED_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0)
+"""Upper bounds in seconds for how long a lease is nobody's."""
+
 _CONTROLLER = ("controller",)
 _QUEUE = ("name", "controller")
 
@@ -189,6 +192,26 @@ class Metrics:
             "leader_election_master_status",
             "1 while this process holds the lease of that name, else 0.",
             ("name",),
+        )
+        self.ranges_wanted = gauge(
+            "operator_manager_ranges_wanted",
+            "Ranges that are to be this process's, with those that it has; 0 without --shards.",
+        )
+        self.lease_handovers = counter(
+            "operator_manager_lease_handovers_total",
+            "Leases, the leader's or of ranges, that this process has taken, or given back.",
+            ("direction",),
+        )
+        self.lease_unowned = histogram(
+            "operator_manager_lease_unowned_seconds",
+            "For how long a lease that this process took had been nobody's: since it was given back, "
+            "or since its last holder's last sign of life.",
+            buckets=UNOWNED_BUCKETS,
+        )
+        self.moved_keys = counter(
+            "operator_manager_moved_keys_total",
+            "Objects of ranges that this process has taken, or given back.",
+            ("controller", "direction"),
         )
         self.cache_objects = gauge(
             "operator_manager_cache_objects", "Objects held in the cache.", ("kind", "projection")

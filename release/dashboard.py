@@ -181,6 +181,41 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         ),
     ),
     (
+        "Replicas that share the work",
+        (
+            Panel(
+                "Ranges",
+                "How many each replica has, and how many are to be its own.",
+                "short",
+                (
+                    (f"sum by (pod) (leader_election_master_status{{{_JOB}}})", "{{pod}} has"),
+                    (f"sum by (pod) (operator_manager_ranges_wanted{{{_JOB}}})", "{{pod}} wants"),
+                ),
+            ),
+            Panel(
+                "Handovers",
+                "Leases that replicas take and give back, and the objects of these ranges.",
+                "ops",
+                (
+                    (
+                        _rate("operator_manager_lease_handovers_total", "direction", _JOB),
+                        "leases {{direction}}",
+                    ),
+                    (
+                        _rate("operator_manager_moved_keys_total", "controller, direction"),
+                        "{{controller}} {{direction}}",
+                    ),
+                ),
+            ),
+            Panel(
+                "Without an owner",
+                "For how long a lease was nobody's before somebody took it.",
+                "s",
+                _quantiles("operator_manager_lease_unowned_seconds", "pod", _JOB),
+            ),
+        ),
+    ),
+    (
         "API server and caches",
         (
             Panel(

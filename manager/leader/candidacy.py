@@ -15,10 +15,14 @@ from manager.leader.lookout import Lookout, pause
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A lease taken: as the server stored it, and the local time at which the claim was sent."""
+    """A lease taken: as the server stored it, and the local time at which the claim was sent.
+
+    `since` is the local time of the last sign of who had it before; None if nobody had.
+    """
 
     lease: Lease
     sent: float
+    since: float | None = None
 
 
 class Candidacy:
@@ -77,6 +81,7 @@ class Candidacy:
 
     async def _claim(self) -> Claim | None:
         base = self._view.lease or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
+        since = None if self._view.lease is None else self._view.since
         wanted = self._claimed(base).claimed(
             identity=self._identity, seconds=self._timing.lease_seconds, now=clock.now()
         )
@@ -103,7 +108,7 @@ class Candidacy:
             # The process was held up while the answer waited, too long to rely on it. The next look finds our
             # own name in the lease, and claims again.
             return None
-        return Claim(lease, sent)
+        return Claim(lease, sent, since)
 
     async def _look(self) -> None:
         """Read a lease that the lookout may not be told of: who made it did not know its label."""

@@ -116,6 +116,9 @@ class Holding:
         self._troubles = Troubles()
         self._status = metrics.leader_status.labels(name=leases.name)
         self._status.set(0)
+        self._taken = metrics.lease_handovers.labels(direction="taken")
+        self._given_back = metrics.lease_handovers.labels(direction="given_back")
+        self._unowned = metrics.lease_unowned
         self._candidacy = Candidacy(
             leases,
             lookout,
@@ -199,9 +202,11 @@ class Holding:
         if not self.wanted:
             tenure.stop()  # won in the very moment in which we were to stop: only to give it back
         elif not (self._settles and self._mode.is_settled(claim.lease)):
-            agreeing = asyncio.create_task(self._begin_when_agreed(tenure), name=f"agree on {self._leases}")
+            agreeing = asyncio.create_task(
+                self._begin_when_agreed(tenure, claim), name=f"agree on {self._leases}"
+            )
         else:
-            self._begin()
+            self._begin(claim)
         try:
             await tenure.hold()
         except LeadershipLost as lost:
@@ -214,13 +219,15 @@ class Holding:
                 await asyncio.wait([agreeing])
         if agreeing is not None and not agreeing.cancelled():
             agreeing.result()
+        if self.held.is_set():
+            self._given_back.inc()
         self.ended("the lease is given back")
         self._tenure = None
         # The work is done, and what is still to be written (Events, say) is not fenced by this.
         self._fence.given_back(self._leases.name)
         await self._give_back(tenure.lease)
 
-    async def _begin_when_agreed(self, tenure: Tenure) -> None:
+    async def _begin_when_agreed(self, tenure: Tenure, claim: Claim) -> None:
         """Work only when it is sure that nobody divides the work into another number of ranges."""
         agreed = False
         try:
@@ -233,10 +240,13 @@ class Holding:
             if not agreed:
                 self.give_up()
         if agreed and self.wanted:
-            self._begin()
+            self._begin(claim)
 
-    def _begin(self) -> None:
+    def _begin(self, claim: Claim) -> None:
         assert self._tenure is not None
+        self._taken.inc()
+        if claim.since is not None:
+            self._unowned.observe(clock.monotonic() - claim.since)
         self.leadership.renewed(self._tenure.deadline)
         self._status.set(1)
         self.held.set()

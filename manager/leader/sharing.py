@@ -109,6 +109,7 @@ class Sharing:
         self._lookout.listen(self._heard)
         self._known = False
         self._wanted: frozenset[int] = frozenset()
+        self._wanted_count = metrics.ranges_wanted
         self._asked_for: frozenset[int] = frozenset()
         self._prepared: frozenset[int] = frozenset()
         self._giving_up: set[int] = set()
@@ -297,6 +298,7 @@ class Sharing:
             # Somebody leads, say: until who has the first one says otherwise, nobody is to have the others.
             self._wanted &= {0}
             target = {}
+        self._wanted_count.set(len(self._wanted))
         if (needed := self._wanted | held) != self._asked_for:
             self._asked_for = needed
             self._prepared &= needed  # what is left out is let go of

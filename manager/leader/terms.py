@@ -13,6 +13,7 @@ from manager.cache import Cache, Informer, Meta, Record
 from manager.kube.transport import writes_need, writes_need_from_here
 from manager.leader.leadership import Leadership
 from manager.logs import get_logger
+from manager.metrics import Metrics
 from manager.shards.ranges import Ranges, label_of
 
 _INDEX = "shard"
@@ -163,6 +164,8 @@ class Share:
         objects: Informer,
         others: Sequence[Informer] = (),
         *,
+        name: str,
+        metrics: Metrics,
         whole: bool,
         enqueue: Callable[[ObjectKey], None],
         handed_over: Callable[[ObjectKey], None],
@@ -178,6 +181,9 @@ class Share:
         self._enqueue = enqueue
         self._handed_over = handed_over
         self._begun: set[int] = set()
+        self._taken, self._given_back = (
+            metrics.moved_keys.labels(controller=name, direction=each) for each in ("taken", "given_back")
+        )
         if not whole:
             objects.add_index(_INDEX, _parts)
         terms.shares.append(self)
@@ -219,12 +225,14 @@ class Share:
         self._begun.add(number)
         for record in self._in(number):
             self._enqueue(record.key)
+            self._taken.inc()
 
     def end(self, number: int) -> None:
         """The range is no longer ours."""
         self._begun.discard(number)
         for record in self._in(number):
             self._handed_over(record.key)
+            self._given_back.inc()
 
     def _in(self, number: int) -> Iterator[Record]:
         if self._whole:

@@ -105,6 +105,8 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
             manager.terms,
             objects,
             informers[1:],
+            name=operator.name,
+            metrics=manager.metrics,
             whole=not operator.shared_out,
             enqueue=partial(operator.enqueue, priority=Priority.LOW),
             handed_over=operator.handed_over,

@@ -48,6 +48,8 @@ class Replicas(Memcacheds):
         shares = [self.ranges(each) for each in self.here]
         assert sum(shares) == RANGES, shares
         assert max(shares) - min(shares) <= 1, shares
+        wanted = [int(each.manager.metrics().value("operator_manager_ranges_wanted")) for each in self.here]
+        assert wanted == shares
 
     def hold_their_shares(self) -> None:
         """Each object is in one replica's cache, with its child, and each has some."""
@@ -111,6 +113,10 @@ def test_each_object_is_worked_on_by_one_at_a_time_whoever_comes_and_goes(replic
     replicas.create(30)
     eventually(replicas.converged)
     assert late.works()
+    seen = late.manager.metrics()
+    taken = seen.value("operator_manager_lease_handovers_total", direction="taken")
+    assert taken == seen.value("operator_manager_lease_unowned_seconds_count") == RANGES // 2
+    assert seen.value("operator_manager_moved_keys_total", controller="memcached", direction="taken")
     eventually(replicas.hold_their_shares)
     again = {name: wrote for name in replicas.names if len(wrote := replicas.writers(name)) > len(set(wrote))}
     assert not again, f"written by two in turns: {again}"

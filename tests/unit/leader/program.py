@@ -46,8 +46,9 @@ class Replica:
         self.wire = ScriptedWire()
         self.wire.on("POST", DATA, Reply())
         program.server.serve(self.wire)
+        self.metrics = Metrics()
         self.transport = Transport(
-            self.wire, metrics=Metrics(), rng=random.Random(identity), user_agent="test"
+            self.wire, metrics=self.metrics, rng=random.Random(identity), user_agent="test"
         )
         self.watchdog = Watchdog()
         self.sharing = Sharing(
@@ -58,7 +59,7 @@ class Replica:
             count=count,
             identity=identity,
             rng=random.Random(identity),
-            metrics=Metrics(),
+            metrics=self.metrics,
             timing=LeaseTiming(),
             watchdog=self.watchdog,
         )
@@ -103,6 +104,11 @@ class Replica:
     def permitted(self) -> set[int]:
         """Whatever it has begun, and may still write for."""
         return {number for number, leadership in self.working.items() if permits(leadership)}
+
+    def measured(self, name: str, **labels: str) -> float:
+        value = self.metrics.registry.get_sample_value(f"operator_manager_{name}", labels)
+        assert value is not None
+        return value
 
     async def kill(self) -> None:
         self.run.cancel()

@@ -137,6 +137,29 @@ async def test_after_a_crash_no_range_is_nobodys_for_longer_than_the_lease_durat
     assert set(program.moved(since=before)) == had
 
 
+async def test_metrics_say_which_ranges_are_wanted_and_how_many_have_moved(program: Program):
+    (a,) = await program.start("a")
+    assert a.measured("ranges_wanted") == COUNT
+    assert a.measured("lease_handovers_total", direction="taken") == COUNT
+    assert a.measured("lease_unowned_seconds_count") == 0, "nobody had them before"
+    (b,) = await program.start("b", prepares=8.0)
+    assert [each.measured("ranges_wanted") for each in (a, b)] == [8, 8]
+    assert a.measured("lease_handovers_total", direction="given_back") == 0, "b is not ready for them yet"
+    await asyncio.sleep(5)
+    assert a.measured("lease_handovers_total", direction="given_back") == 8
+    assert b.measured("lease_handovers_total", direction="taken") == 8
+    assert b.measured("lease_unowned_seconds_count") == 8
+    assert b.measured("lease_unowned_seconds_sum") < 8 * 0.5
+
+
+async def test_a_metric_says_for_how_long_ranges_of_who_was_killed_were_nobodys(program: Program):
+    a, b = await program.start("a", "b")
+    await b.kill()
+    await asyncio.sleep(30)
+    assert a.measured("lease_unowned_seconds_count") == 8
+    assert 8 * 15.0 <= a.measured("lease_unowned_seconds_sum") <= 8 * 20.0
+
+
 async def test_a_range_is_given_up_only_when_its_work_has_ended(program: Program):
     (a,) = await program.start("a", ends=20.0)
     await program.start("b")

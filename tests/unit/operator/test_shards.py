@@ -129,6 +129,11 @@ class Peer:
     def seen(self) -> set[str]:
         return {name for name, _, _ in self.operator.runs}
 
+    def moved(self, direction: str) -> float | None:
+        labels = {"controller": self.operator.name, "direction": direction}
+        registry = self.manager.metrics.registry
+        return registry.get_sample_value("operator_manager_moved_keys_total", labels)
+
     async def stop(self) -> None:
         self.asked.set()
         await self.run
@@ -196,6 +201,8 @@ async def test_what_somebody_else_takes_over_is_forgotten_and_what_is_gone_by_wh
         (b,) = await scene.start("b")
         assert b.seen
         assert set(a.operator.left) == b.seen
+        assert (a.moved("taken"), a.moved("given_back")) == (0, len(b.seen)), "none was there when it came"
+        assert (b.moved("taken"), b.moved("given_back")) == (len(b.seen), 0)
         for name in OBJECTS:
             await scene.cluster.client.delete("secrets", "default", name)
         await asyncio.sleep(1)
