@@ -281,10 +281,12 @@ async def test_a_missing_right_is_told_in_one_line_and_makes_no_member(program: 
 
 
 async def test_names_of_replicas_of_another_program_are_none_of_ours(program: Program):
-    (a,) = await program.start("a")
     program.server.put(NAMESPACE, "another", {"holderIdentity": "stranger"})
+    (a,) = await program.start("a")
+    program.server.put(NAMESPACE, "a-third", {"holderIdentity": "newcomer"})
     await asyncio.sleep(10)
     assert a.members == "a"
+    assert [view.holder for view in a.lookout] == ["a"], "nor are they looked at"
 
 
 async def test_a_lease_that_cannot_be_deleted_in_time_is_left_to_expire(program: Program):
