@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator
 import grpc
 import pytest
 
+from devcluster import DevCluster
 from petstore.embedded import EmbeddedStore, embedded_store
+from tests.unit.controllers.petstore.world import ApiServer, define_pets
 
 
 @pytest.fixture(autouse=True)
@@ -21,3 +23,11 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[EmbeddedStore]:
     """A store in memory of each kind."""
     async with embedded_store(ignore_idempotency_keys=request.param) as running:
         yield running
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    """A control plane that serves Pets, and in which nothing happens by itself."""
+    async with DevCluster(port=None, controllers=False) as cluster:
+        await define_pets(cluster)
+        yield ApiServer(cluster)

@@ -24,9 +24,9 @@ DAY = datetime.date(2021, 4, 1)
 class Scene:
     """Some Pets that are settled, and a check over them."""
 
-    def __init__(self, store: EmbeddedStore) -> None:
+    def __init__(self, server: ApiServer, store: EmbeddedStore) -> None:
         self.store = store
-        self.server = ApiServer()
+        self.server = server
         self.process = Process(self.server, store.client, Fate())
 
     async def settled(self, *names: str) -> list[ObjectKey]:
@@ -38,8 +38,7 @@ class Scene:
         return keys
 
     async def check(self, ask_for: Callable[[ObjectKey], None]) -> None:
-        pets: Any = self.process.cache
-        await StoreCheck(self.store.client, pets, ask_for, self.process.outlook).check()
+        await StoreCheck(self.store.client, self.process.pets, ask_for, self.process.outlook).check()
 
     async def asked_for(self) -> list[str]:
         """The names of the Pets that a check asks for."""
@@ -52,8 +51,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(store: EmbeddedStore) -> Scene:
-    return Scene(store)
+def scene(server: ApiServer, store: EmbeddedStore) -> Scene:
+    return Scene(server, store)
 
 
 async def test_only_pets_whose_record_is_wrong_or_lost_are_asked_for(scene: Scene):
@@ -90,7 +89,7 @@ async def test_pets_that_a_check_cannot_help_are_not_asked_for(scene: Scene):
 async def test_a_status_with_a_wrong_id_is_put_right_where_keys_are_known(scene: Scene):
     (key,) = await scene.settled("thor")
     before = scene.id_of(key)
-    scene.server.pets[key]["status"]["id"] = "somebody wrote this"
+    scene.server.edit(key, status={"id": "somebody wrote this"})
     assert await scene.asked_for() == ["thor"]
     await scene.process.settle(key)
     assert await scene.asked_for() == []
@@ -112,7 +111,7 @@ async def test_a_status_with_a_wrong_id_is_put_right_where_keys_are_known(scene:
 async def test_a_status_that_somebody_has_written_is_put_back(scene: Scene, status: dict[str, Any]):
     keys = await scene.settled("thor", "tron")
     before = scene.server.pets[keys[0]]["status"]
-    scene.server.pets[keys[0]]["status"] = {**before, **status} if status else {}
+    scene.server.edit(keys[0], status=status or None)
     assert await scene.asked_for() == ["thor"]
     await scene.process.settle_all(keys)
     after = scene.server.pets[keys[0]]["status"]
@@ -132,7 +131,7 @@ async def test_whoever_fills_pets_keeps_nobody_waiting_for_a_check(scene: Scene,
         await scene.store.client.delete([scene.id_of(key) for key in keys])
     for key in keys:
         scene.server.change(key, birthday="2020-01-01")
-        scene.server.pets[key]["metadata"]["annotations"] = {"filler": "x" * 70_000}
+        scene.server.edit(key, metadata={"annotations": {"filler": "x" * 70_000}})
     turn, asked_in = 0, list[int]()
 
     async def others() -> None:

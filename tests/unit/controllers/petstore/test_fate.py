@@ -93,8 +93,11 @@ async def assert_in_step(server: ApiServer, store: EmbeddedStore) -> None:
     assert len({identity for identity, *_ in wanted}) == len(wanted)
 
 
-async def one_life(store: EmbeddedStore, story: str, script: dict[int, str], *, patient: bool) -> Fate:
-    server, fate = ApiServer(), Fate(script)
+async def one_life(
+    server: ApiServer, store: EmbeddedStore, story: str, script: dict[int, str], *, patient: bool
+) -> Fate:
+    fate = Fate(script)
+    server.begin_anew()
     await live(server, store, fate, STORIES[story], patient=patient)
     try:
         await assert_in_step(server, store)
@@ -111,17 +114,18 @@ async def one_life(store: EmbeddedStore, story: str, script: dict[int, str], *, 
 
 
 @pytest.mark.parametrize("story", STORIES)
-async def test_one_blow_at_each_step_in_turn(store: EmbeddedStore, story: str):
-    fate = await one_life(store, story, {}, patient=False)
+async def test_one_blow_at_each_step_in_turn(server: ApiServer, store: EmbeddedStore, story: str):
+    fate = await one_life(server, store, story, {}, patient=False)
     for step in range(len(fate.passed)):
         # To die before a step leaves behind what it leaves to die after the one before.
         for blow in ("lost before", "lost after", "died after"):
-            await one_life(store, story, {step: blow}, patient=False)
+            await one_life(server, store, story, {step: blow}, patient=False)
 
 
-async def lease_lost_before(store: EmbeddedStore, step: int, story: list[Step]) -> bool:
+async def lease_lost_before(server: ApiServer, store: EmbeddedStore, step: int, story: list[Step]) -> bool:
     """Another process leads from just before that step on; returns whether there was one."""
-    server, fate, leadership = ApiServer(), Fate(), Leadership()
+    fate, leadership = Fate(), Leadership()
+    server.begin_anew()
     calls: list[tuple[str, str, str]] = []
 
     def lose() -> None:
@@ -142,15 +146,17 @@ async def lease_lost_before(store: EmbeddedStore, step: int, story: list[Step]) 
 
 
 @pytest.mark.parametrize("story", ["renamed and deleted", "twins"])
-async def test_who_has_lost_the_lease_changes_nothing_in_the_store(store: EmbeddedStore, story: str):
+async def test_who_has_lost_the_lease_changes_nothing_in_the_store(
+    server: ApiServer, store: EmbeddedStore, story: str
+):
     step = 0
-    while await lease_lost_before(store, step, STORIES[story]):
+    while await lease_lost_before(server, store, step, STORIES[story]):
         await store.client.delete([pet.id for pet in await store.pets()])
         step += 1
     assert step > 5
 
 
-async def test_a_call_under_way_is_given_up_when_the_lease_is_lost():
+async def test_a_call_under_way_is_given_up_when_the_lease_is_lost(server: ApiServer):
     faults = Faults()
     async with local_store(faults=faults) as store:
         leadership, ended = Leadership(), []
@@ -162,7 +168,6 @@ async def test_a_call_under_way_is_given_up_when_the_lease_is_lost():
             handled=lambda *call: ended.append(call[:3]),
         )
         async with client:
-            server = ApiServer()
             process = Process(server, client, Fate())
             key = server.create("a", THOR)
             working = asyncio.ensure_future(process.reconcile(key))

@@ -73,8 +73,9 @@ async def client(lax: LaxStore) -> AsyncIterator[PetStoreClient]:
     await server.stop(0)
 
 
-async def test_a_record_that_nobody_understands_disturbs_no_pet(lax: LaxStore, client: PetStoreClient):
-    server = ApiServer()
+async def test_a_record_that_nobody_understands_disturbs_no_pet(
+    server: ApiServer, lax: LaxStore, client: PetStoreClient
+):
     process = Process(server, client, Fate())
     key = server.create("thor", THOR)
     await process.settle(key)
@@ -88,8 +89,7 @@ async def test_a_record_that_nobody_understands_disturbs_no_pet(lax: LaxStore, c
     def ask_for(key: ObjectKey) -> None:
         sent.append(key.name)
 
-    pets: Any = process.cache
-    check = StoreCheck(client, pets, ask_for, process.outlook)
+    check = StoreCheck(client, process.pets, ask_for, process.outlook)
     await check.check()
     assert sent == ["thor"]
     await process.settle(key)

@@ -31,9 +31,9 @@ THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
 class Stage:
     """One API server and one store, and processes between them that share a fate."""
 
-    def __init__(self, store: EmbeddedStore) -> None:
+    def __init__(self, server: ApiServer, store: EmbeddedStore) -> None:
         self.store = store
-        self.server = ApiServer()
+        self.server = server
         self.fate = Fate()
         self.process = Process(self.server, store.client, self.fate)
 
@@ -42,7 +42,7 @@ class Stage:
         return self.server.create(pet, spec, **more)
 
     def pet(self, key: ObjectKey) -> Pet:
-        return self.server.record(key).decode(Pet)
+        return self.server.get(key)
 
     def says(self, key: ObjectKey, kind: str) -> tuple[str, str]:
         found = find_condition(self.pet(key).status.conditions, kind)
@@ -70,20 +70,20 @@ class Stage:
 
 
 @pytest.fixture
-def stage(store: EmbeddedStore) -> Stage:
-    return Stage(store)
+def stage(server: ApiServer, store: EmbeddedStore) -> Stage:
+    return Stage(server, store)
 
 
 @pytest.fixture
-async def keyless() -> AsyncIterator[Stage]:
+async def keyless(server: ApiServer) -> AsyncIterator[Stage]:
     async with embedded_store(ignore_idempotency_keys=True) as store:
-        yield Stage(store)
+        yield Stage(server, store)
 
 
 @pytest.fixture
-async def keyed() -> AsyncIterator[Stage]:
+async def keyed(server: ApiServer) -> AsyncIterator[Stage]:
     async with embedded_store() as store:
-        yield Stage(store)
+        yield Stage(server, store)
 
 
 async def test_a_new_pet_takes_two_writes_and_one_add(stage: Stage):
@@ -199,11 +199,11 @@ async def test_a_record_with_anothers_key_is_never_touched(keyed: Stage):
     await keyed.process.settle(key)
     assert keyed.pet(key).status.id != before
     # Somebody writes its id into the status, and then deletes the Pet.
-    keyed.server.pets[key]["status"]["id"] = before
+    keyed.server.edit(key, status={"id": before})
     keyed.server.change(key, name="Thorbert")
     await keyed.process.settle(key)
     assert keyed.pet(key).status.id != before
-    keyed.server.pets[key]["status"]["id"] = before
+    keyed.server.edit(key, status={"id": before})
     keyed.server.delete(key)
     await keyed.process.settle(key)
     assert [pet.id for pet in await keyed.store.pets()] == [before]
@@ -214,11 +214,11 @@ async def test_of_two_pets_with_one_id_the_older_one_has_the_record(keyless: Sta
     await keyless.process.settle(older)
     await keyless.process.settle(younger)
     identity = keyless.pet(older).status.id
-    keyless.server.pets[younger]["status"]["id"] = identity
+    keyless.server.edit(younger, status={"id": identity})
     await keyless.process.settle(younger)
     assert await keyless.names() == ["Loki", "Thor"]
     assert keyless.pet(younger).status.id != identity
-    keyless.server.pets[younger]["status"]["id"] = identity
+    keyless.server.edit(younger, status={"id": identity})
     keyless.server.delete(younger)
     await keyless.process.settle(younger)
     assert identity in {pet.id for pet in await keyless.store.pets()}
@@ -231,7 +231,7 @@ async def test_a_record_without_a_key_gets_it_once_the_store_knows_keys(keyed: S
     # As it would be had the store been one that knew none.
     await keyed.store.client.delete([record.id])
     (identity,) = await keyed.store.client.add([pet()])
-    keyed.server.pets[key]["status"]["id"] = identity
+    keyed.server.edit(key, status={"id": identity})
     keyed.restart()
     await keyed.process.settle(key)
     (record,) = await keyed.store.pets()
@@ -253,7 +253,7 @@ async def test_a_pet_without_its_finalizer_and_status_keeps_its_record(keyed: St
     key = keyed.create()
     await keyed.process.settle(key)
     identity = keyed.pet(key).status.id
-    del keyed.server.pets[key]["metadata"]["finalizers"], keyed.server.pets[key]["status"]
+    keyed.server.edit(key, metadata={"finalizers": None}, status=None)
     keyed.server.change(key, name="Thorbert")
     await keyed.process.settle(key)
     assert [(pet.id, pet.name) for pet in await keyed.store.pets()] == [(identity, "Thorbert")]
@@ -291,7 +291,7 @@ async def test_a_deleted_pet_goes_after_its_record_and_leaves_others_finalizers(
 async def test_a_pet_that_the_older_operator_left_goes_too(stage: Stage):
     (identity,) = await stage.store.client.add([pet()])
     key = stage.create(finalizers=[OLD_FINALIZER])
-    stage.server.pets[key]["status"] = {"id": identity}
+    stage.server.edit(key, status={"id": identity})
     stage.server.delete(key)
     await stage.process.settle(key)
     assert stage.server.pets == {}
@@ -483,7 +483,7 @@ async def test_a_pet_goes_although_the_store_refuses_what_it_says(stage: Stage):
     (identity,) = await stage.store.client.add([pet("Loki")])
     # Nothing tells what was added but the id, and the record has been changed since.
     key = stage.create(name="\N{EM SPACE}", finalizers=[OLD_FINALIZER])
-    stage.server.pets[key]["status"] = {"id": identity}
+    stage.server.edit(key, status={"id": identity})
     stage.server.delete(key)
     await stage.process.settle(key)
     assert stage.server.pets == {}

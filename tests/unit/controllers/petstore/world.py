@@ -1,34 +1,52 @@
-"""A world for the Pet reconciler: an API server's Pets, a store, and a process between them that may die.
+"""A world for the Pet reconciler: a control plane's Pets, a store, and a process between them that may die.
 
 Every call that leaves the process passes a point at which `Fate` may lose it on its way there or back, or end
-the process. The store is a real one, called without gRPC between; a process that begins anew remembers
-nothing.
+the process. The store is a real one, called without gRPC between, and the control plane is in process; a
+process that begins anew remembers nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import copy
 import datetime
-import json
 import random
-from collections.abc import AsyncGenerator
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import Raw
 
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
+from devcluster import DevCluster
+from devcluster.errors import StatusError
+from devcluster.exchange import ApiResponse
+from devcluster.patch.merge_patch import merge_patch
+from devcluster.storage import Change, Key
 from manager.api import ObjectKey
-from manager.cache import Record, Selection
+from manager.cache import Cache, Informer
+from manager.client import Client
+from manager.codegen import yaml_documents
 from manager.controller import Result
-from manager.kube.errors import Conflict, ConnectionLost, Invalid, NotFound
+from manager.kube.errors import Conflict, ConnectionLost, NotFound
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.kube.wire import WireRequest
+from manager.metrics import Metrics
 from manager.operator.running import ObjectReconciler
 from manager.settings import SettingValues
+from manager.testing import LocalWire
 from petstore.client import PetStoreClient, Unreachable
 from tests.unit.controllers.fate import Fate
 
 NAMESPACE = "default"
 CREATED = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+DEFINITION = Path(__file__).parents[4] / "config/crd/bases/petstore.example.com_pets.yaml"
+GROUP, PLURAL = Pet.gvk.group, Pet.plural
 
 
 class FatefulStore:
@@ -66,203 +84,165 @@ class FatefulStore:
 
 
 class ApiServer:
-    """Pets by key, each as JSON; deletes them when the last finalizer goes."""
+    """The Pets of a control plane, and what others do to them: at once, and whether or not it is valid."""
 
-    def __init__(self) -> None:
-        self.pets: dict[ObjectKey, dict[str, Any]] = {}
-        self.history: list[dict[ObjectKey, dict[str, Any]]] = []
-        """All that there was, after each change."""
+    def __init__(self, cluster: DevCluster) -> None:
+        self.cluster = cluster
+        self.storage = cluster.store
+        self.metrics = Metrics()
+        self.mapper = RestMapper(self.transport(LocalWire(cluster)))
         self.writes = 0
+        """How many writes of processes have changed something."""
         self.serves_pets = True
         """Whether it knows the kind; not so for a moment when the definition is replaced."""
-        self._version = 0
+        self._begun = self.storage.version
+
+    def transport(self, wire: LocalWire) -> Transport:
+        return Transport(wire, metrics=self.metrics, rng=random.Random(1), user_agent="test")
+
+    def begin_anew(self) -> None:
+        """There are no Pets, and there never were."""
+        for key in self.pets:
+            self.storage.delete(_stored(key))
+        self._begun = self.storage.version
+
+    @property
+    def pets(self) -> dict[ObjectKey, dict[str, Any]]:
+        """What is stored now."""
+        found = self.storage.select(GROUP, PLURAL)
+        return {ObjectKey(each.key.namespace, each.key.name): each.decode() for each in found}
+
+    @property
+    def history(self) -> range:
+        """The versions that there were."""
+        return range(self._begun, self.storage.version + 1)
+
+    def get(self, key: ObjectKey) -> Pet:
+        stored = self.storage.get(_stored(key))
+        assert stored is not None
+        return Pet.decode(stored.data)
 
     def create(self, name: str, spec: dict[str, str], **metadata: Any) -> ObjectKey:
-        key = ObjectKey(NAMESPACE, name)
-        assert key not in self.pets
-        created = CREATED + datetime.timedelta(seconds=self._version)
-        self.pets[key] = {
-            "apiVersion": "petstore.example.com/v1beta1",
-            "kind": "Pet",
+        created = CREATED + datetime.timedelta(seconds=self.storage.version)
+        pet = {
+            "apiVersion": Pet.gvk.api_version,
+            "kind": Pet.gvk.kind,
             "metadata": {
                 "name": name,
                 "namespace": NAMESPACE,
-                "uid": f"uid-{name}-{self._version}",
+                "uid": str(uuid.uuid4()),
                 "generation": 1,
                 "creationTimestamp": created.isoformat().replace("+00:00", "Z"),
                 **metadata,
             },
             "spec": dict(spec),
         }
-        self._touch(self.pets[key])
+        key = ObjectKey(NAMESPACE, name)
+        self.storage.create(_stored(key), pet)
         return key
 
+    def edit(self, key: ObjectKey, **patch: Any) -> None:
+        """Apply a merge patch."""
+        after = merge_patch(self.pets[key], patch)
+        self.storage.update(_stored(key), after)
+        if "deletionTimestamp" in after["metadata"] and not after["metadata"].get("finalizers"):
+            self.storage.delete(_stored(key))
+
     def change(self, key: ObjectKey, **spec: str) -> None:
-        self.pets[key]["spec"].update(spec)
-        self.pets[key]["metadata"]["generation"] += 1
-        self._touch(self.pets[key])
+        generation = self.pets[key]["metadata"]["generation"]
+        self.edit(key, spec=spec, metadata={"generation": generation + 1})
 
     def delete(self, key: ObjectKey) -> None:
         if key in self.pets:
-            self.pets[key]["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
-            self._touch(self.pets[key])
-            self._collect(key)
+            self.edit(key, metadata={"deletionTimestamp": "2026-01-02T00:00:00Z"})
 
     def vanish(self, key: ObjectKey) -> None:
         """Delete it, and have somebody take away what holds it."""
-        self.pets[key]["metadata"]["finalizers"] = []
+        self.edit(key, metadata={"finalizers": None})
         self.delete(key)
 
-    def get(self, key: ObjectKey) -> Pet:
-        self._find(key)
-        return self.record(key).decode(Pet)
 
-    def patch(self, pet: Pet, part: str) -> Pet:
-        stored = self._find(pet.key)
-        wire = pet.to_wire()
-        if part == "status":
-            if stored["metadata"]["uid"] != pet.metadata.uid:
-                raise Invalid(422, "Invalid", "the test of the uid has failed")
-            after = {**stored, "status": wire["status"]}
+def _stored(key: ObjectKey) -> Key:
+    return Key(GROUP, PLURAL, key.namespace, key.name)
+
+
+async def define_pets(cluster: DevCluster) -> None:
+    """Have it serve Pets; nobody converts them."""
+    (definition,) = yaml_documents(DEFINITION.read_text())
+    await cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", definition)
+    await asyncio.sleep(0)  # then they are served
+
+
+class Feed:
+    """What tells a cache of the Pets: of each change at once, unless it is held back."""
+
+    def __init__(self, server: ApiServer, pets: Informer, at: int | None) -> None:
+        self._storage = server.storage
+        self._intake = pets._intakes[0]
+        self._end: Callable[[], object] = lambda: None
+        if at is None:
+            self.catch_up()
         else:
-            if stored["metadata"]["resourceVersion"] != pet.metadata.resource_version:
-                raise Conflict(409, "Conflict", "changed")
-            metadata = {**stored["metadata"]}
-            for field in ("finalizers", "annotations"):
-                metadata[field] = wire["metadata"].get(field) or type(getattr(pet.metadata, field))()
-            after = {**stored, "metadata": metadata}
-        if after != stored:
-            self.writes += 1
-            self.pets[pet.key] = copy.deepcopy(after)
-            self._touch(self.pets[pet.key])
-        answer = self.record(pet.key).decode(Pet)
-        self._collect(pet.key)
-        return answer
+            self._list(at)
 
-    def record(self, key: ObjectKey) -> Record:
-        return _record(key, self.pets[key])
-
-    def _find(self, key: ObjectKey) -> dict[str, Any]:
-        if not self.serves_pets:
-            raise NotFound(404, "NotFound", "the server could not find the requested resource")
-        if key not in self.pets:
-            raise NotFound(404, "NotFound", "gone", {"name": key.name, "kind": "pets"})
-        return self.pets[key]
-
-    def _touch(self, stored: dict[str, Any]) -> None:
-        self._version += 1
-        stored["metadata"]["resourceVersion"] = str(self._version)
-        self.history.append(copy.deepcopy(self.pets))
-
-    def _collect(self, key: ObjectKey) -> None:
-        metadata = self.pets[key]["metadata"]
-        if "deletionTimestamp" in metadata and not metadata.get("finalizers"):
-            del self.pets[key]
-            self.history.append(copy.deepcopy(self.pets))
-
-
-def _record(key: ObjectKey, stored: dict[str, Any]) -> Record:
-    metadata = stored["metadata"]
-    return Record(
-        key=key,
-        raw=json.dumps(stored).encode(),
-        uid=metadata["uid"],
-        version=int(metadata["resourceVersion"]),
-        generation=metadata["generation"],
-        deleting="deletionTimestamp" in metadata,
-    )
-
-
-class Cache:
-    """What a process knows of the Pets: all there is, or, held back, what once was and its own writes."""
-
-    def __init__(self, server: ApiServer) -> None:
-        self._server = server
-        self._held: dict[ObjectKey, dict[str, Any]] | None = None
-
-    def hold_back(self, at: dict[ObjectKey, dict[str, Any]] | None = None) -> None:
-        """Bring no more news; with `at`, nothing of what came after that either."""
-        self._held = copy.deepcopy(self._server.pets if at is None else at)
+    def hold_back(self) -> None:
+        """Bring no more news but of the process's own writes."""
+        self._end()
 
     def catch_up(self) -> None:
-        self._held = None
+        self._list(self._storage.version)
+        self._end = self._storage.subscribe(self._tell)
 
-    def observe_write(self, pet: Pet) -> None:
-        if self._held is not None:
-            assert pet.origin is not None
-            self._held[pet.key] = json.loads(pet.origin)
+    def _list(self, version: int) -> None:
+        self._intake.begin_list()
+        for each in self._storage.select_at(version, GROUP, PLURAL):
+            self._intake.list_item(Raw(each.data))
+        self._intake.finish_list(version)
 
-    def get(self, key: ObjectKey) -> Record | None:
-        pets = self._server.pets if self._held is None else self._held
-        return _record(key, pets[key]) if key in pets else None
-
-    def informer(self, kind: type[Pet]) -> Cache:
-        """It is its own: there is one kind."""
-        return self
-
-    def list(self, *, index: tuple[str, str] | None = None) -> list[Record]:
-        pets = self._server.pets if self._held is None else self._held
-        records = [_record(key, stored) for key, stored in pets.items()]
-        if index is None:
-            return records
-        name, value = index
-        function = PetOperator.indexes[name]
-        return [record for record in records if value in function(record, record.meta())]
-
-    async def wait_synced(self) -> None:
-        await asyncio.sleep(0)
+    def _tell(self, change: Change) -> None:
+        if change.key[:2] == (GROUP, PLURAL):
+            stored = change.new or change.final
+            assert stored is not None
+            self._intake.event("DELETED" if change.new is None else "MODIFIED", Raw(stored.data))
 
 
-class FatefulClient:
-    """The API's client, as the reconciler knows it."""
+class FatefulWire(LocalWire):
+    """A wire on which every write is a point of fate."""
 
-    def __init__(self, server: ApiServer, cache: Cache, fate: Fate, part: str = "metadata") -> None:
+    def __init__(self, server: ApiServer, fate: Fate) -> None:
+        super().__init__(server.cluster)
         self._server = server
-        self._cache = cache
         self._fate = fate
-        self._part = part
-        if part == "metadata":
-            self.status = FatefulClient(server, cache, fate, "status")
-            self.uncached = FatefulReader(server, fate)
+
+    async def answer(self, request: WireRequest) -> ApiResponse:
+        async def ask() -> ApiResponse:
+            if not self._server.serves_pets:
+                raise StatusError(404, "NotFound", "the server could not find the requested resource")
+            before = self._server.storage.version
+            answer = await super(FatefulWire, self).answer(request)
+            self._server.writes += self._server.storage.version != before
+            return answer
+
+        if request.method == "GET":
+            return await ask()
+        part = "status" if urlsplit(request.path).path.endswith("/status") else "metadata"
+        answer: ApiResponse = await self._fate.pass_through(f"patch {part}", ask, ConnectionLost("by fate"))
+        return answer
+
+
+class FatefulClient(Client):
+    """The API's client, whose live reads are points of fate as well."""
+
+    def __init__(self, transport: Transport, mapper: RestMapper, cache: Cache, fate: Fate) -> None:
+        super().__init__(transport, mapper, cache, field_manager="test")
+        read = self.uncached.get
+        # Above the transport, which would read again.
+        self.uncached.get = lambda *of: fate.pass_through(  # type: ignore[method-assign, assignment]
+            "get", partial(read, *of), ConnectionLost("by fate")
+        )
 
     def named(self, controller: str) -> FatefulClient:
         return self
-
-    def ours(self, selection: Selection) -> FatefulClient:
-        return self
-
-    async def find(self, kind: type[Pet], key: ObjectKey) -> Pet | None:
-        record = self._cache.get(key)
-        return record and record.decode(Pet)
-
-    async def patch(self, pet: Pet) -> Pet:
-        assert pet.origin is not None
-        if pet.to_wire() == Pet.decode(pet.origin).to_wire():
-            return pet
-
-        async def write() -> Pet:
-            answer = self._server.patch(pet, self._part)
-            self._cache.observe_write(answer)
-            return answer
-
-        return await self._fate.pass_through(f"patch {self._part}", write, ConnectionLost("by fate"))
-
-    async def report(self, pet: Pet, **_: object) -> bool:
-        return await self.patch(pet) is not pet
-
-
-class FatefulReader:
-    """Its way past the cache."""
-
-    def __init__(self, server: ApiServer, fate: Fate) -> None:
-        self._server = server
-        self._fate = fate
-
-    async def get(self, kind: type[Pet], key: ObjectKey) -> Pet:
-        async def read() -> Pet:
-            return self._server.get(key)
-
-        return await self._fate.pass_through("get", read, ConnectionLost("by fate"))
 
 
 class Told:
@@ -276,24 +256,28 @@ class Told:
 
 
 class Process:
-    """One life of the manager."""
+    """One life of the manager; with `at`, its cache shows what there was at that version."""
 
     def __init__(
-        self, server: ApiServer, client: PetStoreClient, fate: Fate, told: Told | None = None
+        self, server: ApiServer, client: PetStoreClient, fate: Fate, *, at: int | None = None
     ) -> None:
-        self.told = told or Told()
-        self.store: Any = FatefulStore(client, fate)
-        self.cache = Cache(server)
-        settings = {each: each.default_value() for each in PetOperator.declared_settings}
+        self.told, self.store = Told(), FatefulStore(client, fate)
+        transport, rng = server.transport(FatefulWire(server, fate)), random.Random(1)
+        cache = Cache(transport, server.mapper, field_manager="test", metrics=server.metrics, rng=rng)
         manager: Any = SimpleNamespace(
-            client=FatefulClient(server, self.cache, fate),
-            cache=self.cache,
+            client=FatefulClient(transport, server.mapper, cache, fate),
+            cache=cache,
             events=self.told,
-            settings=SettingValues(settings),
-            rng=random.Random(1),
+            settings=SettingValues({each: each.default_value() for each in PetOperator.declared_settings}),
+            rng=rng,
         )
         self.operator = PetOperator(manager)
-        self.operator.use(self.store)
+        self.pets = self.operator.informer
+        for name, function in PetOperator.indexes.items():
+            self.pets.add_index(name, function)
+        self.cache = Feed(server, self.pets, at)
+        store: Any = self.store
+        self.operator.use(store)
         self.claims = self.operator.claims
         self.outlook = self.operator.outlook
         self.reconciler = ObjectReconciler(self.operator)
