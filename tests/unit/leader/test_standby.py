@@ -45,6 +45,8 @@ async def test_a_standby_asks_nothing_while_the_leader_renews_and_sees_a_release
     assert second.gauge == 0
     assert second.elector.problem is None
     assert len(second.wire.requests) == asked
+    (watch,) = second.wire.sent("GET", LEASES)
+    assert watch.query["fieldSelector"] == f"metadata.name={NAME}", "RBAC can grant that"
     assert second.elector._holding._candidacy.lease is not None
     assert second.elector._holding._candidacy.lease.holder == "first"
     assert await taken_over(first, second) < 0.1
