@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from controllers.main import PROGRAM
+from devcluster import DevCluster
 from manager.api import ObjectKey
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
@@ -47,8 +48,12 @@ class Heard:
 
 
 @pytest.fixture
-async def server(wire: ScriptedWire) -> GadgetServer:
-    return GadgetServer(wire, count=10)
+async def server(wire: ScriptedWire) -> AsyncIterator[GadgetServer]:
+    async with DevCluster(port=None, controllers=False) as cluster:
+        server = GadgetServer(cluster, wire)
+        await server.define()
+        server.fill(10)
+        yield server
 
 
 class Run:

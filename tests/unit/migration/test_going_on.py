@@ -9,11 +9,21 @@ from collections.abc import Callable
 
 import pytest
 
+from devcluster.api.paging import Continuation
 from manager.migration.definitions import MigrationFailed
 from manager.migration.report import Outcome
-from tests.support.scripted_wire import Delayed, Reply, Sent, Stall, Step
+from tests.support.scripted_wire import Reply, Sent, Stall, Step
 from tests.unit.migration.conftest import Run
-from tests.unit.migration.server import DEFINITION, GADGETS, POSITION, GadgetServer, gadget_path, token_for
+from tests.unit.migration.server import (
+    DEFINITION,
+    GADGETS,
+    NEW,
+    OLD,
+    POSITION,
+    GadgetServer,
+    gadget_path,
+    versions,
+)
 
 pytestmark = pytest.mark.virtual_time
 
@@ -42,7 +52,7 @@ async def interrupted_at(server: GadgetServer, run: Start, name: str) -> None:
 async def test_interrupted_it_goes_on_at_the_page_where_it_was(server: GadgetServer, run: Start):
     await interrupted_at(server, run, "g0007")
     assert server.position() == {
-        "uid": "uid-1",
+        "uid": server.definition()["metadata"]["uid"],
         "generation": 2,
         "storageVersion": "v1beta1",
         "continue": server.lists()[-1],
@@ -64,7 +74,7 @@ async def test_interrupted_in_the_first_page_there_is_nothing_to_keep(server: Ga
 
 
 async def test_the_position_is_kept_now_and_then_for_a_run_that_is_killed(server: GadgetServer, run: Start):
-    server.gadgets = {f"g{number:04}": ["v1alpha1", 1] for number in range(300)}
+    server.fill(300)
     await run(rate=10)()
     written = [
         (each.at, each.json()["metadata"]["annotations"]) for each in server.wire.sent("PATCH", DEFINITION)
@@ -77,16 +87,16 @@ async def test_the_position_is_kept_now_and_then_for_a_run_that_is_killed(server
 
 async def test_a_token_that_is_too_old_leads_on_all_the_same(server: GadgetServer, run: Start):
     await interrupted_at(server, run, "g0007")
-    server.oldest_token = 10_000
+    server.cluster.faults.expire_history()
     before = len(server.patches())
     assert await run()() is Outcome.DONE
     assert sorted(server.patches()[before:]) == ["g0006", "g0007", "g0008", "g0009"]
 
 
 async def test_tokens_that_grow_old_on_the_way_lead_on_too(server: GadgetServer, run: Start):
-    server.oldest_token = 10_000
+    server.before = lambda sent: server.cluster.faults.expire_history() if sent.path == GADGETS else None
     assert await run()() is Outcome.DONE
-    assert sorted(server.patches()) == sorted(server.gadgets)
+    assert sorted(server.patches()) == server.names()
 
 
 @pytest.mark.parametrize(
@@ -105,25 +115,24 @@ async def test_a_token_that_leads_nowhere_begins_at_the_start(
     before = len(server.patches())
     again = run(page_size=100)
     assert await again() is Outcome.DONE
-    assert sorted(server.patches()[before:]) == sorted(server.gadgets)
+    assert sorted(server.patches()[before:]) == server.names()
     assert again.heard.of("advanced")[-1] == (10, 10)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"uid": "uid-of-another-definition"},
-        {"generation": 3},
-        {"storage": "v1alpha1", "stored_versions": ["v1beta1", "v1alpha1"]},
+        {"metadata": {"uid": "uid-of-another-definition"}},
+        {"spec": {}},
+        {"spec": {"versions": versions(storage=OLD)}},
     ],
-    ids=lambda change: next(iter(change)),
+    ids=["uid", "generation", "storage"],
 )
 async def test_a_position_of_another_definition_is_not_used(
     server: GadgetServer, run: Start, change: dict[str, object]
 ):
     await interrupted_at(server, run, "g0007")
-    for name, value in change.items():
-        setattr(server, name, value)
+    server.edit_definition(**change)
     again = run(page_size=100)
     assert await again() is Outcome.DONE
     assert again.heard.of("begins") == [(0,)]
@@ -132,7 +141,7 @@ async def test_a_position_of_another_definition_is_not_used(
 
 @pytest.mark.parametrize("text", ["", "gibberish", "[]", "{}", '{"uid": "uid-1"}', '{"uid": 1}'])
 async def test_a_position_that_says_nothing_is_not_used(server: GadgetServer, run: Start, text: str):
-    server.annotations[POSITION] = text
+    server.edit_definition(metadata={"annotations": {POSITION: text}})
     again = run()
     assert await again() is Outcome.DONE
     assert again.heard.of("begins") == [(0,)]
@@ -140,14 +149,14 @@ async def test_a_position_that_says_nothing_is_not_used(server: GadgetServer, ru
 
 
 async def test_what_is_left_of_a_position_is_removed_where_nothing_is_to_do(server: GadgetServer, run: Start):
-    server.stored_versions = ["v1beta1"]
-    server.annotations = {POSITION: "{}", "other": "kept"}
+    notes = {POSITION: "{}", "other": "kept"}
+    server.edit_definition(status={"storedVersions": [NEW]}, metadata={"annotations": notes})
     assert await run()() is Outcome.NOTHING_TO_DO
     assert server.annotations == {"other": "kept"}
 
 
 async def test_a_position_never_passes_a_refused_object(server: GadgetServer, run: Start):
-    server.gadgets = {f"g{number:04}": ["v1alpha1", 1] for number in range(300)}
+    server.fill(300)
     refusal = Reply.status(422, "Invalid", "no")
     server.before = lambda sent: refusal if sent.path == gadget_path("g0150") else None
     assert await run(rate=10)() is Outcome.REFUSED
@@ -163,8 +172,8 @@ async def test_it_begins_anew_when_the_definition_changes_before_the_end(server:
     def change(sent: Sent) -> None:
         if sent.path == gadget_path("g0009") and server.generation == 2:
             # Back to the old version and forth again: what was written in between is stored in the old one.
-            server.gadgets["g0000"] = ["v1alpha1", 5]
-            server.change_definition()
+            server.store("g0000")
+            server.edit_definition(spec={})
 
     server.before = change
     migration = run()
@@ -175,11 +184,11 @@ async def test_it_begins_anew_when_the_definition_changes_before_the_end(server:
 
 
 async def test_a_change_is_seen_when_the_position_is_kept(server: GadgetServer, run: Start):
-    server.gadgets = {f"g{number:04}": ["v1alpha1", 1] for number in range(300)}
+    server.fill(300)
 
     def change(sent: Sent) -> None:
         if sent.path == gadget_path("g0050") and server.generation == 2:
-            server.change_definition()
+            server.edit_definition(spec={})
 
     server.before = change
     assert await run(rate=10)() is Outcome.DONE
@@ -191,8 +200,8 @@ async def test_the_storage_version_is_not_trimmed_when_it_has_become_another(
     server: GadgetServer, run: Start
 ):
     def change(sent: Sent) -> None:
-        if sent.path == gadget_path("g0009") and server.storage == "v1beta1":
-            server.change_definition(storage="v1alpha1")
+        if sent.path == gadget_path("g0009") and server.storage == NEW:
+            server.edit_definition(spec={"versions": versions(storage=OLD)})
 
     server.before = change
     with pytest.raises(MigrationFailed, match="changed from v1beta1 to v1alpha1"):
@@ -207,7 +216,7 @@ async def test_a_change_in_the_very_moment_of_trimming_goes_first(server: Gadget
         nonlocal changed
         if sent.path == f"{DEFINITION}/status" and not changed:
             changed = True
-            server.change_definition(storage="v1alpha1")
+            server.edit_definition(spec={"versions": versions(storage=OLD)})
 
     server.before = change
     with pytest.raises(MigrationFailed, match="changed from v1beta1 to v1alpha1"):
@@ -220,8 +229,7 @@ async def test_a_write_to_the_definition_that_changes_nothing_of_it_is_no_obstac
 ):
     def annotate(sent: Sent) -> None:
         if sent.path == f"{DEFINITION}/status" and "other" not in server.annotations:
-            server.annotations["other"] = "x"
-            server.version += 1
+            server.edit_definition(metadata={"annotations": {"other": "x"}})
 
     server.before = annotate
     migration = run()
@@ -232,7 +240,7 @@ async def test_a_write_to_the_definition_that_changes_nothing_of_it_is_no_obstac
 async def test_a_definition_that_changes_all_the_time_is_left_alone(server: GadgetServer, run: Start):
     def change(sent: Sent) -> None:
         if sent.path == gadget_path("g0009"):
-            server.change_definition()
+            server.edit_definition(spec={})
 
     server.before = change
     with pytest.raises(MigrationFailed, match="keeps changing"):
@@ -249,7 +257,7 @@ async def test_a_definition_that_is_deleted_meanwhile_ends_it(
         nonlocal deleted
         if sent.path == gadget_path("g0009"):
             deleted = True
-            server.uid = "another"
+            server.edit_definition(metadata={"uid": "another"})
         return answer if deleted and sent.path.startswith(DEFINITION) else None
 
     server.before = delete
@@ -263,7 +271,7 @@ async def test_a_definition_that_is_deleted_meanwhile_ends_it(
 async def test_two_runs_at_once_do_no_harm(server: GadgetServer, run: Start):
     def slow(sent: Sent) -> Step | None:
         is_patch = sent.method == "PATCH" and sent.path.startswith("/apis/test")
-        return Delayed(0.5, server._gadget(sent)) if is_patch else None
+        return server.late(0.5) if is_patch else None
 
     server.before = slow
 
@@ -279,7 +287,9 @@ async def test_two_runs_at_once_do_no_harm(server: GadgetServer, run: Start):
 
 
 async def test_a_run_goes_on_where_another_has_come_to(server: GadgetServer, run: Start):
-    kept = {"uid": "uid-1", "generation": 2, "storageVersion": "v1beta1", "done": 6}
-    server.annotations[POSITION] = json.dumps({**kept, "continue": token_for("g0005", 1000)})
+    uid, here = server.definition()["metadata"]["uid"], Continuation(-1, ("default", "g0005"))
+    kept = {"uid": uid, "generation": 2, "storageVersion": NEW, "done": 6}
+    text = json.dumps({**kept, "continue": here.encode(in_namespace=False)})
+    server.edit_definition(metadata={"annotations": {POSITION: text}})
     await run()()
     assert min(server.patches()) == "g0006"

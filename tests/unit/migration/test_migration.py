@@ -10,7 +10,16 @@ from manager.migration.definitions import MigrationFailed
 from manager.migration.report import Outcome
 from tests.support.scripted_wire import LostAfter, Reply, Sent, Step, Unreached
 from tests.unit.migration.conftest import Run
-from tests.unit.migration.server import DEFINITION, GADGETS, REVIEWS, GadgetServer, gadget_path
+from tests.unit.migration.server import (
+    DEFINITION,
+    GADGETS,
+    NEW,
+    OLD,
+    REVIEWS,
+    GadgetServer,
+    gadget_path,
+    versions,
+)
 
 pytestmark = pytest.mark.virtual_time
 
@@ -48,7 +57,7 @@ async def test_the_second_time_there_is_nothing_to_do(server: GadgetServer, run:
 
 
 async def test_what_is_in_the_right_version_is_counted_as_such(server: GadgetServer, run: Start):
-    server.gadgets["g0003"][0] = "v1beta1"
+    server.store("g0003", NEW)
     migration = run()
     await migration()
     assert (migration.migration.tally.rewritten, migration.migration.tally.no_need) == (9, 1)
@@ -57,7 +66,7 @@ async def test_what_is_in_the_right_version_is_counted_as_such(server: GadgetSer
 async def test_an_object_that_vanishes_meanwhile_is_fine(server: GadgetServer, run: Start):
     def vanish(sent: Sent) -> None:
         if sent.path == gadget_path("g0004"):
-            server.gadgets.pop("g0004", None)
+            server.remove("g0004")
 
     server.before = vanish
     migration = run()
@@ -92,8 +101,7 @@ async def test_an_object_that_somebody_else_writes_again_and_again_is_stored_ane
     def write(sent: Sent) -> Step | None:
         if sent.path != gadget_path("g0004"):
             return None
-        server.version += 1
-        server.gadgets["g0004"][:] = ["v1beta1", server.version]
+        server.store("g0004", NEW)
         return Reply.status(409, "Conflict", "the object has been modified")
 
     server.before = write
@@ -103,16 +111,16 @@ async def test_an_object_that_somebody_else_writes_again_and_again_is_stored_ane
 
 
 async def test_a_kind_without_objects_is_trimmed(server: GadgetServer, run: Start):
-    server.gadgets.clear()
+    server.fill(0)
     assert await run()() is Outcome.DONE
     assert server.stored_versions == ["v1beta1"]
 
 
 async def test_without_a_status_apart_the_object_itself_is_patched(server: GadgetServer, run: Start):
-    server.status_apart = False
+    server.edit_definition(spec={"versions": versions(status=False)})
     await run()()
     assert {each.path for each in server.wire.sent("PATCH", "/apis/test.example.com/*")} == {
-        gadget_path(name, subresource="") for name in server.gadgets
+        gadget_path(name, subresource="") for name in server.names()
     }
     assert server.in_version("v1beta1") == 10
 
@@ -120,14 +128,14 @@ async def test_without_a_status_apart_the_object_itself_is_patched(server: Gadge
 async def test_a_storage_version_that_is_not_served_is_reached_through_another(
     server: GadgetServer, run: Start
 ):
-    server.served = ["v1alpha1"]
+    server.edit_definition(spec={"versions": versions(served=(OLD,))})
     assert await run()() is Outcome.DONE
     assert server.in_version("v1beta1") == 10
     assert server.wire.sent("GET", GADGETS) == []
 
 
 async def test_where_no_version_is_served_that_is_said(server: GadgetServer, run: Start):
-    server.served = []
+    server.edit_definition(spec={"versions": versions(served=())})
     with pytest.raises(MigrationFailed, match="no version is served"):
         await run()()
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
@@ -154,7 +162,7 @@ async def test_no_more_are_under_way_than_was_asked_for_and_no_faster(server: Ga
 
             async def answer(sent: Sent) -> Step:
                 await slow()
-                return server._gadget(sent)
+                return await server.answer(sent)
 
             return answer
         return None
@@ -203,7 +211,7 @@ async def test_an_object_at_which_the_server_fails_is_refused_after_some_attempt
 async def test_a_server_that_fails_at_one_object_after_the_other_is_not_asked_for_all(
     server: GadgetServer, run: Start
 ):
-    server.gadgets = {f"g{number:04}": ["v1alpha1", 1] for number in range(1000)}
+    server.fill(1000)
     failure = Reply.status(500, "InternalError", "conversion webhook failed")
     server.before = lambda sent: failure if sent.path.endswith("/status") else None
     with pytest.raises(MigrationFailed, match="conversion webhook failed"):
@@ -307,6 +315,7 @@ async def test_a_server_that_does_not_tell_rights_is_no_obstacle(server: GadgetS
 
 
 async def test_a_dry_run_tells_refusals_and_writes_nothing(server: GadgetServer, run: Start):
+    before = server.cluster.store.version
     server.denied.add(("patch", "customresourcedefinitions", "status"))
     server.before = at(gadget_path("g0004"), Reply.status(422, "Invalid", "too large"))
     migration = run(dry_run=True)
@@ -314,5 +323,5 @@ async def test_a_dry_run_tells_refusals_and_writes_nothing(server: GadgetServer,
     assert migration.heard.of("refused") == [("default/g0004", "too large")]
     assert await run(dry_run=True)() is Outcome.DONE
     assert server.in_version("v1alpha1") == 10
-    assert server.version == 1000
+    assert server.cluster.store.version == before
     assert {each.query["dryRun"] for each in server.wire.sent("PATCH")} == {"All"}
