@@ -63,16 +63,18 @@ async def test_what_is_in_the_right_version_is_counted_as_such(server: GadgetSer
     assert (migration.migration.tally.rewritten, migration.migration.tally.no_need) == (9, 1)
 
 
-async def test_an_object_that_vanishes_meanwhile_is_fine(server: GadgetServer, run: Start):
-    def vanish(sent: Sent) -> None:
-        if sent.path == gadget_path("g0004"):
-            server.remove("g0004")
-
-    server.before = vanish
+@pytest.mark.parametrize("status", [True, False])
+async def test_an_object_that_vanishes_meanwhile_is_fine_and_is_not_made_again(
+    server: GadgetServer, run: Start, status: bool
+):
+    server.edit_definition(spec={"versions": versions(status=status)})
+    path = gadget_path("g0004", subresource="/status" if status else "")
+    server.before = lambda sent: server.remove("g0004") if sent.path == path else None
     migration = run()
     assert await migration() is Outcome.DONE
     assert migration.migration.tally.gone == 1
-    assert server.stored_versions == ["v1beta1"]
+    assert server.stored_versions == [NEW]
+    assert "g0004" not in server.names()
 
 
 @pytest.mark.parametrize(
