@@ -1,4 +1,4 @@
-"""What the server's answers say: pages of a list, bookmarks of a watch, what became of an object."""
+"""What the server's answers say: bookmarks of a watch, what became of an object."""
 
 from __future__ import annotations
 
@@ -14,17 +14,6 @@ from manager.kube.errors import ProtocolError
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
-class Page(NamedTuple):
-    """One answer to a list: objects, undecoded, as of a version.
-
-    `resume` is what to ask the next page with; empty on the last one.
-    """
-
-    version: int
-    resume: str
-    items: list[msgspec.Raw]
-
-
 class Bookmark(NamedTuple):
     """The version up to which a watch has told everything.
 
@@ -35,40 +24,31 @@ class Bookmark(NamedTuple):
     ends_list: bool
 
 
-class _Metadata(msgspec.Struct, rename={"resource_version": "resourceVersion", "resume": "continue"}):
+class _Metadata(msgspec.Struct, rename="camel"):
     resource_version: str
-    resume: str = ""
     annotations: dict[str, str] = {}
-
-
-class _Page(msgspec.Struct):
-    metadata: _Metadata
-    items: list[msgspec.Raw] | None
 
 
 class _Bookmark(msgspec.Struct):
     metadata: _Metadata
 
 
-_decode_page = Decoder(_Page, "a list")
 _decode_bookmark = Decoder(_Bookmark, "a bookmark")
-
-
-def decode_page(raw: bytes) -> Page:
-    """Decode one answer to a list; raises ProtocolError."""
-    page = _decode_page(raw)
-    return Page(_version(page.metadata, "a list"), page.metadata.resume, page.items or [])
 
 
 def decode_bookmark(raw: msgspec.Raw) -> Bookmark:
     """Decode the object of a BOOKMARK event; raises ProtocolError."""
     metadata = _decode_bookmark(raw).metadata
-    return Bookmark(_version(metadata, "a bookmark"), metadata.annotations.get(INITIAL_EVENTS_END) == "true")
+    return Bookmark(
+        version_of(metadata.resource_version, "a bookmark"),
+        metadata.annotations.get(INITIAL_EVENTS_END) == "true",
+    )
 
 
-def _version(metadata: _Metadata, what: str) -> int:
+def version_of(text: str, what: str) -> int:
+    """The number that a resourceVersion is; raises ProtocolError, in which `what` has it."""
     try:
-        return int(metadata.resource_version)
+        return int(text)
     except ValueError as error:
         raise not_a(what, error) from None
 

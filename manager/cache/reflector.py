@@ -14,7 +14,7 @@ from prometheus_client import Counter
 
 from manager.api import ObjectKey
 from manager.backoff import Backoff
-from manager.cache.answers import decode_bookmark, decode_page
+from manager.cache.answers import decode_bookmark, version_of
 from manager.cache.failure import (
     EXPIRED,
     NO_STREAMING,
@@ -30,7 +30,7 @@ from manager.cache.failure import (
 from manager.cache.intake import Intake
 from manager.cache.record import Record
 from manager.cache.spec import WatchSpec
-from manager.kube.decoding import Pages, WatchEvent, despite_depth, watch_events
+from manager.kube.decoding import WatchEvent, watch_events
 from manager.kube.errors import (
     ApiError,
     Forbidden,
@@ -43,8 +43,9 @@ from manager.kube.errors import (
     TransportError,
     Unauthorized,
 )
+from manager.kube.listing import Listing
 from manager.kube.rest_mapping import RestMapper, RestMapping
-from manager.kube.transport import LONGEST_LIST, Transport
+from manager.kube.transport import Transport
 from manager.logs import get_logger
 from manager.loop import Portions
 from manager.rate_limit import Repeats
@@ -260,25 +261,18 @@ class Reflector:
         self, selection: dict[str, str], take: Callable[[msgspec.Raw], None], **first: str
     ) -> int:
         """List what is selected, in pages if there is a limit; the version of the list."""
-        query, accept = {**selection, **first}, self._accept("List")
-        pages, portions = Pages(), Portions()
+        listing = Listing(
+            self._transport.request, self._path, accept=self._accept("List"), deadline=LIST_DEADLINE
+        )
+        page, portions = await listing.page({**selection, **first}), Portions()
         while True:
-            body = await self._transport.request(
-                "GET",
-                self._path,
-                query=query,
-                accept=accept,
-                deadline=LIST_DEADLINE,
-                longest=LONGEST_LIST,
-            )
-            answer = await despite_depth(decode_page, body)
-            pages.turned(query.get("continue"), answer.resume, empty=not answer.items)
-            for item in answer.items:
+            version = version_of(page.version, "a list")
+            for item in page.items:
                 await portions.begin(len(memoryview(item)))
                 take(item)
-            if not answer.resume:
-                return answer.version
-            query = {**selection, "continue": answer.resume}
+            if not page.resume:
+                return version
+            page = await listing.page(selection, page.resume)
 
     async def _watch(self) -> State:
         async with self._events({"resourceVersion": str(self._intake.version)}) as events:

@@ -13,25 +13,17 @@ from manager.api import ObjectKey, Resource
 from manager.cache import Informer
 from manager.client.errors import Undecodable
 from manager.client.reader import ObjectList, decode_at_once, decode_object, decode_records
-from manager.kube.decoding import Decoder, Pages, despite_depth
+from manager.kube.decoding import Decoder
 from manager.kube.errors import Gone, NotFound
+from manager.kube.listing import Listing
 from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import LONGEST_LIST, Transport
+from manager.kube.transport import Transport
 from manager.loop import Portions
 
 R = TypeVar("R", bound=Resource)
 
 # Objects per page, as the reflectors use: large enough to be few, small enough to bound memory.
 PAGE = 500
-
-
-class _ListMeta(msgspec.Struct, rename={"resume": "continue"}):
-    resume: str = ""
-
-
-class _List(msgspec.Struct):
-    metadata: _ListMeta
-    items: list[msgspec.Raw] | None = None
 
 
 class _Meta(msgspec.Struct):
@@ -43,7 +35,6 @@ class _Named(msgspec.Struct):
     metadata: _Meta
 
 
-_decode_list = Decoder(_List, "a list")
 _decode_named = Decoder(_Named, "an object")
 
 
@@ -108,22 +99,20 @@ class LiveReader:
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit}")
         mapping = await self._mapper.resolve(kind.gvk)
-        path, query = mapping.path(namespace), _query(limit, label_selector, field_selector)
-        pages = Pages()
+        listing = Listing(self._transport.request, mapping.path(namespace))
+        query, resume = _query(limit, label_selector, field_selector), ""
         while True:
             try:
-                answer = await self._transport.request("GET", path, query=query, longest=LONGEST_LIST)
+                page = await listing.page(query, resume)
             except Gone as error:
-                if error.resume in ("", query.get("continue")):
+                if error.resume in ("", resume):
                     raise
-                query["continue"] = error.resume
+                resume = error.resume
                 continue
-            page = await despite_depth(_decode_list, answer)
-            pages.turned(query.get("continue"), page.metadata.resume, empty=not page.items)
-            yield await _decoded(page.items or (), kind)
-            if not page.metadata.resume:
+            yield await _decoded(page.items, kind)
+            if not page.resume:
                 return
-            query["continue"] = page.metadata.resume
+            resume = page.resume
 
     async def probe(
         self,

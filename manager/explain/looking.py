@@ -16,8 +16,9 @@ from manager.access.reviews import Place
 from manager.api import GroupVersionKind, ObjectKey
 from manager.explain.judging import Object, Verdict, conditions_of, judge, wanted_replicas
 from manager.explain.shapes import fields, number, objects, text
-from manager.kube.decoding import Decoder, Pages, despite_depth, json_object
+from manager.kube.decoding import Decoder, json_object
 from manager.kube.errors import Forbidden, KubeError, NotFound, ProtocolError
+from manager.kube.listing import Listing
 from manager.kube.rest_mapping import RestMapper, RestMapping
 from manager.kube.transport import Transport
 from manager.logs import shortened
@@ -82,16 +83,6 @@ _JUDGED = {*_MADE_OF, "Pod", "PersistentVolumeClaim"}
 """Kinds whose whole objects are read. Of others only metadata is: a Secret's content never comes here."""
 
 
-class _Meta(msgspec.Struct):
-    resume: str = msgspec.field(default="", name="continue")
-    version: str = msgspec.field(default="", name="resourceVersion")
-
-
-class _List(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-    items: list[msgspec.Raw] | None = None
-
-
 class _Reference(msgspec.Struct):
     uid: str
 
@@ -106,7 +97,6 @@ class _Owned(msgspec.Struct):
     metadata: _OwnedMeta
 
 
-_decode_list = Decoder(_List, "a list")
 _decode_owned = Decoder(_Owned, "an object with metadata")
 
 
@@ -173,9 +163,7 @@ async def listed_alone(
     """
     path = (await mapper.resolve(gvk)).path(key.namespace)
     asked = {"fieldSelector": f"metadata.name={key.name}", "limit": "1"}
-    answer = await transport.request("GET", path, query=asked)
-    await own_turn(len(answer))
-    for raw in map(bytes, (await despite_depth(_decode_list, answer)).items or ()):
+    for raw in map(bytes, (await Listing(transport.request, path, longest=_MOST_BYTES).page(asked)).items):
         if _decode_owned(raw).metadata.name == key.name:  # a name may look like a selector
             return raw
     raise NotFound(_NOT_FOUND, "NotFound", "it is not in the list")
@@ -370,30 +358,24 @@ class Looker:
             raise _Withheld("you may not get them")
 
     async def _pages(self, listed: Listed, accept: str = _JSON) -> AsyncGenerator[bytes, None]:
-        limit, seen, size, resume, turned = _FIRST_PAGE, 0, 0, "", Pages()
+        listing = Listing(self._transport.request, listed.path, accept=accept, longest=_MOST_BYTES)
+        limit, seen, size, resume = _FIRST_PAGE, 0, 0, ""
         while True:
-            asked = {**dict(listed.query), "limit": f"{limit}", **({"continue": resume} if resume else {})}
-            answer = await self._transport.request(
-                "GET", listed.path, query=asked, accept=accept, longest=_MOST_BYTES
-            )
-            await own_turn(len(answer))
-            page = await despite_depth(_decode_list, answer)
+            page = await listing.page({**dict(listed.query), "limit": f"{limit}"}, resume)
             if not seen:
-                self._listed[listed] = page.metadata.version
-            items, portions = page.items or [], Portions()
-            turned.turned(resume, page.metadata.resume, empty=not items)
-            resume = page.metadata.resume
-            for raw in map(bytes, items):
+                self._listed[listed] = page.version
+            portions = Portions()
+            for raw in map(bytes, page.items):
                 await portions.begin(len(raw))
                 yield raw
             await asyncio.sleep(0)  # the time limit is looked at
-            seen, size = seen + len(items), size + len(answer)
+            seen, size, resume = seen + len(page.items), size + page.size, page.resume
             if not resume:
                 return
             if seen >= MOST_OBJECTS or size >= _MOST_BYTES:
                 self._missing[f"{listed.gvk.kind}: only the first {seen} were looked at"] = None
                 return
-            limit = min(_PAGE, 10 * limit, max(1, _PAGE_BYTES * len(items) // len(answer)))
+            limit = min(_PAGE, 10 * limit, max(1, _PAGE_BYTES * len(page.items) // page.size))
 
 
 _VAGUE = {"NotEnoughReady", "Pending", "ContainersNotReady", ""}

@@ -18,9 +18,6 @@ from manager.kube.errors import ProtocolError, TooDeep, status_error
 
 T = TypeVar("T")
 
-_EMPTY_PAGES = 1_000
-"""Pages of a list in a row that may have no object."""
-
 MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
 """What decoders raise, UnicodeDecodeError and orjson's own error among them."""
 
@@ -41,25 +38,6 @@ class Decoder(Generic[T]):
             return self._decode(raw)
         except MALFORMED as error:
             raise not_a(self._what, error) from None
-
-
-class Pages:
-    """The pages of a list, as they come: a server could give them without end."""
-
-    def __init__(self) -> None:
-        self._empty = 0
-
-    def turned(self, asked: str | None, leads_to: str, *, empty: bool) -> None:
-        """One has come that was asked for with one token, and leads to the page of another, "" on the last.
-
-        All objects of a page may be filtered out, and so may those of some more. Raises `ProtocolError` where
-        that gets nowhere.
-        """
-        self._empty = self._empty + 1 if empty else 0
-        if leads_to and leads_to == asked:
-            raise ProtocolError("not a list: a page of it links to itself")
-        if leads_to and self._empty > _EMPTY_PAGES:
-            raise ProtocolError(f"not a list: {self._empty} pages of it in a row are empty")
 
 
 def json_object(raw: bytes, what: str) -> dict[str, Any]:

@@ -105,20 +105,7 @@ class Lease:
     @classmethod
     def decode(cls, body: bytes) -> Self:
         """Decode the JSON of a Lease; raise ProtocolError when it has not the shape of one."""
-        return cls._of(json_object(body, "a Lease"))
-
-    @classmethod
-    def decode_list(cls, body: bytes) -> list[Self]:
-        """Decode the JSON of a list of Leases; raise ProtocolError when it has not the shape of one."""
-        items = json_object(body, "a list of Leases").get("items") or []
-        if not isinstance(items, list):
-            raise not_a("a list of Leases")
-        return [cls._of(each) for each in items]
-
-    @classmethod
-    def _of(cls, document: Any) -> Self:
-        if not isinstance(document, dict):
-            raise not_a("a Lease")
+        document = json_object(body, "a Lease")
         metadata, spec = document.get("metadata"), document.get("spec") or {}
         if not isinstance(metadata, dict) or not isinstance(spec, dict):
             raise not_a("a Lease")

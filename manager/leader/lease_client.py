@@ -9,9 +9,11 @@ from urllib.parse import quote
 
 import orjson
 
-from manager.kube.decoding import shallow, watch_events
-from manager.kube.errors import NotFound, ProtocolError
+from manager.kube.decoding import despite_depth, watch_events
+from manager.kube.errors import NotFound
+from manager.kube.listing import Listing
 from manager.kube.transport import Transport
+from manager.kube.wire import LONGEST
 from manager.leader.lease import Lease
 from manager.logs import get_logger
 
@@ -139,13 +141,9 @@ class LeaseGroup:
 
     async def read_all(self, *, timeout: float) -> list[Lease]:
         """Those that there are now, not from any cache."""
-        query = {"labelSelector": self.label}
-        raw = await self._transport.request("GET", self._collection, query=query, deadline=timeout)
-        try:
-            return Lease.decode_list(raw)
-        except ProtocolError:
-            # Somebody may have nested the managedFields of one so deeply that none of them can be read.
-            return Lease.decode_list(await shallow(raw))
+        listing = Listing(self._transport.request, self._collection, longest=LONGEST, deadline=timeout)
+        page = await listing.page({"labelSelector": self.label})
+        return [await despite_depth(Lease.decode, bytes(each)) for each in page.items]
 
     def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
         """Watch them; see `LeaseSet.changes`."""

@@ -9,21 +9,20 @@ import msgspec
 import orjson
 
 from manager.api import ObjectKey
-from manager.kube.decoding import Decoder, Pages, despite_depth
+from manager.kube.decoding import Decoder
 from manager.kube.errors import (
     ApiError,
     BadRequest,
     Conflict,
     Gone,
     NotFound,
-    ProtocolError,
     ServerError,
     ServerTimeout,
     ServiceUnavailable,
     TooManyRequests,
     Unauthorized,
 )
-from manager.kube.transport import LONGEST_LIST
+from manager.kube.listing import Listing
 from manager.migration.definitions import StoredDefinition
 from manager.migration.patience import Patience
 
@@ -102,7 +101,12 @@ class Objects:
         self._patience = patience
         self._definition = definition
         self._limit = str(page_size)
-        self._pages = Pages()
+        self._listing = Listing(
+            patience.request,
+            definition.collection(),
+            accept=_METADATA.format("List"),
+            deadline=_DEADLINE,
+        )
         self._type = {"apiVersion": f"{definition.group}/{definition.version}", "kind": definition.kind}
         self._query = {"fieldManager": field_manager, **({"dryRun": "All"} if dry_run else {})}
 
@@ -126,43 +130,15 @@ class Objects:
         return await self.page(again)
 
     async def _ask(self, resume: str, *, anew: bool = False) -> Page:
-        path = self._definition.collection()
-        raw = await self._patience.request(
-            "GET",
-            path,
-            query={"limit": self._limit, **({"continue": resume} if resume else {})},
-            accept=_METADATA.format("List"),
-            deadline=_DEADLINE,
-            longest=LONGEST_LIST,
-        )
-        try:
-            found = await despite_depth(_decode_list, raw)
-            self._pages.turned(resume, found.metadata.resume, empty=not found.items)
-        except ProtocolError as error:
-            raise ProtocolError(f"GET {path}: {error}") from None
-        listed = [each.metadata for each in found.items or ()]
-        items = [
-            Found(ObjectKey(each.namespace, each.name), each.resource_version, each.uid) for each in listed
-        ]
-        return Page(items, found.metadata.resume, found.metadata.remaining, anew)
+        page = await self._listing.page({"limit": self._limit}, resume)
+        return Page([_found(each) for each in page.items], page.resume, page.remaining, anew)
 
     async def _now(self, key: ObjectKey) -> Found | None:
         # By a list, for which there is the right.
         path = self._definition.collection(key.namespace)
-        raw = await self._patience.request(
-            "GET",
-            path,
-            query={"limit": self._limit, "fieldSelector": f"metadata.name={key.name}"},
-            accept=_METADATA.format("List"),
-        )
-        try:
-            listed = (await despite_depth(_decode_list, raw)).items or ()
-        except ProtocolError as error:
-            raise ProtocolError(f"GET {path}: {error}") from None
-        for each in (item.metadata for item in listed):
-            if each.name == key.name:
-                return Found(key, each.resource_version, each.uid)
-        return None
+        listing = Listing(self._patience.request, path, accept=_METADATA.format("List"))
+        page = await listing.page({"limit": self._limit, "fieldSelector": f"metadata.name={key.name}"})
+        return next((each for each in map(_found, page.items) if each.key.name == key.name), None)
 
     async def rewrite(self, found: Found) -> Rewritten:
         """Rewrite it; raises Refused if this object cannot be written, and KubeError if none can."""
@@ -213,15 +189,10 @@ class _Listed(msgspec.Struct):
     metadata: _ListedMetadata
 
 
-class _ListMetadata(msgspec.Struct, rename={"resume": "continue", "remaining": "remainingItemCount"}):
-    resume: str = ""
-    remaining: int | None = None
-
-
-class _List(msgspec.Struct):
-    metadata: _ListMetadata
-    items: list[_Listed] | None = None
-
-
 _decode_object = Decoder(_Object, "the metadata of an object")
-_decode_list = Decoder(_List, "a list")
+_decode_listed = Decoder(_Listed, "the metadata of an object")
+
+
+def _found(raw: msgspec.Raw) -> Found:
+    listed = _decode_listed(raw).metadata
+    return Found(ObjectKey(listed.namespace, listed.name), listed.resource_version, listed.uid)

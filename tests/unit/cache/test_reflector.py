@@ -310,7 +310,7 @@ class TestPages:
         async with following.running():
             await asyncio.sleep(5)
             assert following.reflector.problem is not None
-            assert following.reflector.problem.startswith("pods: not a list: ")
+            assert following.reflector.problem.startswith("pods: GET /api/v1/pods: not a list: ")
 
     @pytest.mark.timeout(20)
     @pytest.mark.parametrize("objects", [(), (("a", 1),)])
@@ -321,7 +321,7 @@ class TestPages:
         async with following.running():
             await asyncio.sleep(5)
             problem = following.reflector.problem
-        assert problem == "pods: not a list: a page of it links to itself"
+        assert problem == "pods: GET /api/v1/pods: not a list: a page of it links to itself"
         assert len(server.sent("list")) < 20
 
     async def test_that_are_empty_without_end_are_a_problem(self, following: Following, server: PodServer):
@@ -331,7 +331,7 @@ class TestPages:
             assert len(server.sent("list")) == 1001
             await asyncio.sleep(5)
             problem = following.reflector.problem
-        assert problem == "pods: not a list: 1001 pages of it in a row are empty"
+        assert problem == "pods: GET /api/v1/pods: not a list: 1001 pages of it in a row are empty"
 
     async def test_may_be_empty_in_between(self, following: Following, server: PodServer):
         empty = [page(10, resume=str(number)) for number in range(1, 500)]

@@ -54,7 +54,7 @@ class Cluster:
         self.wire.on("GET", "/apis/example.com/v1", resources(("foos", "Foo")))
         self.wire.on("GET", "/apis/apps/v1", resources(("deployments", "Deployment")))
         self.wire.on("GET", "/api/v1", resources(("pods", "Pod"), ("secrets", "Secret")))
-        self.wire.on("GET", f"{CORE}/events*", Reply.json({"items": []}))
+        self.wire.on("GET", f"{CORE}/events*", Reply.json({"metadata": {}, "items": []}))
         self.foo: dict[str, Any] = {"metadata": {"name": "foo", "namespace": "ns", "uid": "f"}}
         self.wire.on("GET", f"{BASE}/foos/foo", lambda _: Reply.json(self.foo))
 
@@ -100,7 +100,7 @@ async def test_of_events_and_objects_is_kept_what_is_shown_and_of_texts_the_begi
     series = {"count": 3, "state": long}
     event = {**fat, "metadata": {"name": "e"}, "related": {"name": long}, "series": series}
     condition = {"type": "Ready", "status": "False", "reason": "No", "message": long, "more": long}
-    cluster.wire.on("GET", f"{CORE}/events*", Reply.json({"items": [event] * 20}))
+    cluster.wire.on("GET", f"{CORE}/events*", Reply.json({"metadata": {}, "items": [event] * 20}))
     cluster.foo |= {"spec": {"text": long}, "status": {"conditions": [condition] * 200, "text": long}}
     pods = [owned(f"web-{each}", f"p{each}", "f", status={"conditions": [condition]}) for each in range(3)]
     cluster.wire.on("GET", f"{CORE}/pods*", pages_of(pods))
@@ -139,7 +139,7 @@ async def test_what_somebody_has_nested_without_end_hides_nothing_else():
     cluster = Cluster()
     nested = b'{"metadata":{"name":"x","managedFields":[%b]}}' % (b'{"f:a":' * 1100 + b"{}" + b"}" * 1100)
     bad = orjson.dumps(pod(1, ready=False))
-    cluster.wire.on("GET", f"{CORE}/pods*", Reply(200, b'{"items":[%b,%b]}' % (nested, bad)))
+    cluster.wire.on("GET", f"{CORE}/pods*", Reply(200, b'{"metadata":{},"items":[%b,%b]}' % (nested, bad)))
     found = await cluster.look(POD)
     assert [each.name for each in found.root.children] == ["web-1"]
 
@@ -151,9 +151,9 @@ async def test_what_somebody_has_nested_without_end_hides_nothing_else():
 )
 async def test_what_has_another_shape_is_left_out_and_said_to_be_so_and_the_rest_is_shown(odd: Any):
     cluster = Cluster()
-    cluster.wire.on("GET", f"{CORE}/pods*", Reply.json({"items": [odd, pod(1, ready=False)]}))
+    cluster.wire.on("GET", f"{CORE}/pods*", Reply.json({"metadata": {}, "items": [odd, pod(1, ready=False)]}))
     event = {"message": "a meteorite", "count": "\x1b[2J", "lastTimestamp": 7, "series": [], "metadata": 1}
-    cluster.wire.on("GET", f"{CORE}/events*", Reply.json({"items": [odd, event]}))
+    cluster.wire.on("GET", f"{CORE}/events*", Reply.json({"metadata": {}, "items": [odd, event]}))
     cluster.foo |= {"spec": {"selector": odd}, "status": odd}
     explained = told(await cluster.look(POD))
     assert [each["name"] for each in explained["tree"]["children"]] == ["web-1"]
@@ -167,11 +167,13 @@ async def test_what_has_another_shape_is_left_out_and_said_to_be_so_and_the_rest
 async def test_a_list_that_is_none_hides_nothing_else(answer: bytes):
     cluster = Cluster()
     cluster.wire.on("GET", f"{CORE}/pods*", Reply(200, answer))
-    cluster.wire.on("GET", f"{CORE}/secrets*", Reply.json({"items": [owned("password", "s", "f")]}))
+    cluster.wire.on(
+        "GET", f"{CORE}/secrets*", Reply.json({"metadata": {}, "items": [owned("password", "s", "f")]})
+    )
     found = await cluster.look(POD, SECRET)
     assert [child.name for child in found.root.children] == ["password"]
     [missing] = found.missing
-    assert missing.startswith("Pod: not a list")
+    assert missing.startswith(f"Pod: GET {CORE}/pods: not a list")
 
 
 async def test_a_list_whose_pages_lead_nowhere_is_not_followed():
@@ -179,13 +181,15 @@ async def test_a_list_whose_pages_lead_nowhere_is_not_followed():
     endless = {"metadata": {"continue": "here"}, "items": []}
     cluster.wire.on("GET", f"{CORE}/pods*", Reply.json(endless))
     found = await cluster.look(POD)
-    assert found.missing == ["Pod: not a list: a page of it links to itself"]
+    assert found.missing == [f"Pod: GET {CORE}/pods: not a list: a page of it links to itself"]
 
 
 async def test_a_child_that_goes_meanwhile_hides_no_other():
     cluster, base = Cluster(), "/apis/apps/v1/namespaces/ns/deployments"
     cluster.wire.on(
-        "GET", f"{base}*", Reply.json({"items": [owned("gone", "a", "f"), owned("web", "b", "f")]})
+        "GET",
+        f"{base}*",
+        Reply.json({"metadata": {}, "items": [owned("gone", "a", "f"), owned("web", "b", "f")]}),
     )
     cluster.wire.on("GET", f"{base}/gone", Reply.status(404, "NotFound", "no such Deployment"))
     cluster.wire.on("GET", f"{base}/web", Reply.json(owned("web", "b", "f", spec={"replicas": 1})))
@@ -197,8 +201,8 @@ async def test_objects_that_own_each_other_are_shown_and_not_followed_without_en
     cluster = Cluster()
     chain = [owned(f"foo-{each}", f"f{each}", f"f{each - 1}" if each else "f") for each in range(30)]
     chain += [owned("foo", "f", "f"), owned("foo", "f", "f0")]
-    cluster.wire.on("GET", f"{BASE}/foos?*", Reply.json({"items": chain}))
-    cluster.wire.on("GET", f"{BASE}/foos", Reply.json({"items": chain}))
+    cluster.wire.on("GET", f"{BASE}/foos?*", Reply.json({"metadata": {}, "items": chain}))
+    cluster.wire.on("GET", f"{BASE}/foos", Reply.json({"metadata": {}, "items": chain}))
     found = await cluster.look(FOO)
     assert found.missing == [f"what is more than {MOST_LEVELS} levels down"]
     assert [child.name for child in found.root.children] == ["foo-0", "foo"]
@@ -208,7 +212,7 @@ async def test_objects_that_own_each_other_are_shown_and_not_followed_without_en
 async def test_of_a_pods_claims_the_first_are_looked_at():
     cluster, waits = Cluster(), pod(1, ready=False)
     waits["spec"] = {"volumes": [{"persistentVolumeClaim": {"claimName": f"c{each}"}} for each in range(500)]}
-    cluster.wire.on("GET", f"{CORE}/pods*", Reply.json({"items": [waits]}))
+    cluster.wire.on("GET", f"{CORE}/pods*", Reply.json({"metadata": {}, "items": [waits]}))
     cluster.wire.on("GET", "/api/v1", resources(("pods", "Pod"), ("claims", "PersistentVolumeClaim")))
     cluster.wire.on("GET", f"{CORE}/claims/*", Reply.json({"metadata": {"name": "c"}}))
     found = await cluster.look(POD)
@@ -227,7 +231,9 @@ async def test_what_may_not_be_listed_is_told():
 
 async def test_no_content_of_a_secret_is_asked_for():
     cluster = Cluster()
-    cluster.wire.on("GET", f"{CORE}/secrets*", Reply.json({"items": [owned("password", "s", "f")]}))
+    cluster.wire.on(
+        "GET", f"{CORE}/secrets*", Reply.json({"metadata": {}, "items": [owned("password", "s", "f")]})
+    )
     found = await cluster.look(SECRET)
     assert [child.name for child in found.root.children] == ["password"]
     [asked] = [sent for sent in cluster.wire.sent("GET") if "/secrets" in sent.path]

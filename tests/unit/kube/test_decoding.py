@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 
 from manager.api import ObjectKey
 from manager.api.core_v1 import Secret
-from manager.cache.answers import decode_bookmark, decode_page, deleted_uid
+from manager.cache.answers import decode_bookmark, deleted_uid
 from manager.cache.record import RecordDecoder
 from manager.client.applier import _decoded
 from manager.client.reader import decode_at_once
 from manager.kube import rest_mapping
 from manager.kube.decoding import _shallow, decode_event, json_object, lines, shallow_at_once
 from manager.kube.errors import Gone, KubeError, ProtocolError, ServerError, error_from, status_error
+from manager.kube.listing import decode_list
 from manager.leader.lease import Lease
 from manager.migration.definitions import decode_definition
 from tests.support.effort import Effort
@@ -70,8 +71,8 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "a watch event": lambda raw: decode_event(b'{"type":"ADDED","object":%b}' % raw),
     "an object for the cache": whole,
     "metadata for the cache": metadata_only,
-    "a list": decode_page,
-    "an item of a list": lambda raw: decode_page(b'{"metadata":{"resourceVersion":"1"},"items":[%b]}' % raw),
+    "a list": decode_list,
+    "an item of a list": lambda raw: decode_list(b'{"metadata":{"resourceVersion":"1"},"items":[%b]}' % raw),
     "a bookmark": decode_bookmark,  # type: ignore[arg-type]
     "an answer to a delete": deleted_uid,
     "discovery": rest_mapping._decode,
@@ -162,9 +163,9 @@ def test_depth_without_end_is_one_of_our_errors(decode: Callable[[bytes], object
 
 def test_what_is_wrong_is_said_by_field_and_type():
     with pytest.raises(ProtocolError, match=r"^not a list: Expected `str`, got `int` - at `\$.metadata.*`$"):
-        decode_page(b'{"metadata":{"resourceVersion":5},"items":[]}')
+        decode_list(b'{"metadata":{"resourceVersion":5},"items":[]}')
     with pytest.raises(ProtocolError, match=r"^not a list: it is nested too deeply$"):
-        decode_page(b'{"a":' * 100_000)
+        decode_list(b'{"a":' * 100_000)
     with pytest.raises(ProtocolError, match=r"^not a scale: it is no JSON from character 1 on$"):
         json_object(b"{hunter2", "a scale")
     with pytest.raises(ProtocolError, match=r"^not a scale$"):

@@ -187,7 +187,7 @@ async def test_a_lease_that_somebody_has_nested_without_end_hides_none(program: 
         if "labelSelector" not in sent.query or "watch" in sent.query:
             return Stall() if "watch" in sent.query else program.server.answer(sent)
         found = orjson.dumps(list(program.server.leases.values()))[1:-1]
-        return Reply(200, b'{"items":[' + b",".join((nested, filled, found)) + b"]}")
+        return Reply(200, b'{"metadata":{},"items":[' + b",".join((nested, filled, found)) + b"]}")
 
     b.wire.on("GET", EVERYTHING, answer)
     await asyncio.sleep(5)
