@@ -31,8 +31,6 @@ _SHORT_LIST = re.compile(r"^(OPERATORS(?:: .+)?) = \((?:(\w+),)?\)$", re.MULTILI
 """As formatters write a list of one."""
 _LAYERS = re.compile(r'(?<=containers = \["apis"\]\nlayers = \[")[^"]*(?="\])')
 _OWNS = re.compile(r"^    owns = \((\w+),\)$", re.MULTILINE)
-_NAMESPACE = re.compile(r'^NAMESPACE = .*\n""".*"""\n\n', re.MULTILINE)
-"""Where a child is whose owner is in no namespace."""
 _MAIN, _PYPROJECT = Path("controllers/main.py"), Path("pyproject.toml")
 
 
@@ -93,8 +91,9 @@ def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: 
     if cluster_scoped:
         plural = f'    plural="{names.plural}",\n'
         new[model] = new[model].replace(plural, f"{plural}    namespaced=False,\n")
-    else:
-        new[operator] = _NAMESPACE.sub("", new[operator]).replace(" or NAMESPACE", "")
+        # What is in no namespace may own what is in any.
+        its = f"namespace={names.module}.metadata.namespace"
+        new[operator] = new[operator].replace(its, 'namespace="default"')
     for path, text in new.items():
         if path.suffix == ".py" and len(set(bound := [*_bound(text)])) < len(bound):
             raise ScaffoldError(f"--kind {names.kind}: that is the name of something else in {path}")

@@ -9,9 +9,6 @@ from manager.scaffold.project.apis.hello.v1.greeting import Greeting
 
 __all__ = ["GreetingOperator"]
 
-NAMESPACE = "default"
-"""Where the ConfigMap goes of an object that is in no namespace itself."""
-
 
 class GreetingOperator(Operator[Greeting]):
     """Keeps a ConfigMap for each Greeting."""
@@ -29,6 +26,6 @@ class GreetingOperator(Operator[Greeting]):
         """The ConfigMap that is wanted."""
         name = greeting.metadata.name
         return ConfigMap(
-            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace or NAMESPACE),
+            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace),
             data={"size": str(greeting.spec.size)},
         )

@@ -9,9 +9,6 @@ from manager.scaffold.project.apis.hello.v1.greeting import Greeting
 
 __all__ = ["GreetingOperator"]
 
-NAMESPACE = "default"
-"""Where the Deployment goes of an object that is in no namespace itself."""
-
 
 class GreetingOperator(Operator[Greeting]):
     """Keeps a Deployment for each Greeting."""
@@ -35,7 +32,7 @@ class GreetingOperator(Operator[Greeting]):
         labels = {"app.kubernetes.io/name": "greeting", "app.kubernetes.io/instance": name}
         container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
         return Deployment(
-            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace or NAMESPACE),
+            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace),
             spec={
                 "replicas": greeting.spec.size,
                 "selector": {"matchLabels": labels},

@@ -9,9 +9,6 @@ from manager.scaffold.project.apis.hello.v1.greeting import Greeting
 
 __all__ = ["GreetingOperator"]
 
-NAMESPACE = "default"
-"""Where the Ingress goes of an object that is in no namespace itself."""
-
 
 class GreetingOperator(Operator[Greeting]):
     """Keeps an Ingress for each Greeting."""
@@ -29,6 +26,6 @@ class GreetingOperator(Operator[Greeting]):
         """The Ingress that is wanted."""
         name = greeting.metadata.name
         return Ingress(
-            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace or NAMESPACE),
+            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace),
             spec={"defaultBackend": {"service": {"name": name, "port": {"number": 80}}}},
         )

@@ -9,9 +9,6 @@ from manager.scaffold.project.apis.hello.v1.greeting import Greeting
 
 __all__ = ["GreetingOperator"]
 
-NAMESPACE = "default"
-"""Where the PersistentVolumeClaim goes of an object that is in no namespace itself."""
-
 
 class GreetingOperator(Operator[Greeting]):
     """Keeps a PersistentVolumeClaim for each Greeting."""
@@ -29,7 +26,7 @@ class GreetingOperator(Operator[Greeting]):
         """The PersistentVolumeClaim that is wanted."""
         name = greeting.metadata.name
         return PersistentVolumeClaim(
-            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace or NAMESPACE),
+            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace),
             spec=PersistentVolumeClaimSpec(
                 access_modes=["ReadWriteOnce"],
                 resources=VolumeResources(requests={"storage": "1Gi"}),

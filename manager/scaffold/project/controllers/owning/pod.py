@@ -9,9 +9,6 @@ from manager.scaffold.project.apis.hello.v1.greeting import Greeting
 
 __all__ = ["GreetingOperator"]
 
-NAMESPACE = "default"
-"""Where the Pod goes of an object that is in no namespace itself."""
-
 
 class GreetingOperator(Operator[Greeting]):
     """Keeps a Pod for each Greeting."""
@@ -33,6 +30,6 @@ class GreetingOperator(Operator[Greeting]):
         name = greeting.metadata.name
         container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
         return Pod(
-            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace or NAMESPACE),
+            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace),
             spec={"containers": [container]},
         )

@@ -11,9 +11,6 @@ from manager.scaffold.project.apis.hello.v1.greeting import Greeting
 
 __all__ = ["GreetingOperator"]
 
-NAMESPACE = "default"
-"""Where the Secret goes of an object that is in no namespace itself."""
-
 
 class GreetingOperator(Operator[Greeting]):
     """Keeps a Secret for each Greeting."""
@@ -32,6 +29,6 @@ class GreetingOperator(Operator[Greeting]):
         name = greeting.metadata.name
         size = b64encode(str(greeting.spec.size).encode()).decode()
         return Secret(
-            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace or NAMESPACE),
+            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace),
             data={"size": size},
         )

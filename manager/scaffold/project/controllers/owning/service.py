@@ -9,9 +9,6 @@ from manager.scaffold.project.apis.hello.v1.greeting import Greeting
 
 __all__ = ["GreetingOperator"]
 
-NAMESPACE = "default"
-"""Where the Service goes of an object that is in no namespace itself."""
-
 
 class GreetingOperator(Operator[Greeting]):
     """Keeps a Service for each Greeting."""
@@ -30,6 +27,6 @@ class GreetingOperator(Operator[Greeting]):
         name = greeting.metadata.name
         labels = {"app.kubernetes.io/name": "greeting", "app.kubernetes.io/instance": name}
         return Service(
-            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace or NAMESPACE),
+            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace),
             spec={"selector": labels, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]},
         )
