@@ -104,6 +104,8 @@ def guarded() -> Iterator[None]:
                 for name, value in list(vars(module).items()):
                     if id(value) in replaced:
                         _replace(stack, module, name, replaced[id(value)])
+                    elif type(value) is random.Random:
+                        _replace(stack, module, name, _made_before(name, found))
         try:
             yield
         finally:
@@ -136,6 +138,21 @@ def _seeded(original: Callable[..., None], found: list[str]) -> Callable[..., No
         original(self, a, version)
 
     return seed
+
+
+def _made_before(name: str, found: list[str]) -> random.Random:
+    """Takes the place of one that a module has: whatever its seed, what it gives depends on earlier runs."""
+
+    class MadeBefore(random.Random):
+        def random(self) -> float:
+            _ask(f"{name}.random()", _CHANCE, found)
+            return super().random()
+
+        def getrandbits(self, k: int, /) -> int:
+            _ask(f"{name}.getrandbits()", _CHANCE, found)
+            return super().getrandbits(k)
+
+    return MadeBefore(0)
 
 
 def _dates(found: list[str]) -> dict[int, Any]:

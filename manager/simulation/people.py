@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,14 @@ from manager.simulation.comparing import owned_resources, resource_of
 from manager.simulation.workload import NAMES, NAMESPACES, Step, changed, drawn
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from devcluster import DevCluster
     from devcluster.api.local import LocalClient
     from manager.operator import AnyOperator
     from manager.simulation.control_plane import ControlPlane
 
-__all__ = ["People"]
+__all__ = ["People", "marks_of_others"]
 
 Object = dict[str, Any]
 
@@ -38,19 +39,27 @@ _SAMPLES = 0.5
 _REPLACED = 0.5
 """The part of names taken that belonged to something that an operator had made."""
 
+_MARK = "spoilt"
+"""A label and an annotation of theirs."""
+
 _SPOILT: tuple[Object, ...] = (
     {"metadata": {"labels": None}},
     {"metadata": {"ownerReferences": None}},
     {"spec": {"replicas": 0}},
-    {"metadata": {"labels": {"spoilt": "yes"}}},
+    {"metadata": {"labels": {_MARK: "yes"}}},
 )
 
 _APPLIED: tuple[Object, ...] = (
-    {"metadata": {"labels": {"spoilt": "by-somebody"}}},
-    {"metadata": {"annotations": {"spoilt": "by another manager"}}},
+    {"metadata": {"labels": {_MARK: "by-somebody"}}},
+    {"metadata": {"annotations": {_MARK: "by another manager"}}},
     {"spec": {"replicas": 0}},
 )
 """What another field manager applies to what it does not own."""
+
+_HELD = "people.simulated/hold"
+"""Their finalizer, which keeps what is deleted until they take it away."""
+
+_EITHER = 0.5
 
 _TAKERS: dict[str, Object] = {
     "ConfigMap": {"data": {"somebody": "else's"}},
@@ -82,6 +91,8 @@ class People:
         self._plane = plane
         self._operators = operators
         self._schemas = [_spec_schema(plane.cluster, operator) for operator in operators]
+        own = [resource_of(each.kind) for each in operators]
+        self._resources = dict.fromkeys([*own, *owned_resources(operators)])
 
     @property
     def _client(self) -> LocalClient:
@@ -101,6 +112,8 @@ class People:
             "orphan": self._orphan,
             "annotate": self._annotate,
             "empty status": self._empty_status,
+            "hold": self._hold,
+            "let go": self._let_go,
             "apply": self._apply,
             "take name": self._take_name,
             "free name": self._free_name,
@@ -185,7 +198,7 @@ class People:
         rng = where[-1]
         if (child := self._child(rng)) is None:
             return None
-        labels = (self._client.peek(*child) or {})["metadata"].get("labels") or {"spoilt": ""}
+        labels = (self._client.peek(*child) or {})["metadata"].get("labels") or {_MARK: ""}
         patch = {"metadata": {"labels": {rng.choice(sorted(labels)): rng.choice(("other", None, "7f"))}}}
         await self._client.patch(*child, patch)
         return f"{' '.join(child)} {_shown(patch)}"
@@ -233,16 +246,68 @@ class People:
         await self._client.delete(*found)
         return " ".join(found)
 
+    async def _hold(self, _: int, resource: str, *where: Any) -> str | None:
+        """Have a finalizer of theirs on an object or a child, and perhaps delete it."""
+        rng = where[-1]
+        own = [place for place, _ in _placed(resource, self._client.list(resource))]
+        held = rng.choice(own) if own and rng.random() < _EITHER else self._child(rng)
+        if held is None:
+            return None
+        more = await self._with_finalizers(held, lambda there: [*there, _HELD])
+        if rng.random() < _EITHER:
+            await self._client.delete(*held)
+            more = f"{more}, and delete it"
+        return more
+
+    async def _let_go(self, _: int, *where: Any) -> str | None:
+        held = self._held()
+        return await self._release(where[-1].choice(held)) if held else None
+
+    async def _release(self, where: tuple[str, str, str]) -> str | None:
+        return await self._with_finalizers(where, lambda there: [each for each in there if each != _HELD])
+
+    async def _with_finalizers(
+        self, where: tuple[str, str, str], made: Callable[[list[str]], list[str]]
+    ) -> str | None:
+        """The list is written as it was read, if nobody has written meanwhile."""
+        live = self._client.peek(*where)
+        if live is None:
+            return None
+        there = live["metadata"].get("finalizers") or []
+        version = live["metadata"]["resourceVersion"]
+        patch = {"metadata": {"finalizers": list(dict.fromkeys(made(there))), "resourceVersion": version}}
+        await self._client.patch(*where, patch)
+        return f"{' '.join(where)} {_shown(patch)}"
+
+    def _held(self, namespace: str = "") -> list[tuple[str, str, str]]:
+        """What they hold, in a namespace or everywhere."""
+        return [
+            where
+            for resource in self._resources
+            for where, each in _placed(resource, self._client.list(resource))
+            if _HELD in (each["metadata"].get("finalizers") or ()) and namespace in {"", where[1]}
+        ]
+
+    async def _let_go_of_all(self, namespace: str = "") -> None:
+        while held := self._held(namespace):
+            for each in held:
+                with suppress(StatusError):  # somebody else has written: once more
+                    await self._release(each)
+
     async def give_back(self) -> None:
-        """Names that were taken away from operators: a fresh install would not come as far as they had."""
+        """Let go of what they hold, and of names that were taken away from operators.
+
+        A fresh install would not come as far as the operators had.
+        """
+        await self._let_go_of_all()
         for each in self._taken("away"):
             await self._client.delete(*each)
 
     def _taken(self, *how: str) -> list[tuple[str, str, str]]:
         return [
-            (resource, each["metadata"].get("namespace", ""), each["metadata"]["name"])
+            where
             for resource in owned_resources(self._operators)
-            for each in self._client.list(resource)
+            for where, each in _placed(resource, self._client.list(resource))
             if each["metadata"].get("labels", {}).get("taken") in how
         ]
 
@@ -263,7 +328,9 @@ class People:
     async def _delete_namespace(self, _: int, *_where: Any) -> str:
         namespace = NAMESPACES[-1]
         await self._client.delete("namespaces", "", namespace)
-        await asyncio.sleep(30)
+        await asyncio.sleep(15)
+        await self._let_go_of_all(namespace)
+        await asyncio.sleep(15)
         await self._plane.lasting(
             lambda client: client.create("namespaces", "", {"metadata": {"name": namespace}})
         )
@@ -280,12 +347,31 @@ class People:
     def _child(self, rng: random.Random) -> tuple[str, str, str] | None:
         """The resource, namespace and name of something that an operator has made."""
         children = [
-            (resource, str(each["metadata"].get("namespace", "")), str(each["metadata"]["name"]))
+            where
             for resource in owned_resources(self._operators)
-            for each in self._client.list(resource)
+            for where, each in _placed(resource, self._client.list(resource))
             if any(owner.get("controller") for owner in each["metadata"].get("ownerReferences") or ())
         ]
         return rng.choice(children) if children else None
+
+
+def marks_of_others(obj: Object) -> list[str]:
+    """The labels, annotations and finalizers that people have added to what is an operator's."""
+    metadata = obj["metadata"]
+    found = [
+        f"{field} {name}={value}"
+        for field in ("labels", "annotations")
+        for name, value in (metadata.get(field) or {}).items()
+        if name == _MARK
+    ]
+    return found + [f"finalizer {each}" for each in metadata.get("finalizers") or () if each == _HELD]
+
+
+def _placed(resource: str, objects: Iterable[Object]) -> Iterator[tuple[tuple[str, str, str], Object]]:
+    """Objects with their resource, namespace and name."""
+    for each in objects:
+        metadata = each["metadata"]
+        yield (resource, str(metadata.get("namespace", "")), str(metadata["name"])), each
 
 
 def _taker(kind: str, name: str, how: str) -> Object:

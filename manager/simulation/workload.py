@@ -37,6 +37,8 @@ ACTS = {
     "free name": 1,
     "annotate": 1,
     "empty status": 1,
+    "hold": 1,
+    "let go": 0.7,
     "delete namespace": 0.3,
 }
 """What people do, and how often."""

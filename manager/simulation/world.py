@@ -34,7 +34,7 @@ from manager.simulation.control_plane import ControlPlane
 from manager.simulation.faults import NO_EXCUSE, Fault, befall
 from manager.simulation.loop import VirtualLoop
 from manager.simulation.network import Sent, Weather, sender
-from manager.simulation.people import People
+from manager.simulation.people import People, marks_of_others
 from manager.simulation.replica import (
     FROZEN,
     LEASE_NAMESPACE,
@@ -312,6 +312,8 @@ class World:
             self.made.add(change.key)
         elif b'"taken":"' in change.old.data:
             self.violated(f"{sent} changed what belongs to somebody else")
+        else:
+            self._check_left_alone(sent, change)
         self.check_holder(sent, change)
 
     def _started(self) -> None:
@@ -327,6 +329,19 @@ class World:
             # It says there what people have written.
             data = orjson.dumps({**orjson.loads(data), "spec": None})
         self.check_told(str(sent), data)
+
+    def _check_left_alone(self, sent: Sent, change: Change) -> None:
+        """What others have put on it is still there; finalizers when it goes, too."""
+        assert change.old is not None
+        had = marks_of_others(orjson.loads(change.old.data))
+        # Of what is removed, others' finalizers alone count.
+        has = (
+            [each for each in had if not each.startswith("finalizer")]
+            if change.new is None
+            else marks_of_others(orjson.loads(change.new.data))
+        )
+        if lost := {*had} - {*has}:
+            self.violated(f"{sent} took away {', '.join(sorted(lost))}, which is somebody else's")
 
     def check_told(self, who: str, what: bytes) -> None:
         """There is nothing in it that nobody may read."""

@@ -64,6 +64,8 @@ def swallows_what_it_is_told() -> None:
         time.time_ns()
 
 
+MADE_BEFORE = random.Random(1)
+
 DONE: dict[str, Callable[[], Any]] = {
     "time.monotonic()": lambda: monotonic(),
     "time.perf_counter_ns()": lambda: time.perf_counter_ns(),
@@ -86,6 +88,8 @@ DONE: dict[str, Callable[[], Any]] = {
     "subprocess.Popen()": lambda: subprocess.run("true", check=True),
     "loop.subprocess_exec()": starts_a_process,
     "os.system()": lambda: os.system("true"),
+    "MADE_BEFORE.random()": lambda: MADE_BEFORE.uniform(0, 1),
+    "MADE_BEFORE.getrandbits()": lambda: MADE_BEFORE.choice("ab"),
     "time.time()": hands_the_clock_to_a_thread,
     "time.time_ns()": swallows_what_it_is_told,
 }

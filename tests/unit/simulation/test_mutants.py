@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import orjson
 import pytest
 
 from controllers.example import parts, passwords, volumes
@@ -31,6 +32,7 @@ from manager.certificates.lifetimes import Lifetimes
 from manager.certificates.secret import SecretCertificate
 from manager.certificates.steps import Authorize
 from manager.client import applier
+from manager.client.write import MERGE_PATCH
 from manager.controller.queue import WorkQueue
 from manager.controller.source import TickerSource
 from manager.kube.transport import Transport
@@ -500,6 +502,31 @@ def a_log_line_tells_a_key(patch: pytest.MonkeyPatch) -> None:
         keeper._log.info("written", key=material.key.decode())
 
     patch.setattr(keeper.Keeper, "_write", write)
+
+
+@mutant("pet", "took away finalizer", took=1)
+def the_end_of_a_cleanup_takes_all_finalizers(patch: pytest.MonkeyPatch) -> None:
+    async def let_go(_: Any, obj: Any, ctx: Context) -> None:
+        obj.metadata.finalizers = []
+        await ctx.patch()
+        ctx.written()
+
+    patch.setattr(running.ObjectReconciler, "_let_go", let_go)
+
+
+@mutant("memcached", "took away labels spoilt=", took=1)
+def children_keep_no_labels_but_ours(patch: pytest.MonkeyPatch) -> None:
+    original = applier.Applier.apply
+
+    async def apply(self: applier.Applier, obj: Any, **more: Any) -> Any:
+        applied = await original(self, obj, **more)
+        others = {*applied.object.metadata.labels} - {*obj.metadata.labels}
+        if others:
+            body = orjson.dumps({"metadata": {"labels": dict.fromkeys(others)}})
+            await self._writer.send(type(obj), obj.key, MERGE_PATCH, body, {})
+        return applied
+
+    patch.setattr(applier.Applier, "apply", apply)
 
 
 @pytest.mark.parametrize("name", MUTANTS)
