@@ -292,7 +292,7 @@ def a_changed_pet_keeps_its_old_record(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Keeper, "_differs", lambda *_: False)
 
 
-@mutant("memcached", NOT_FRESH + "deployments", fault="kill", took=1)
+@mutant("memcached", NOT_FRESH + "(deployments|memcacheds)", fault="kill", took=1)
 def a_status_is_written_before_its_effect(patch: pytest.MonkeyPatch) -> None:
     memcached = NAMES["memcached"]
     original = memcached.reconcile
