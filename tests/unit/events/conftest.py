@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from devcluster import DevCluster
+from devcluster.storage import Change, Key
 from manager.api import ObjectMeta, Resource
 from manager.events import EventRecorder
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Step
+from tests.support.cluster_wire import ClusterServer
+from tests.support.scripted_wire import ScriptedWire
 
 EVENTS = "/api/v1/namespaces/ns/events"
 WRITES = "/apis/apps/v1/namespaces/ns/deployments"
@@ -29,43 +32,41 @@ def widget(name: str = "w", *, namespace: str = "ns", version: str = "5") -> Wid
     )
 
 
-class EventServer:
-    """Keeps Events as an API server does."""
+class EventServer(ClusterServer):
+    """A control plane as far as Events go."""
 
-    def __init__(self) -> None:
-        self.events: dict[str, dict[str, Any]] = {}
+    def __init__(self, cluster: DevCluster) -> None:
+        super().__init__(cluster)
+        self._created: list[Key] = []
+        cluster.store.subscribe(self._note)
 
-    def serve(self, wire: ScriptedWire) -> None:
-        wire.on("POST", "/api/v1/namespaces/*", self.create)
-        wire.on("PATCH", "/api/v1/namespaces/*", self.patch)
-
-    def create(self, sent: Sent) -> Step:
-        event = sent.json()
-        path = f"{sent.path}/{event['metadata']['name']}"
-        if path in self.events:
-            return Reply.status(409, "AlreadyExists")
-        self.events[path] = event
-        return Reply.json(event, status=201)
-
-    def patch(self, sent: Sent) -> Step:
-        if sent.path not in self.events:
-            return Reply.status(404, "NotFound")
-        assert sent.headers["Content-Type"] == "application/merge-patch+json"
-        self.events[sent.path] |= sent.json()
-        return Reply.json(self.events[sent.path])
+    def _note(self, change: Change) -> None:
+        if change.old is None and change.key.plural == "events":
+            self._created.append(change.key)
 
     @property
     def listed(self) -> list[dict[str, Any]]:
-        return list(self.events.values())
+        """The Events, in the order in which they were created, without what the server has added."""
+        stored = [each.decode() for key in self._created if (each := self.cluster.store.get(key))]
+        for each in stored:
+            each["metadata"] = {name: each["metadata"][name] for name in ("name", "namespace")}
+            assert each.pop("eventTime") is None
+        return stored
+
+    def forget(self) -> None:
+        """As after an hour."""
+        for key in self._created:
+            self.cluster.store.delete(key)
+        self._created.clear()
 
 
 class Bench:
     """What a test has at hand; the recorder's `run` runs."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, server: EventServer, **options: Any) -> None:
         self.wire = ScriptedWire()
-        self.server = EventServer()
-        self.server.serve(self.wire)
+        self.server = server
+        server.serve(self.wire)
         self.metrics = Metrics()
         rng = random.Random(1)
         self.transport = Transport(self.wire, metrics=self.metrics, rng=rng, user_agent="test")
@@ -100,8 +101,16 @@ class Bench:
 
 
 @pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
-    bench = Bench()
+async def server() -> AsyncIterator[EventServer]:
+    async with DevCluster(port=None, controllers=False) as cluster:
+        for name in ("ns", "other", "odd"):
+            await cluster.client.create("namespaces", "", {"metadata": {"name": name}})
+        yield EventServer(cluster)
+
+
+@pytest.fixture
+async def bench(server: EventServer) -> AsyncIterator[Bench]:
+    bench = Bench(server)
     bench.start()
     yield bench
     await bench.stop()

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from manager.clock import monotonic as now
 from manager.kube.errors import KubeError
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Unreached
-from tests.unit.events.conftest import EVENTS, WRITES, Bench, widget
+from tests.unit.events.conftest import EVENTS, WRITES, Bench, EventServer, widget
 
 pytestmark = pytest.mark.virtual_time
 
@@ -49,7 +49,7 @@ async def test_events_are_not_put_off_for_ever_by_other_writes(bench: Bench):
 
 
 async def test_one_event_is_sent_at_a_time(bench: Bench):
-    bench.wire.on("POST", EVENTS, Delayed(0.5, bench.server.create))
+    bench.wire.on("POST", EVENTS, Delayed(0.5, bench.server.answer))
     for number in range(10):
         bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
     most = 0
@@ -57,21 +57,21 @@ async def test_one_event_is_sent_at_a_time(bench: Bench):
         await asyncio.sleep(0.1)
         most = max(most, bench.transport.writes_in_flight)
     assert most == 1
-    assert len(bench.server.events) == 10
+    assert len(bench.server.listed) == 10
 
 
-async def test_events_are_sent_at_a_bounded_rate():
-    bench = Bench(rate=5, burst=10)
+async def test_events_are_sent_at_a_bounded_rate(server: EventServer):
+    bench = Bench(server, rate=5, burst=10)
     bench.start()
     for number in range(100):
         bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
     await asyncio.sleep(10)
-    assert 55 <= len(bench.server.events) <= 61
+    assert 55 <= len(bench.server.listed) <= 61
     await bench.stop()
 
 
-async def test_when_too_many_wait_the_oldest_go():
-    bench = Bench(capacity=10)
+async def test_when_too_many_wait_the_oldest_go(server: EventServer):
+    bench = Bench(server, capacity=10)
     for number in range(25):
         bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
     bench.start()
@@ -83,9 +83,11 @@ async def test_when_too_many_wait_the_oldest_go():
     await bench.stop()
 
 
-async def test_a_namespace_with_very_many_keeps_no_other_waiting_and_pushes_none_of_it_out():
-    bench = Bench(capacity=20)
-    bench.wire.on("POST", EVENTS, Delayed(5, bench.server.create))  # as those that somebody has filled are
+async def test_a_namespace_with_very_many_keeps_no_other_waiting_and_pushes_none_of_it_out(
+    server: EventServer,
+):
+    bench = Bench(server, capacity=20)
+    bench.wire.on("POST", EVENTS, Delayed(5, bench.server.answer))  # as those that somebody has filled are
     bench.start()
     bench.recorder.event(widget(namespace="other"), "Normal", "Created", "x")
     for number in range(100):
@@ -100,14 +102,14 @@ async def test_a_namespace_with_very_many_keeps_no_other_waiting_and_pushes_none
 
 @pytest.mark.parametrize("fault", [Unreached(), LostBefore(), Reply.status(500), Reply.status(503)])
 async def test_an_event_that_fails_is_tried_again(bench: Bench, fault: Reply):
-    bench.wire.on("POST", EVENTS, fault, fault, bench.server.create)
+    bench.wire.on("POST", EVENTS, fault, fault, bench.server.answer)
     bench.recorder.event(widget(), "Normal", "Created", "x")
     assert len(await bench.settled()) == 1
     assert bench.outcome("created") == 1
 
 
 async def test_an_event_that_was_stored_although_the_answer_was_lost_is_stored_once(bench: Bench):
-    bench.wire.on("POST", EVENTS, LostAfter(bench.server.create), bench.server.create)
+    bench.wire.on("POST", EVENTS, LostAfter(bench.server.answer), bench.server.answer)
     bench.recorder.event(widget(), "Normal", "Created", "x")
     (event,) = await bench.settled()
     assert event["count"] == 1
@@ -117,7 +119,7 @@ async def test_an_event_that_was_stored_although_the_answer_was_lost_is_stored_o
 
 
 async def test_an_event_that_fails_again_and_again_makes_room_for_the_next(bench: Bench):
-    bench.wire.on("POST", EVENTS, *[Unreached()] * 5, bench.server.create)
+    bench.wire.on("POST", EVENTS, *[Unreached()] * 5, bench.server.answer)
     bench.recorder.event(widget("w1"), "Normal", "Created", "x")
     bench.recorder.event(widget("w2"), "Normal", "Created", "x")
     (event,) = await bench.settled()
@@ -129,7 +131,7 @@ async def test_an_event_that_fails_again_and_again_makes_room_for_the_next(bench
     "answer", [Reply.status(403, "Forbidden"), Reply.status(404, "NotFound"), Reply.status(422)]
 )
 async def test_an_event_that_the_server_refuses_is_dropped(bench: Bench, answer: Reply):
-    bench.wire.on("POST", EVENTS, answer, bench.server.create)
+    bench.wire.on("POST", EVENTS, answer, bench.server.answer)
     bench.recorder.event(widget("w1"), "Normal", "Created", "x")
     bench.recorder.event(widget("w2"), "Normal", "Created", "x")
     (event,) = await bench.settled()
@@ -139,7 +141,7 @@ async def test_an_event_that_the_server_refuses_is_dropped(bench: Bench, answer:
 
 async def test_that_events_are_refused_is_told_once_and_then_counted(bench: Bench):
     refused, lost = Reply.status(403, "Forbidden", "the namespace goes"), [Unreached()] * 5
-    answers = [refused, bench.server.create, *lost, bench.server.create] * 30
+    answers = [refused, bench.server.answer, *lost, bench.server.answer] * 30
     bench.wire.on("POST", EVENTS, *answers)
     with capture_logs() as lines:
         for number in range(4 * 30):
@@ -172,7 +174,7 @@ async def test_an_event_in_a_namespace_that_goes_or_is_gone_is_dropped_without_a
 async def test_an_event_that_the_server_has_forgotten_is_created_anew(bench: Bench):
     bench.recorder.event(widget(), "Normal", "Created", "x")
     await bench.settled()
-    bench.server.events.clear()
+    bench.server.forget()
     bench.recorder.event(widget(), "Normal", "Created", "x")
     (event,) = await bench.settled()
     assert event["count"] == 2
@@ -188,7 +190,7 @@ async def test_a_flush_sends_all_that_waits_whatever_the_rate(bench: Bench):
     started = now()
     assert await bench.recorder.flush(2.0)
     assert now() - started < 0.1
-    assert len(bench.server.events) == 500
+    assert len(bench.server.listed) == 500
 
 
 async def test_a_flush_ends_when_its_time_is_up(bench: Bench):
@@ -307,13 +309,13 @@ class TestAnEventThatTheServerFailsOn:
 
     async def test_has_what_happens_meanwhile_go_with_it(self, failing: Bench):
         failing.recorder.event(widget("w", namespace="odd"), "Normal", "Created", "x")
-        failing.wire.on("POST", "/api/v1/namespaces/odd/events", failing.server.create)
+        failing.wire.on("POST", "/api/v1/namespaces/odd/events", failing.server.answer)
         (event,) = await failing.settled()
         assert (event["count"], failing.outcome("merged")) == (2, 1)
 
     async def test_waits_in_one_place_though_it_happens_while_it_is_sent(self, bench: Bench):
         fails = Delayed(0.5, Reply.status(500, "InternalError"))
-        bench.wire.on("POST", EVENTS, fails, fails, bench.server.create)
+        bench.wire.on("POST", EVENTS, fails, fails, bench.server.answer)
         for _ in range(3):
             bench.recorder.event(widget("w"), "Normal", "Created", "x")
             await asyncio.sleep(0.4)
@@ -334,8 +336,8 @@ class TestAnEventThatTheServerFailsOn:
         await failing.settled()
         assert (self.attempts(failing), failing.outcome("refused")) == (2, 2)
 
-    async def test_is_the_first_to_make_room(self):
-        bench = Bench(capacity=10)
+    async def test_is_the_first_to_make_room(self, server: EventServer):
+        bench = Bench(server, capacity=10)
         bench.wire.on("POST", "/api/v1/namespaces/odd/events", Reply.status(500, "InternalError"))
         bench.start()
         for number in range(10):

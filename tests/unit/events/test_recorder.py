@@ -8,7 +8,7 @@ import pytest
 from manager.api import ObjectMeta
 from manager.events import ObjectReference
 from tests.support.scripted_wire import Reply
-from tests.unit.events.conftest import EVENTS, Bench, Widget, widget
+from tests.unit.events.conftest import EVENTS, Bench, EventServer, Widget, widget
 
 pytestmark = pytest.mark.virtual_time
 
@@ -44,8 +44,8 @@ async def test_an_event_is_stored_as_describe_shows_it(bench: Bench):
     assert bench.outcome("created") == 1
 
 
-async def test_recording_returns_at_once_and_sends_nothing_by_itself():
-    bench = Bench()
+async def test_recording_returns_at_once_and_sends_nothing_by_itself(server: EventServer):
+    bench = Bench(server)
     bench.recorder.event(widget(), "Normal", "Created", "x")
     await asyncio.sleep(60)
     assert not bench.wire.requests
