@@ -30,6 +30,7 @@ from manager.metrics import Metrics
 from manager.operator import Blocked, add_controller
 from manager.program import Program
 from manager.shards.ranges import label_of
+from manager.simulation.loop import ThreadHold
 from manager.testing import LocalWire
 
 pytestmark = pytest.mark.virtual_time
@@ -239,6 +240,29 @@ async def test_a_reconcile_that_does_not_end_is_cancelled_after_the_grace():
         assert b.seen == {name for name, _, _ in a.operator.runs}
         assert b.seen
         assert all(ended - began >= GRACE for _, began, ended in a.operator.runs)
+
+
+async def test_a_thread_that_outlives_its_reconcile_holds_its_range_back():
+    hold = ThreadHold()
+
+    async def in_a_thread(operator: Copying, _: Secret, __: Context) -> None:
+        if operator.manager is first:
+            await asyncio.to_thread(hold.wait)
+
+    first: Any = None
+    async with peers(in_a_thread) as scene:
+        (a,) = await scene.start("a")
+        first = a.manager
+        await scene.create(*OBJECTS)
+        (b,) = await scene.start("b")
+        await asyncio.sleep(GRACE)
+        assert (cut := a.seen), "some are cancelled"
+        assert a.sharing.held.everything
+        assert not b.seen
+        hold.release()
+        await asyncio.sleep(5)
+        assert len(a.sharing.held.numbers) == COUNT // 2
+        assert b.seen == cut
 
 
 async def test_what_a_reconcile_leaves_behind_writes_nothing_once_its_range_is_given_up():
