@@ -39,7 +39,8 @@ from manager.kube.transport import Transport
 from manager.leader.elector import LeaderElector
 from manager.leader.leadership import Leadership
 from manager.leader.lookout import Observation
-from manager.leader.terms import Share
+from manager.leader.sharing import Sharing
+from manager.leader.terms import Share, Terms
 from manager.operator import running
 from manager.operator.context import Context
 from manager.operator.operator import Operator
@@ -170,6 +171,40 @@ def the_server_is_asked_for_less_than_all_children(patch: pytest.MonkeyPatch) ->
         return {"labelSelector": f"{self._label} notin ({','.join(sorted(others))})" if others else ""}
 
     patch.setattr(ByOwner, "query", with_the_next)
+
+
+def reconciles_take_a_while(patch: pytest.MonkeyPatch) -> None:
+    memcached = NAMES["memcached"]
+    original = memcached.reconcile
+
+    async def reconcile(self: Any, obj: Any, ctx: Context) -> None:
+        await asyncio.sleep(5)
+        await original(self, obj, ctx)
+
+    patch.setattr(memcached, "reconcile", reconcile)
+
+
+@mutant("memcached", OTHERS_RANGE, fault="scale", shards=4, took=1)
+def who_gives_a_range_up_does_not_wait_for_its_reconciles(patch: pytest.MonkeyPatch) -> None:
+    async def end(self: Terms, number: int) -> None:
+        del self._terms[number]
+        for share in self.shares:
+            share.end(number)
+
+    reconciles_take_a_while(patch)
+    patch.setattr(Terms, "end", end)
+    patch.setattr(Leadership, "ended", nothing)
+
+
+@mutant("memcached", OTHERS_RANGE, fault="scale", shards=4, took=1)
+def a_range_is_given_back_before_its_end(patch: pytest.MonkeyPatch) -> None:
+    async def give_up(self: Sharing, number: int) -> None:
+        self._holdings[number].give_up()
+        await self._work.end(number)
+
+    reconciles_take_a_while(patch)
+    patch.setattr(Sharing, "_give_up", give_up)
+    patch.setattr(Leadership, "ended", nothing)
 
 
 @mutant("memcached", NOT_FRESH + ".*shard", shards=4, took=1)
