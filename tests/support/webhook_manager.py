@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,28 @@ VALIDATING = "operator-manager-validating-webhook-configuration"
 MUTATING = "operator-manager-mutating-webhook-configuration"
 
 
+def wait_asked(plane: ControlPlane) -> None:
+    """Wait until the API server asks: of a new configuration it reads by a watch, a moment later."""
+    body = json.dumps(memcached("is-anybody-asked", size=1001))
+
+    def warned() -> None:
+        done = plane.kubectl("create", "--dry-run=server", "-f", "-", stdin=body)
+        assert "Warning: spec.size" in done.stderr, done.stderr
+
+    eventually(warned, every=0.1)
+
+
 @contextlib.contextmanager
 def webhook_manager(
-    plane: ControlPlane, folder: Path, *flags: str, **options: Any
+    plane: ControlPlane,
+    folder: Path,
+    *flags: str,
+    asked: Callable[[ControlPlane], object] = wait_asked,
+    **options: Any,
 ) -> Iterator[ManagerProcess]:
     """One that serves webhooks at a URL, with certificates that it makes; once the API server asks it.
 
-    The options are those of `ManagerProcess`.
+    `asked` waits until it does. The other options are those of `ManagerProcess`.
     """
     with PortBlock(1) as ports:
         address = f"127.0.0.1:{ports[0]}"
@@ -38,16 +53,5 @@ def webhook_manager(
             **options,
         ) as manager:
             manager.wait_ready()
-            wait_asked(plane)
+            asked(plane)
             yield manager
-
-
-def wait_asked(plane: ControlPlane) -> None:
-    """Wait until the API server asks: of a new configuration it reads by a watch, a moment later."""
-    body = json.dumps(memcached("is-anybody-asked", size=1001))
-
-    def warned() -> None:
-        done = plane.kubectl("create", "--dry-run=server", "-f", "-", stdin=body)
-        assert "Warning: spec.size" in done.stderr, done.stderr
-
-    eventually(warned, every=0.1)

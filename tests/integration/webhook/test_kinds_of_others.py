@@ -21,8 +21,7 @@ from tests.support.dockerfile import ROOT
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.kubeconfig import Credentials
-from tests.support.manager_process import ManagerProcess
-from tests.support.ports import PortBlock
+from tests.support.webhook_manager import webhook_manager
 
 pytestmark = pytest.mark.contract
 
@@ -33,21 +32,14 @@ def guarded(
 ) -> Iterator[ControlPlane]:
     plane = module_control_plane(parts=BARE)
     plane.api.apply(custom_resource_definitions([Guard]))
-    folder = tmp_path_factory.mktemp("guard")
-    with PortBlock(1) as ports:
-        address = f"127.0.0.1:{ports[0]}"
-        with ManagerProcess(
-            plane.kubeconfig,
-            f"--webhook-bind-address={address}",
-            f"--webhook-url=https://{address}",
-            f"--webhook-local-path={folder / 'webhook'}",
-            folder=folder,
-            program=(sys.executable, "-m", "tests.integration.webhook.guard_operator"),
-            environ={"PYTHONPATH": str(ROOT)},
-        ) as manager:
-            manager.wait_ready()
-            eventually(functools.partial(is_asked, plane))
-            yield plane
+    with webhook_manager(
+        plane,
+        tmp_path_factory.mktemp("guard"),
+        asked=lambda plane: eventually(functools.partial(is_asked, plane)),
+        program=(sys.executable, "-m", "tests.integration.webhook.guard_operator"),
+        environ={"PYTHONPATH": str(ROOT)},
+    ):
+        yield plane
 
 
 def is_asked(plane: ControlPlane) -> None:
