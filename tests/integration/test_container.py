@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from manager.version import VERSION
-from tests.support.container_engine import ContainerEngine
+from tests.integration.container_engine import ContainerEngine
 from tests.support.devcluster_plane import DevclusterControlPlane
 from tests.support.manager_process import ManagerProcess
 from tests.support.petstore_process import PetStoreProcess, assert_keeps_a_pet
