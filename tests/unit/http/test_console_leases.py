@@ -129,8 +129,8 @@ async def test_who_may_not_know_is_told_the_range_alone_and_nobody_is_asked():
     ("answer", "said"),
     [
         (Reply.status(403, "Forbidden", "no right to leases"), "the leases cannot be read: "),
-        (Reply.json({"items": []}), "the leases do not say that there are 4 ranges"),
-        (Reply.json({"items": [5]}), "the leases cannot be read: "),
+        (Reply.json({"metadata": {}, "items": []}), "the leases do not say that there are 4 ranges"),
+        (Reply.json({"metadata": {}, "items": [5]}), "the leases cannot be read: "),
     ],
 )
 async def test_what_cannot_be_read_is_said_in_the_place_of_the_holder(answer: Reply, said: str):
@@ -155,7 +155,7 @@ def lease(number: int, **spec: object) -> dict[str, object]:
 async def test_however_many_replicas_are_named_few_are_shown():
     wire = ScriptedWire()
     items = [lease(number, holderIdentity=f"replica-{number}", renewTime="whenever") for number in range(128)]
-    wire.on("GET", LEASES, Reply.json({"items": items}))
+    wire.on("GET", LEASES, Reply.json({"metadata": {}, "items": items}))
     told = await Owners(leases_by(wire), Terms(128), {}).replicas()
     assert (len(told["rows"]), told["more"]) == (64, 64)
     assert {row["renewed"] for row in told["rows"]} == {""}
@@ -166,6 +166,6 @@ async def test_however_many_replicas_are_named_few_are_shown():
 async def test_a_lease_that_somebody_else_made_under_a_ranges_name_is_nobodys():
     wire = ScriptedWire()
     foreign = {**lease(1, holderIdentity="x"), "metadata": {"name": f"{NAME}-1", "labels": {}}}
-    wire.on("GET", LEASES, Reply.json({"items": [lease(0, holderIdentity="a"), foreign]}))
+    wire.on("GET", LEASES, Reply.json({"metadata": {}, "items": [lease(0, holderIdentity="a"), foreign]}))
     shares = await read(leases_by(wire))
     assert [held.holder for held in shares.ranges[:3]] == ["a", "", ""]
