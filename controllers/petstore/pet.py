@@ -214,6 +214,10 @@ class PetOperator(Operator[Pet]):
             content = None
         if await self.keeper.remove(pet, content):
             ctx.event("Removed", f"Removed {pet.spec.name} from the pet store", once_written=True)
+        # People see these where finalizers of others keep the Pet.
+        pet.status.id = None
+        ctx.condition("Ready", False, "Removed", "is being deleted; the store does not have it any more")
+        ctx.condition("StoreReachable", True, "Answered")
         ctx.once_written(lambda: self.claims.settle(pet.key))
 
     async def gone(self, key: ObjectKey) -> Result | None:

@@ -237,7 +237,9 @@ def _metrics_certificate(settings: Settings) -> CertificateSource:
     if settings.metrics_cert_path is None:
         return SelfSigned()
     folder = Path(settings.metrics_cert_path)
-    return CertificateFiles(folder / settings.metrics_cert_name, folder / settings.metrics_cert_key)
+    return CertificateFiles(
+        folder / settings.metrics_cert_name, folder / settings.metrics_cert_key, flag="--metrics-cert-path"
+    )
 
 
 def _keep_pages(

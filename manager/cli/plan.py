@@ -63,6 +63,8 @@ class _Asked(NamedTuple):
     """The objects to look at; None is all of our kinds."""
 
     files: Sequence[str] | None
+    namespace: str | None
+    """Of objects whose file names none; None is that of the context."""
     time: float
 
 
@@ -96,7 +98,7 @@ def plan(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program
         asyncio.Runner(loop_factory=loop_factory()) as runner,
         ended_in_one_line(_COMMAND),
     ):
-        return runner.run(_plan(program, settings, enabled, declared, named, asked.time))
+        return runner.run(_plan(program, settings, enabled, declared, named, asked))
 
 
 def _group_kind(operator: AnyOperator | Operator[Any]) -> tuple[str, str]:
@@ -107,20 +109,27 @@ def _group_kind(operator: AnyOperator | Operator[Any]) -> tuple[str, str]:
 def _arguments(
     argv: Sequence[str], operators: Sequence[AnyOperator], program: Program
 ) -> tuple[_Asked, dict[str, str]]:
-    parser = ArgumentParser(_COMMAND, f"{program.name} {_COMMAND} (-f FILE | --all) [FLAGS]", _DESCRIPTION)
+    parser = ArgumentParser(
+        _COMMAND, f"{program.name} {_COMMAND} (-f FILE [-n NAMESPACE] | --all) [FLAGS]", _DESCRIPTION
+    )
     told = (
         "the objects that this file names, whatever it says of them; may be given again; - is standard input"
     )
     parser.add_argument("-f", "--filename", action="append", metavar="FILE", help=told)
+    told = "namespace of objects of a FILE that names none (default: that of the context)"
+    parser.add_argument("-n", "--namespace", metavar="NAME", help=told)
     told = "all objects of the operators' kinds"
     parser.add_argument("--all", action="store_true", default=False, help=told)
     told = f"time for all of it (default {_TIME})"
     parser.value("--timeout", metavar="DURATION", parse=parse_duration, text=told)
     given = parse_flags(argv, operators, program, parser=parser)
     files = given.pop("filename", None)
+    namespace = given.pop("namespace", None)
     if given.pop("all") is (files is not None):
         raise UsageError(f"{_COMMAND}: either -f FILE or --all is expected")
-    return _Asked(files, given.pop("timeout", parse_duration(_TIME))), given
+    if namespace is not None and files is None:
+        raise UsageError(f"{_COMMAND}: -n/--namespace is for objects of -f FILE; --namespaces limits --all")
+    return _Asked(files, namespace, given.pop("timeout", parse_duration(_TIME))), given
 
 
 def _named(files: Sequence[str]) -> list[_Found]:
@@ -170,7 +179,7 @@ async def _plan(
     operators: Sequence[AnyOperator],
     declared: SettingValues,
     named: Sequence[_Found] | None,
-    seconds: float,
+    asked: _Asked,
 ) -> int:
     config = await load_config(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
     rng, metrics = random.Random(), Metrics()
@@ -194,13 +203,14 @@ async def _plan(
         controllers = {each: add_controller(each) for each in made}
         reading = asyncio.create_task(manager.cache.run(), name="cache")
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(asked.time):
                 await _synced(manager, reading)
-                keys = list(_keys(controllers, named, config.namespace or "default"))
+                namespace = asked.namespace or config.namespace or "default"
+                keys = list(_keys(controllers, named, namespace))
                 return await _tell_all(keys, transport)
         except TimeoutError:
             why = "; ".join(manager.cache.problems()) or "the API server is slow"
-            raise CannotRun(f"{_COMMAND}: not done after {format_duration(seconds)}: {why}") from None
+            raise CannotRun(f"{_COMMAND}: not done after {format_duration(asked.time)}: {why}") from None
         finally:
             reading.cancel()
             await asyncio.wait([reading])

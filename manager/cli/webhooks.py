@@ -148,7 +148,11 @@ def _certificates_for(
     if way == "files":
         folder = Path(settings.webhook_cert_path or ".")
         return Certificates(
-            CertificateFiles(folder / settings.webhook_cert_name, folder / settings.webhook_cert_key)
+            CertificateFiles(
+                folder / settings.webhook_cert_name,
+                folder / settings.webhook_cert_key,
+                flag="--webhook-cert-path",
+            )
         )
     prefix = settings.webhook_name_prefix
     if prefix is None:

@@ -19,7 +19,10 @@ def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[
     The status is left out, and so is what others have set meanwhile and is not `wanted`. Of very many the
     first are named, and the last entry counts the others.
     """
-    found = list(_differences("", _content(before), _content(after), _content(wanted)))
+    ours = _content(wanted)
+    # `apply` adds the owner to what is wanted.
+    ours["metadata"].setdefault("ownerReferences", [])
+    found = list(_differences("", _content(before), _content(after), ours))
     if len(found) > _SHOWN:
         found[_SHOWN:] = [f"{len(found) - _SHOWN} more"]
     return found

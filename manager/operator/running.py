@@ -314,4 +314,18 @@ class ObjectReconciler(Generic[T]):
         obj.metadata.finalizers = [each for each in finalizers if each not in self._operator.finalizers]
         await ctx.patch()
         ctx.log.info("cleaned up")
+        if obj.metadata.finalizers:
+            await self._tell_who_holds(obj, ctx)
         ctx.written()
+
+    async def _tell_who_holds(self, obj: T, ctx: Context) -> None:
+        """Say that others keep the object, which is cleaned up: its status is of before."""
+        if self._operator.has_conditions and not ctx.has_set_conditions:
+            message = (
+                f"is being deleted; waits for the finalizers of others: {', '.join(obj.metadata.finalizers)}"
+            )
+            self._operator.blocked(Blocked("CleanedUp", message, passing=True), ctx)
+        try:
+            await ctx.finish()
+        except (KubeError, Gone) as error:
+            reconcile_log().debug("could not say what the deletion waits for", error=explain(error))

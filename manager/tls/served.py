@@ -38,9 +38,11 @@ class CertificateSource(Protocol):
 class CertificateFiles:
     """Two files that somebody else keeps current: a mounted Secret, or what an administrator put there."""
 
-    def __init__(self, certificate: Path, key: Path) -> None:
+    def __init__(self, certificate: Path, key: Path, *, flag: str = "") -> None:
+        """`flag` is what names their folder, for messages."""
         self._certificate = certificate
         self._key = key
+        self._flag = flag
 
     def __str__(self) -> str:
         return f"{self._certificate} and {self._key}"
@@ -48,7 +50,7 @@ class CertificateFiles:
     def pair(self, now: datetime) -> KeyPair:
         """See `CertificateSource`. Files that are replaced one after the other may not fit for a moment."""
         del now
-        return KeyPair(_content(self._certificate), _content(self._key))
+        return KeyPair(_content(self._certificate, self._flag), _content(self._key, self._flag))
 
 
 class ClientAuthorities:
@@ -92,11 +94,12 @@ class SelfSigned:
         return self._made[1]
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, flag: str = "") -> bytes:
     try:
         return read_small_file(path)
     except OSError as error:
-        raise CertificateUnusable(f"{path} cannot be read: {error.strerror}") from error
+        named = f"{path} ({flag})" if flag else str(path)
+        raise CertificateUnusable(f"{named} cannot be read: {error.strerror}") from error
 
 
 RECHECK_INTERVAL = 5.0

@@ -176,6 +176,14 @@ def test_what_is_not_there_or_cannot_be_done_is_told_and_is_a_failure(cluster: C
     assert "0 of 2 objects would change something; 1 failed" in printed
 
 
+@pytest.mark.contract
+def test_what_names_no_namespace_is_in_the_one_that_is_asked_for(cluster: Cluster):
+    path = cluster.folder / "anywhere.json"
+    path.write_text(json.dumps(memcached("web")))
+    code, printed = cluster.plan(f"--filename={path}", "-n", cluster.namespace)
+    assert (code, printed) == (0, "0 of 1 objects would change something\n")
+
+
 def test_a_plan_ends_when_its_time_is_up(cluster: Cluster):
     flags = (f"--namespaces={cluster.namespace}", f"--kubeconfig={cluster.plane.kubeconfig}")
     done = run_once("plan", "--all", "--controllers=foo", "--timeout=1us", *flags, folder=cluster.folder)

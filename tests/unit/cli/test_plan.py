@@ -49,6 +49,7 @@ def test_what_is_too_long_is_refused_from_standard_input_too(
     [
         ((), "either -f FILE or --all is expected"),
         (("--all", "-f", "objects.yaml"), "either -f FILE or --all is expected"),
+        (("--all", "-n", "team"), "-n/--namespace is for objects of -f FILE; --namespaces limits --all"),
         (("-f", "no-such\x1b[2J"), r"no-such\x1b[2J: No such file or directory"),
         (("-f", "/dev/zero"), "/dev/zero: it is not a regular file"),
         (("--all", "--timeout=soon"), "--timeout: a duration"),

@@ -471,9 +471,9 @@ def test_making_the_environment_tells_how_far_it_has_come(project: Path, tmp_pat
     )
     script.chmod(0o755)
     made = make("venv", f"PYTHON={script}", folder=project)
-    told = [line.strip() for line in made.stdout.replace("\x1b[K", "").splitlines()]
+    told = [line.strip() for line in made.stdout.split("\n")]  # which is no terminal: a line for each
     assert told[0] == "making .venv/ with Python 3.99"
-    assert told[3:] == ["1: one>=1", "2: two", "installing ..."]
+    assert told[2:] == ["1: one>=1", "2: two", "installing ...", ""]
     assert (made.returncode == 0) is (code == 0)
     assert (project / ".venv/.current").exists() is (code == 0)
 

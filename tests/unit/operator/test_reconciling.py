@@ -15,6 +15,7 @@ from manager.api import (
     Condition,
     ObjectKey,
     ObjectMeta,
+    OwnerReference,
     Resource,
     controller_reference,
     crd,
@@ -368,6 +369,12 @@ def test_of_what_changed_meanwhile_only_what_is_wanted_is_told():
     assert changed_fields(before, after, wanted) == [".metadata.labels.for", ".metadata.labels.old"]
 
 
+def test_an_owner_that_a_child_has_got_again_is_told():
+    before, after = secret("child"), secret("child")
+    after.metadata.owner_references = [OwnerReference(api_version="v1", kind="Pod", name="one", uid="1")]
+    assert changed_fields(before, after, secret("child")) == [".metadata.ownerReferences"]
+
+
 async def test_at_debug_each_reconcile_has_a_line_with_why_and_what_came_of_it(log_lines: LogLines):
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> Result | None:
         await ctx.apply(secret("child"))
@@ -536,6 +543,10 @@ async def test_cleanup_brings_a_finalizer_which_goes_when_it_is_done():
         assert operator.seen[-3:] == ["cleanup hello"] * 3
         assert set(operator.forgotten) == {"hello"}
         assert (await world.events(obj))[-1] == "Removed"
+        obj = await world.until(obj, said)
+        assert said(obj)["Available"] == ("False", "CleanedUp")
+        message = "is being deleted; waits for the finalizers of others: example.com/theirs"
+        assert obj.status.conditions[0].message == message
 
 
 async def test_an_error_in_cleanup_keeps_the_finalizer():

@@ -282,6 +282,10 @@ async def test_a_deleted_pet_goes_after_its_record_and_leaves_others_finalizers(
     await stage.process.settle(key)
     assert await stage.store.pets() == []
     assert stage.pet(key).metadata.finalizers == ["example.com/theirs"]
+    # Who looks at what is left of it hears so.
+    assert stage.pet(key).status.id is None
+    assert stage.says(key, "Ready") == ("False", "Removed")
+    assert stage.says(key, "StoreReachable") == ("True", "Answered")
     assert stage.process.told.events[-1] == ("thor", "Removed")
     calls = len(stage.fate.passed)
     await stage.process.settle(key)
