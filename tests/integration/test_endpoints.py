@@ -23,6 +23,7 @@ NOTHING_OF = {
     *("controller_runtime_webhook_requests_in_flight", "operator_manager_cache_failures_total"),
     *("operator_manager_watch_restarts_total", "controller_runtime_webhook_panics_total"),
     *("controller_runtime_conversion_webhook_panics_total", "grpc_client_handled_total"),
+    "operator_manager_moved_keys_total",
 }
 
 
