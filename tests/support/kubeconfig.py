@@ -10,6 +10,8 @@ from typing import Any, Self
 
 import yaml
 
+from tests.support.certificates import trusting
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
@@ -66,12 +68,7 @@ class Credentials:
 
     def ssl_context(self, scratch: Path) -> ssl.SSLContext:
         """A client's context; `scratch` is a folder for the key, which ssl reads from a file only."""
-        context = ssl.create_default_context()
-        if self.authority is None:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        else:
-            context.load_verify_locations(cadata=self.authority.decode())
+        context = trusting(self.authority)
         if self.certificate is not None and self.key is not None:
             scratch.mkdir(parents=True, exist_ok=True)
             pem = scratch / "client.pem"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import ssl
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ import orjson
 import pytest
 
 from tests.conftest import StartControlPlane
+from tests.support.certificates import trusting
 from tests.support.envtest import BARE
 from tests.support.hostile_reviews import MUTATE, admission, hostile_reviews
 from tests.support.manager_process import ManagerProcess
@@ -29,9 +29,8 @@ LAG = "operator_manager_event_loop_lag_seconds"
 MORE_MEMORY = 100_000
 """Kilobytes by which it may grow."""
 
-UNVERIFIED = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""One for all: to read the machine's authorities for each connection would keep the honest waiting."""
-UNVERIFIED.check_hostname, UNVERIFIED.verify_mode = False, ssl.CERT_NONE
+UNVERIFIED = trusting()
+"""One for all: they must not keep the honest waiting."""
 
 HONEST = admission(b'{"apiVersion":"petstore.example.com/v1beta1","kind":"Pet","spec":{"name":" Thor "}}')
 HEAD = (

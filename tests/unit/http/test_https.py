@@ -17,6 +17,7 @@ from manager.http.response import Response
 from manager.http.server import CannotListen, CannotServe, serve
 from manager.tls import served
 from manager.tls.served import CertificateFiles, ServedCertificate
+from tests.support.certificates import trusting
 
 ANY_PORT = BindAddress("127.0.0.1", 0)
 
@@ -72,12 +73,6 @@ def site(secret: Secret) -> AbstractAsyncContextManager[BindAddress]:
     return serve("pages", ANY_PORT, {"/": hello}, certificate=secret.certificate)
 
 
-def trusting(authority: trustme.CA) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    authority.configure_trust(context)
-    return context
-
-
 async def presented(address: BindAddress, context: ssl.SSLContext, name: str | None) -> bytes:
     """The certificate that a new connection is shown."""
     _, writer = await asyncio.open_connection("127.0.0.1", address.port, ssl=context, server_hostname=name)
@@ -99,7 +94,7 @@ async def until_another_is_presented(than: bytes, address: BindAddress, context:
 async def test_another_certificate_is_presented_once_the_secret_has_it(
     authority: trustme.CA, secret: Secret, name: str
 ):
-    client = trusting(authority)
+    client = trusting(authority.cert_pem.bytes())
     async with site(secret) as address:
         first = await presented(address, client, name)
         secret.renew()
@@ -111,7 +106,7 @@ async def test_another_certificate_is_presented_once_the_secret_has_it(
 async def test_an_open_connection_outlives_the_certificate_it_began_with(
     authority: trustme.CA, secret: Secret
 ):
-    client = trusting(authority)
+    client = trusting(authority.cert_pem.bytes())
     async with site(secret) as address:
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", address.port, ssl=client, server_hostname="localhost"
@@ -128,7 +123,7 @@ async def test_an_open_connection_outlives_the_certificate_it_began_with(
 
 @pytest.mark.each_loop
 async def test_a_client_with_tls_1_1_is_refused(authority: trustme.CA, secret: Secret):
-    client = trusting(authority)
+    client = trusting(authority.cert_pem.bytes())
     async with site(secret) as address:
         client.minimum_version = client.maximum_version = ssl.TLSVersion.TLSv1_2
         assert await presented(address, client, "localhost")
@@ -145,7 +140,7 @@ async def test_a_client_with_tls_1_1_is_refused(authority: trustme.CA, secret: S
 async def test_no_client_gets_tls_1_3_in_which_it_could_have_keys_changed_without_end(
     authority: trustme.CA, secret: Secret
 ):
-    client = trusting(authority)
+    client = trusting(authority.cert_pem.bytes())
     async with site(secret) as address:
         assert await presented(address, client, "localhost")  # one that would take either
         client.minimum_version = ssl.TLSVersion.TLSv1_3
