@@ -29,6 +29,7 @@ KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
     "kill": (3, "{manager} is killed"),
     "stop": (2, "{manager} is told to end"),
     "scale": (3, "{manager} is told to end, and comes back {seconds} after that"),
+    "mode": (2, "managers are told to end in turn, and lead or wait, instead of sharing, for {seconds}"),
     "reborn": (3, "{manager} is killed, and what the next one reads is {seconds} behind"),
     "freeze": (2, "{manager} is frozen for {seconds}"),
     "cut": (2, "all connections of {manager} break"),
@@ -66,8 +67,8 @@ KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
 
 OF_CERTIFICATES = frozenset({"secret", "bundle", "keepers"})
 """What goes wrong only where managers keep certificates."""
-ALONE = tuple(each for each in KINDS_OF_FAULT if each != "scale")
-"""What goes wrong where one manager works: fewer of them make no difference then."""
+ALONE = tuple(each for each in KINDS_OF_FAULT if each not in {"scale", "mode"})
+"""What goes wrong where one manager works: fewer of them, or one that leads, make no difference then."""
 NO_EXCUSE = frozenset({"secret", "keepers"})
 """In spite of which each webhook is trusted at every moment."""
 
@@ -81,6 +82,8 @@ _STUCK = (0.0, 0.5, 3.0)
 """Seconds for which a disk takes nothing any more before the power fails."""
 _GOES_WITHIN = 600.0
 """Seconds in which all objects of a kind go whose definition is deleted."""
+_ROLLS_EVERY = 5.0
+"""Seconds from one replica to the next in a rolling update."""
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 _ROLES = "clusterroles.rbac.authorization.k8s.io"
 _BINDINGS = "clusterrolebindings.rbac.authorization.k8s.io"
@@ -159,6 +162,19 @@ async def _scale(world: World, fault: Fault, here: Sequence[Replica]) -> None:
     await _stop(world, fault, here)
     await asyncio.sleep(fault.seconds)
     world.come_back(fault.replica)
+
+
+async def _change_mode(world: World, fault: Fault, _: Sequence[Replica]) -> None:
+    if world.leads:
+        return  # one change at a time
+    for change in (world.leads.add, world.leads.discard):
+        for number in range(world.replicas):
+            change(number)
+            await _stop(
+                world, fault, [each for each in world.running if each.number == number and each.alive]
+            )
+            await asyncio.sleep(_ROLLS_EVERY)
+        await asyncio.sleep(fault.seconds)
 
 
 async def _be_reborn(world: World, fault: Fault, here: Sequence[Replica]) -> None:
@@ -374,6 +390,7 @@ _BEFALLING: dict[str, Callable[[World, Fault, Sequence[Replica]], Awaitable[None
     "kill": _kill,
     "stop": _stop,
     "scale": _scale,
+    "mode": _change_mode,
     "reborn": _be_reborn,
     "freeze": _freeze,
     "cut": _cut,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from manager.simulation.faults import KINDS_OF_FAULT
+from manager.simulation.faults import ALONE, KINDS_OF_FAULT
 from manager.simulation.seeds import Plan, plan_of
 
 if TYPE_CHECKING:
@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 
 __all__ = ["matrix", "plans_of_faults"]
 
+SHARDS = 4
+"""Ranges, with faults that make no difference where one manager works."""
+
 _INTRODUCTION = """\
 # Faults
 
 How the operators come through faults, in [simulated runs](simulation.md). In each run people change
-objects for {minutes:g} minutes, and one kind of fault happens, one to nine times.
+objects for {minutes:g} minutes, and one kind of fault happens, one to nine times. With {shared},
+managers share the objects in {shards} ranges; with the others, one of them leads.
 
 This command repeats the runs, and writes this page:
 
@@ -37,7 +41,8 @@ much, compared with a fresh install.
 def plans_of_faults(operator: AnyOperator, seeds: Sequence[int], *, minutes: float) -> Iterator[Plan]:
     """So many runs for each kind of fault."""
     for fault in KINDS_OF_FAULT:
-        yield from (plan_of(seed, (operator,), minutes=minutes, fault=fault) for seed in seeds)
+        shards = 0 if fault in ALONE else SHARDS
+        yield from (plan_of(seed, (operator,), minutes=minutes, fault=fault, shards=shards) for seed in seeds)
 
 
 def matrix(outcomes: Iterable[tuple[str, Outcome]], *, command: str, minutes: float) -> str:
@@ -54,7 +59,8 @@ def matrix(outcomes: Iterable[tuple[str, Outcome]], *, command: str, minutes: fl
         told = words.format(manager="a manager", seconds="a while", size="a part")
         lost, doubled = sum(each.lost for each in every), sum(each.doubled for each in every)
         rows.append([f"`{fault}`", told, *map(_cell, row), str(lost), str(doubled)])
-    page = _INTRODUCTION.format(command=command, minutes=minutes)
+    shared = " and ".join(f"`{each}`" for each in KINDS_OF_FAULT if each not in ALONE)
+    page = _INTRODUCTION.format(command=command, minutes=minutes, shared=shared, shards=SHARDS)
     return page + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

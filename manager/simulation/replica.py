@@ -139,7 +139,7 @@ class Replica:
         world = self.world
         transport = self._transport()
         elector: LeaderElector | Sharing | None = None
-        if world.shards:
+        if world.shards and self.number not in world.leads:
             terms = self.terms = Terms(world.shards, grace=GRACE)
             elector = Sharing(
                 self._transport(beside=transport),
@@ -152,7 +152,7 @@ class Replica:
                 metrics=self.metrics,
                 timing=TIMING,
             )
-        elif world.replicas > 1:
+        elif world.replicas > 1 or world.shards:
             elector = LeaderElector(
                 self._transport(beside=transport),
                 namespace=LEASE_NAMESPACE,

@@ -206,6 +206,8 @@ class World:
         self.buried: list[Replica] = []
         self.away: set[int] = set()
         """The numbers of those that are not there for a while, and are not replaced."""
+        self.leads: set[int] = set()
+        """The numbers of those that lead or wait for a while, where the others share."""
         self.timeline: list[tuple[float, str, str]] = []
         self.violations: list[Violation] = []
         self.writes = 0
@@ -379,9 +381,15 @@ class World:
         """Who has the lease, or that of a range."""
         if self.now < self.no_holder_until:
             return ""
+        first = self._lease(0)
+        if first["metadata"].get("annotations", {}).get(f"{PROGRAM.name}/shards") == "1":
+            number = 0  # a leader has them all
+        return self._lease(number)["spec"].get("holderIdentity") or ""
+
+    def _lease(self, number: int) -> Object:
         name = lease_of_range(PROGRAM.name, number)
-        lease = self.cluster.client.peek("leases.coordination.k8s.io", LEASE_NAMESPACE, name)
-        return ((lease or {}).get("spec") or {}).get("holderIdentity") or ""
+        found = self.cluster.client.peek("leases.coordination.k8s.io", LEASE_NAMESPACE, name) or {}
+        return {"metadata": found.get("metadata") or {}, "spec": found.get("spec") or {}}
 
     def dies_at(self, sent: Sent, when: str) -> bool:
         """Asked before and after each write of a manager."""

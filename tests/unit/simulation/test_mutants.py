@@ -39,6 +39,7 @@ from manager.kube.transport import Transport
 from manager.leader.elector import LeaderElector
 from manager.leader.leadership import Leadership
 from manager.leader.lookout import Observation
+from manager.leader.mode import Mode
 from manager.leader.sharing import Sharing
 from manager.leader.terms import Share, Terms
 from manager.operator import running
@@ -205,6 +206,11 @@ def a_range_is_given_back_before_its_end(patch: pytest.MonkeyPatch) -> None:
     reconciles_take_a_while(patch)
     patch.setattr(Sharing, "_give_up", give_up)
     patch.setattr(Leadership, "ended", nothing)
+
+
+@mutant("memcached", OTHERS_RANGE, fault="mode", shards=4, took=2)
+def nobody_looks_into_how_many_ranges_the_work_is_divided(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Mode, "is_settled", lambda *_: True)
 
 
 @mutant("memcached", NOT_FRESH + ".*shard", shards=4, took=1)
