@@ -33,7 +33,7 @@ class HttpProtocol(asyncio.Protocol):
         """Set while the client takes what it is sent."""
         self._room.set()
         self.task: asyncio.Task[None] | None = None
-        """What answers a request."""
+        """What answers a request, until it has."""
 
     # What the connection calls.
 
@@ -67,10 +67,9 @@ class HttpProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - whatever it was, it is over
         """Nobody is there any more."""
-        self._transport = None
-        self._room.set()
-        if self._request is not None:
-            self._request.body.lose()
+        self._transport = self._request = None
+        if self.task is not None:
+            self.task.cancel()
 
     # What answers call.
 
@@ -81,8 +80,6 @@ class HttpProtocol(asyncio.Protocol):
         self._transport.write(data)
         if not self._room.is_set():
             await self._room.wait()
-            if self._transport is None:
-                raise ConnectionResetError("the client is gone")
 
     def leaves(self, request: Request) -> bool:
         """Whether the answer to this request is the last one here: what it has sent besides is not read."""
@@ -94,7 +91,7 @@ class HttpProtocol(asyncio.Protocol):
         except ConnectionError:
             return  # nobody is there to be told
         finally:
-            self._request = None
+            self._request = self.task = None  # or each would hold the other, and what has come
         transport = self._transport
         if transport is None or request.keeps_alive:
             return

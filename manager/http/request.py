@@ -14,6 +14,17 @@ from multidict import CIMultiDict, MultiDict, MultiMapping
 
 _VERSIONS = {"1.0", "1.1"}
 
+_LINES = 100
+"""Lines of a head: clients of ours send some ten. Each may take a hundred times its bytes in memory."""
+
+_LONGEST_TARGET = 2048
+"""Bytes of path and query, and `_FIELDS` of the latter: to decode them is not interrupted by anything."""
+
+_FIELDS = 100
+
+_LONGEST_WISH = 256
+"""Bytes of what is said about the connection; with more it is closed."""
+
 _AHEAD = 64 * 1024
 """Bytes of a body that are taken before its page has read them."""
 
@@ -48,7 +59,7 @@ class Request:
         """The variable parts of its path, by name."""
         self._url = b""
         self._parse(head)
-        self.content_length = int(self.headers.get("Content-Length", "0"))
+        self.content_length = self._length()
         """Bytes of the body, 0 where the head does not say how many."""
         self.in_chunks = "Transfer-Encoding" in self.headers
         """Whether the body comes in chunks, which nobody here reads."""
@@ -56,6 +67,8 @@ class Request:
         self.body = Body(0 if self.in_chunks else self.content_length, transport, expects=expects)
 
     def _parse(self, head: bytes) -> None:
+        if head.count(b"\n") > _LINES:
+            raise NoRequest("more lines than any client sends")
         parser = HttpRequestParser(self)
         upgrades = False
         try:
@@ -68,12 +81,21 @@ class Request:
         self.version = parser.get_http_version()
         if self.version not in _VERSIONS:
             raise NoRequest("another version of HTTP")
-        wishes = {each.strip().lower() for each in ",".join(self.headers.getall("Connection", ())).split(",")}
+        connection = ",".join(self.headers.getall("Connection", ()))
+        wishes = {each.strip().lower() for each in connection[:_LONGEST_WISH].split(",")}
         wished = "close" not in wishes and (self.version == "1.1" or "keep-alive" in wishes)
-        self.keeps_alive = wished and not upgrades
+        self.keeps_alive = wished and len(connection) <= _LONGEST_WISH and not upgrades
         """Whether the client may ask again on this connection."""
         self.target = _target(self._url)
         """Path and query as they came."""
+        if len(self.target) > _LONGEST_TARGET or self.query_string.count("&") >= _FIELDS:
+            raise NoRequest("a longer target than anything here has")
+
+    def _length(self) -> int:
+        try:
+            return int(self.headers.get("Content-Length", "0"))
+        except ValueError:  # thousands of zeros, which the parser takes
+            raise NoRequest("a length that cannot be read") from None
 
     # What the parser calls.
 
@@ -118,7 +140,7 @@ class Request:
         return self.transport.get_extra_info(name)
 
     async def read(self) -> bytes:
-        """The whole body. Raises `ConnectionError` when its sender is gone."""
+        """The whole body."""
         return b"".join([part async for part in self.body.parts()])
 
 
@@ -132,7 +154,6 @@ class Body:
         self._expects = expects
         self._parts = deque[bytes]()
         self._kept = 0
-        self._is_lost = False
         self._paused = False
         self._change: asyncio.Future[None] | None = None
 
@@ -150,14 +171,8 @@ class Body:
             self._transport.pause_reading()  # again, where the connection has meanwhile gone on
         self._wake()
 
-    def lose(self) -> None:
-        """No more comes."""
-        self._is_lost = True
-        self._parts.clear()
-        self._wake()
-
     async def parts(self) -> AsyncIterator[bytes]:
-        """All of it. Raises `ConnectionError` when its sender is gone."""
+        """All of it."""
         while True:
             if self._parts:
                 part = self._parts.popleft()
@@ -166,8 +181,6 @@ class Body:
                     self._paused = False
                     self._transport.resume_reading()
                 yield part
-            elif self._is_lost:
-                raise ConnectionResetError("the sender is gone")
             elif not self._left:
                 return
             else:

@@ -80,8 +80,8 @@ class Bodies:
     async def held_body(self, request: Request, *, limit: int) -> AsyncIterator[Held]:
         """The body of a request, with room for it until the end of the block: send the answer within that.
 
-        Raises `BodyRefused` when it has more bytes than `limit`, or takes too long, `Busy` when it finds no
-        room, and `ConnectionError` when its sender is gone.
+        Raises `BodyRefused` when it has more bytes than `limit`, or takes too long, and `Busy` when it finds no
+        room.
         """
         length = request.content_length or 0
         if length > limit:
@@ -91,7 +91,7 @@ class Bodies:
             if length > self._small:
                 await self._find_room(held, 2 * length)
             with self._waiting_for(held):
-                held.body = await self._read(request, length)
+                held.body = await self._read(request)
             yield held
         finally:
             self._give_back(held)
@@ -105,14 +105,12 @@ class Bodies:
             except TimeoutError:
                 _cut_off(held)
 
-    async def _read(self, request: Request, length: int) -> bytearray:
-        # In one piece from the start, which the system gives room to only as it is filled.
-        body, size = bytearray(length), 0
+    async def _read(self, request: Request) -> bytearray:
+        body = bytearray()
         try:
             async with asyncio.timeout(self._seconds):
                 async for chunk in request.body.parts():
-                    body[size : size + len(chunk)] = chunk
-                    size += len(chunk)
+                    body += chunk
         except TimeoutError:
             text = f"the body has not come within {self._seconds:g} s"
             raise BodyRefused(HTTPStatus.REQUEST_TIMEOUT, "Timeout", text) from None

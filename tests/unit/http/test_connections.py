@@ -315,6 +315,8 @@ JUNK = {
     "connect": b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n",
     "expect": b"GET / HTTP/1.1\r\nHost: x\r\nExpect: more\r\nConnection: close\r\n\r\n",
     "half": b"GET / HTTP/1.1\r\nHo",
+    "length of zeros": b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"0" * 5000 + b"\r\n\r\n",
+    "many lines": b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 8000 + b"\r\n",
 }
 
 

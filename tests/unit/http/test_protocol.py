@@ -9,6 +9,7 @@ import pytest
 from manager.http.request import Request
 from manager.http.response import Response, Stream
 from manager.http.routes import Page
+from tests.support.effort import Effort
 from tests.unit.http.conftest import ServePages
 from tests.unit.http.test_connections import client, site
 
@@ -155,3 +156,53 @@ async def test_a_body_is_taken_ahead_only_in_part():
         await asyncio.sleep(0.2)
         go_on.set()
         assert await hasty.answer() == b"True True"
+
+
+COSTLY = {
+    "a length of zeros": head("GET / HTTP/1.1", f"Content-Length: {'0' * 5000}"),
+    "very many lines": head("GET / HTTP/1.1", *["a:"] * 8000),
+    "very many fields": head(f"GET /?{'a&' * 500} HTTP/1.1"),
+    "a long query": head(f"GET /?q={'%ff' * 10_000} HTTP/1.1"),
+}
+
+
+@pytest.mark.parametrize("request_", COSTLY.values(), ids=COSTLY)
+async def test_what_would_cost_more_to_read_than_any_client_of_ours_sends_is_no_request(request_: bytes):
+    async def read(request: Request) -> Response:
+        return Response(text=str(len(request.query)))
+
+    # The first time, something may be imported.
+    assert (await asked(read, head("GET /?q HTTP/1.1"))).endswith(b"1")
+    async with site(read) as address, client(address) as one:
+        with Effort() as spent:
+            one.send(request_)
+            assert (await one.rest()).startswith(b"HTTP/1.1 400 ")
+    assert spent.units < 0.3
+
+
+@pytest.mark.parametrize("wish", ["," * 32_000, "close" + "," * 32_000, "x," * 16_000])
+async def test_however_many_wishes_a_connection_comes_with_they_cost_nothing(wish: str):
+    async with site(echo) as address, client(address) as one:
+        with Effort() as spent:
+            one.send(b"GET / HTTP/1.1\r\nConnection: %b\r\n\r\n" % wish.encode())
+            await one.rest()
+    assert spent.units < 0.3
+
+
+async def test_an_answer_to_nobody_is_not_worked_on_any_longer():
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def waits(_: Request) -> Response:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return Response()
+
+    async with site(waits) as address:
+        async with client(address) as one:
+            one.send(head("GET / HTTP/1.1", "Content-Length: 5"))
+            await begun.wait()
+        async with asyncio.timeout(10):
+            await ended.wait()

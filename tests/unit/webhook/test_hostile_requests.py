@@ -369,6 +369,36 @@ async def test_a_client_that_hangs_up_in_the_middle_leaves_nothing_behind():
         await made.works()
 
 
+@pytest.mark.each_loop
+async def test_who_waits_for_room_and_hangs_up_waits_no_longer():
+    length = 1_000_000
+    async with site(bodies=Bodies(at_once=2 * length, patience=LONG, waits=LONG)) as made:
+        _, holding = await connect(made.address)
+        holding.write(head(length) + b"{")
+        await until(lambda: made.bodies.held == 2 * length)
+        writers = [(await connect(made.address))[1] for _ in range(5)]
+        for writer in writers:
+            writer.write(head(length))
+        await until(lambda: made.in_flight(MUTATE) == 6)
+        for writer in writers:
+            writer.transport.abort()
+        await until(lambda: made.in_flight(MUTATE) == 1)
+        holding.transport.abort()
+        await until(lambda: made.bodies.held == 0)
+        await made.works()
+
+
+@pytest.mark.parametrize("query", ["timeout=" + "1h" * 1000, "timeout=" + "1" * 2000 + "s"])
+async def test_a_time_of_any_length_costs_nothing(query: str):
+    async with site() as made:
+        await made.works()
+        with Effort() as spent:
+            status, _ = await made.ask(REVIEW, path=f"{MUTATE}?{query}")
+        assert status in {200, 400}
+        assert spent.units < 1
+        await made.works()
+
+
 async def test_more_than_fits_is_asked_to_come_again():
     entered, go_on = asyncio.Event(), asyncio.Event()
 
