@@ -80,8 +80,8 @@ class Bodies:
     async def held_body(self, request: Request, *, limit: int) -> AsyncIterator[Held]:
         """The body of a request, with room for it until the end of the block: send the answer within that.
 
-        Raises `BodyRefused` when it has more bytes than `limit`, or takes too long, and `Busy` when it finds no
-        room.
+        Raises `BodyRefused` when it has more bytes than `limit`, or takes too long, and `Busy` when it finds
+        no room.
         """
         length = request.content_length or 0
         if length > limit:
