@@ -143,10 +143,6 @@ def test_what_libraries_log_below_the_level_is_left_out(output: Output):
     assert output.logged(lambda: logging.getLogger("lib").info("chatter"), "warn") == []
 
 
-def test_access_lines_are_left_out(output: Output):
-    assert output.logged(lambda: logging.getLogger("aiohttp.access").info("GET /healthz"), "debug") == []
-
-
 def test_warnings_are_logged(output: Output):
     def call() -> None:
         with warnings.catch_warnings():
