@@ -348,10 +348,10 @@ async def tracing(program: Program, environ: Mapping[str, str]) -> AsyncIterator
                 f"{asking} is set, and needs what operator-manager[tracing] installs"
             ) from error
         except ValueError as error:  # the SDK's, for a value that it cannot use
-            raise CannotTrace(f"the OTEL_* variables cannot be used: {error}") from error
+            raise CannotTrace(_without_headers(str(error), environ)) from None
         if heard.at_the_start:  # of others it only logs that it takes its default
             await _sent_in_time(provider)
-            raise CannotTrace(f"the OTEL_* variables cannot be used: {heard.at_the_start[0]}")
+            raise CannotTrace(_without_headers(heard.at_the_start[0], environ))
         heard.starts = False
         token = trace_from_here(tracer)
         try:
@@ -359,6 +359,15 @@ async def tracing(program: Program, environ: Mapping[str, str]) -> AsyncIterator
         finally:
             _tracer.reset(token)
             await _sent_in_time(provider)
+
+
+def _without_headers(complaint: str, environ: Mapping[str, str]) -> str:
+    """What the SDK complains of, but for headers, which it quotes: a token for the collector is one."""
+    for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"):
+        headers = [each.strip() for each in environ.get(name, "").split(",")]
+        if any(each and each in complaint for each in headers):
+            return f"{name}: name=value is expected, with commas between several, and values in URL encoding"
+    return f"the OTEL_* variables cannot be used: {complaint}"
 
 
 class _Heard(logging.Handler):

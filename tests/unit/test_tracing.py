@@ -337,6 +337,14 @@ def test_the_standard_variables_ask_for_traces(environ: dict[str, str], asked: b
                 ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/no/where", "No such file or directory"),
             )
         ),
+        *(
+            (
+                {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318", name: f"a=b, {bad}"},
+                f"^{name}: name=value is expected, with commas between several, and values in URL encoding$",
+            )
+            for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
+            for bad in ("Authorization Bearer s3cret", 'token="s3cret"')
+        ),
         (
             {"OTEL_TRACES_EXPORTER": "console", "OTEL_TRACES_SAMPLER": "sometimes"},
             r"the OTEL_\* variables cannot be used: Couldn't recognize sampler sometimes",

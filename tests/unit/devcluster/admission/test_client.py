@@ -77,11 +77,12 @@ REVIEW = {"apiVersion": "v1", "kind": "Review", "request": {"uid": "u"}}
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[WebhookServer]:
+    """To be asked for before `client`: it waits for callers to leave, and the client's loop with it."""
     with WebhookServer(tmp_path) as running:
         yield running
 
 
-async def test_connections_are_kept(client: WebhookClient, served: WebhookServer):
+async def test_connections_are_kept(served: WebhookServer, client: WebhookClient):
     for _ in range(5):
         await client.call(served.client_config("x"), REVIEW, 5)
     assert len(served.callers["x"]) == 1
@@ -93,7 +94,7 @@ def come_again(served: WebhookServer) -> None:
         pass
 
 
-async def test_whom_the_bundle_has_is_trusted_and_nobody_else(client: WebhookClient, served: WebhookServer):
+async def test_whom_the_bundle_has_is_trusted_and_nobody_else(served: WebhookServer, client: WebhookClient):
     now, following = served.authority, Authority("the next")
 
     async def call(*authorities: Authority) -> None:
