@@ -27,7 +27,7 @@ from controllers.main import OPERATORS
 from manager.access.reviews import has_expired
 from manager.address import BindAddress, parse_address
 from manager.api import GroupVersionKind, ObjectKey
-from manager.cache.answers import decode_bookmark, decode_page
+from manager.cache.answers import decode_bookmark, version_of
 from manager.cache.record import RecordDecoder
 from manager.cache.spec import Selector, WatchSpec
 from manager.certificates.store import Material, Stored
@@ -46,6 +46,7 @@ from manager.kube.config import _find
 from manager.kube.connection import Connection
 from manager.kube.decoding import decode_event, lines
 from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolError, error_from, status_error
+from manager.kube.listing import decode_list
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.leader.lease import Lease
@@ -254,7 +255,9 @@ def lists(page: bytes, partial: bool) -> None:
         GroupVersionKind("", "v1", "Pod"), field_manager="operator-manager", metadata_only=partial
     )
     with suppress(ProtocolError):
-        for item in decode_page(page).items:
+        found = decode_list(page)
+        version_of(found.metadata.resource_version, "a list")
+        for item in found.items or ():
             decoder(item)
 
 
