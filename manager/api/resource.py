@@ -58,10 +58,6 @@ class Resource(ApiModel):
         cls.kind = cls.gvk.kind
 
     @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Take the keywords that `__init_subclass__` has dealt with."""
-
-    @classmethod
     def decode(cls, raw: bytes | bytearray | memoryview, *, parsed: dict[str, Any] | None = None) -> Self:
         """Decode the JSON of one object, and remember it as the object's `origin`.
 

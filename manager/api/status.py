@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Unpack
+from typing import Annotated, ClassVar, Unpack
 
 from pydantic import ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -43,10 +43,6 @@ class Status(ApiModel):
         super().__init_subclass__(**kwargs)
         cls.meanings = cls.meanings if conditions is None else conditions
         cls._about = cls._about if about is None else about
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Take the keywords that `__init_subclass__` has dealt with."""
 
     @classmethod
     def __get_pydantic_json_schema__(
