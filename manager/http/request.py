@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote
@@ -139,60 +138,46 @@ class Request:
         """About the connection, as its transport has it."""
         return self.transport.get_extra_info(name)
 
-    async def read(self) -> bytes:
-        """The whole body."""
-        return b"".join([part async for part in self.body.parts()])
-
 
 class Body:
-    """The body of a request. More of it is taken from the connection only as it is read."""
+    """The body of a request. More than a little of it is taken from the connection only once it is read."""
 
     def __init__(self, length: int, transport: asyncio.Transport, *, expects: bool) -> None:
         """`expects`: its sender waits to be told to go on."""
         self._left = length
         self._transport = transport
         self._expects = expects
-        self._parts = deque[bytes]()
-        self._kept = 0
+        self._kept = bytearray()
+        self._is_read = False
         self._paused = False
-        self._change: asyncio.Future[None] | None = None
+        self._whole = asyncio.Event()
+        if not length:
+            self._whole.set()
 
     def is_whole(self) -> bool:
         """Whether all of it has come."""
-        return not self._left
+        return self._whole.is_set()
 
     def feed(self, data: bytes) -> None:
         """A part has come."""
         self._left -= len(data)
-        self._parts.append(data)
-        self._kept += len(data)
-        if self._kept > _AHEAD and self._left:
+        self._kept += data
+        if not self._left:
+            self._whole.set()
+        elif not self._is_read and len(self._kept) > _AHEAD:
             self._paused = True
             self._transport.pause_reading()  # again, where the connection has meanwhile gone on
-        self._wake()
 
-    async def parts(self) -> AsyncIterator[bytes]:
-        """All of it."""
-        while True:
-            if self._parts:
-                part = self._parts.popleft()
-                self._kept -= len(part)
-                if self._paused and self._kept <= _AHEAD:
-                    self._paused = False
-                    self._transport.resume_reading()
-                yield part
-            elif not self._left:
-                return
-            else:
-                if self._expects:
-                    self._expects = False
-                    self._transport.write(_GO_ON)
-                self._change = asyncio.get_running_loop().create_future()
-                await self._change
-
-    def _wake(self) -> None:
-        if self._change is not None and not self._change.done():
-            self._change.set_result(None)
+    async def read(self) -> bytearray:
+        """All of it; to be called once."""
+        self._is_read = True
+        if self._paused:
+            self._transport.resume_reading()
+        if self._expects and not self.is_whole():
+            self._transport.write(_GO_ON)
+        await self._whole.wait()
+        whole, self._kept = self._kept, bytearray()
+        return whole
 
 
 def _target(url: bytes) -> str:

@@ -83,7 +83,7 @@ class Bodies:
         Raises `BodyRefused` when it has more bytes than `limit`, or takes too long, and `Busy` when it finds
         no room.
         """
-        length = request.content_length or 0
+        length = request.content_length
         if length > limit:
             raise _too_large(limit)
         held = Held(request)
@@ -106,15 +106,12 @@ class Bodies:
                 _cut_off(held)
 
     async def _read(self, request: Request) -> bytearray:
-        body = bytearray()
         try:
             async with asyncio.timeout(self._seconds):
-                async for chunk in request.body.parts():
-                    body += chunk
+                return await request.body.read()
         except TimeoutError:
             text = f"the body has not come within {self._seconds:g} s"
             raise BodyRefused(HTTPStatus.REQUEST_TIMEOUT, "Timeout", text) from None
-        return body
 
     @contextmanager
     def _waiting_for(self, held: Held) -> Iterator[None]:

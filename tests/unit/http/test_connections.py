@@ -234,7 +234,7 @@ async def test_who_does_not_send_the_rest_of_a_request_keeps_nobody_out(tls: boo
 
     async def reads(request: Request) -> Response:
         entered.release()
-        return Response(body=await request.read() or b"hello")
+        return Response(body=await request.body.read() or b"hello")
 
     async with site(reads, tls=tls, limits=limits) as address, AsyncExitStack() as stack:
         slow = [await stack.enter_async_context(client(address, tls=tls)) for _ in range(4)]
@@ -375,7 +375,7 @@ async def test_nothing_is_kept_of_what_clients_have_sent_that_are_gone(tls: bool
     async def greets_or_reads(request: Request) -> Response:
         if request.query_string:
             await asyncio.sleep(0.2)
-            await request.read()
+            await request.body.read()
         return await hello(request)
 
     gc.collect()
@@ -444,7 +444,7 @@ async def test_a_page_that_fails_for_everybody_is_told_of_some_times_and_then_co
 
 async def test_a_compressed_body_is_not_unpacked():
     async def reads(request: Request) -> Response:
-        return Response(body=await request.read())
+        return Response(body=await request.body.read())
 
     packed = gzip.compress(bytes(1_000_000))
     head = b"GET / HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
@@ -633,7 +633,7 @@ async def test_answers_under_way_get_time_when_the_server_stops():
 @pytest.mark.parametrize("sent", [0, 10, 60, 75], ids=["nothing", "half a head", "a head", "half a body"])
 async def test_a_request_that_has_begun_to_come_when_the_server_stops_is_answered(sent: int, tls: bool):
     async def echo(request: Request) -> Response:
-        return Response(body=await request.read())
+        return Response(body=await request.body.read())
 
     request = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length:      30\r\n\r\n" + b"." * 30
     certificate = ServedCertificate(SelfSigned()) if tls else None
@@ -704,7 +704,7 @@ async def test_who_sends_no_more_after_its_requests_gets_its_answers_and_then_th
 @pytest.mark.parametrize("tls", [False, True])
 async def test_who_sends_no_more_before_all_of_its_request_is_there_is_let_go_at_once(tls: bool):
     async def echo(request: Request) -> Response:
-        return Response(body=await request.read())
+        return Response(body=await request.body.read())
 
     certificate = ServedCertificate(SelfSigned()) if tls else None
     at = BindAddress("127.0.0.1", 0)
