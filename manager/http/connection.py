@@ -54,9 +54,8 @@ _BLANK_LINE = b"\r\n\r\n"
 class Connection(asyncio.Protocol):
     """Passes requests on to the protocol that speaks HTTP, one after the other, and keeps an eye on the time.
 
-    That protocol would take whatever comes at once, and keep all of it for each part that is no request until
-    garbage is collected. So it gets a head when that is whole, what comes after a head once somebody answers
-    it, and what comes after a body once it is answered.
+    That protocol gets a head when it is whole, what comes after a head once somebody answers it, and what
+    comes after a body once it is answered.
     """
 
     def __init__(
@@ -143,7 +142,7 @@ class Connection(asyncio.Protocol):
             # Taken for a while, as it may be lost to who is still sending that this is the end.
             self._limit(self._limits.goodbye, self._abort)
         else:
-            self._limit(self._limits.keep_alive, self._rest)
+            self._limit(self._limits.keep_alive, self._close)
             loop.call_soon(self._pass_on)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -260,11 +259,9 @@ class Connection(asyncio.Protocol):
     def _end_with(self, answer: bytes) -> None:
         assert self._transport is not None
         self._transport.write(answer)
-        self._transport.close()
-        self._limit(self._limits.goodbye, self._abort)
+        self._close()
 
-    def _rest(self) -> None:
-        """The client has not asked for anything again."""
+    def _close(self) -> None:
         assert self._transport is not None
         self._transport.close()
         self._limit(self._limits.goodbye, self._abort)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from urllib.parse import unquote
 
@@ -28,8 +28,10 @@ class Routes:
 
     async def answer(self, request: Request) -> Response:
         """What the page of a request says, with the variable parts of its path in `match_info`."""
-        allowed = set[str]()
-        for found, methods, page in self._matching(request.raw_path):
+        allowed, path = set[str](), request.raw_path
+        for pattern, methods, page in self._routes:
+            if (found := pattern.fullmatch(path)) is None:
+                continue
             if request.method in methods:
                 request.match_info = {name: unquote(value) for name, value in found.groupdict().items()}
                 return await page(request)
@@ -40,11 +42,6 @@ class Routes:
                 status=HTTPStatus.METHOD_NOT_ALLOWED, text="method not allowed\n", headers=headers
             )
         return Response(status=HTTPStatus.NOT_FOUND, text="not found\n")
-
-    def _matching(self, path: str) -> Iterator[tuple[re.Match[str], tuple[str, ...], Page]]:
-        for pattern, methods, page in self._routes:
-            if (found := pattern.fullmatch(path)) is not None:
-                yield found, methods, page
 
 
 def _pattern(path: str) -> re.Pattern[str]:

@@ -105,7 +105,6 @@ async def _response(
 
 def _check_headers(request: Request) -> None:
     encoding = request.headers.get("Content-Encoding", "identity")
-    # Not `request.content_type`: a stranger can have it parsed for seconds.
     content_type = request.headers.get("Content-Type", "").partition(";")[0].strip()
     if content_type.lower() != _JSON or encoding.lower() != "identity":
         raise BodyRefused(
