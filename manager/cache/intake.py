@@ -157,7 +157,7 @@ class Intake:
         assert self.ranges is not None
         self.ranges &= ranges
         self.known &= ranges.numbers
-        self._listed = {key: record for key, record in self._listed.items() if self._holds(record)}
+        self._listed = {key: record for key, record in self._listed.items() if self.takes(record.meta())}
 
     def restart(self, ranges: Ranges) -> None:
         """Take in what there is of these, of which a new list is about to tell."""
@@ -177,14 +177,9 @@ class Intake:
         self.known |= ranges.numbers
         self._store.advance(self.namespace, min(reached, version))
         for record in listed.values():
-            if self._holds(record):
-                self._publish(self._store.put(record, initial=True))
+            if self.takes(meta := record.meta()):
+                self._publish(self._store.put(record, meta, initial=True))
         self._learned()
-
-    def _holds(self, record: Record) -> bool:
-        assert self.division is not None
-        assert self.ranges is not None
-        return self.division.holds(record, self.ranges)
 
     def _lose(self, arrival: Arrival) -> Sequence[CacheEvent]:
         """Take in that an object is not, or no longer, one of those that are taken in."""
