@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
@@ -73,7 +72,9 @@ class Applier:
         """Create or change the object so that it holds every field set in `obj`; see `Client.apply`."""
         kind = type(obj)
         label = {} if owner is None else {self._cache.shard_label: label_of(owner.metadata.uid)}
-        wanted = _wanted(obj, owner, label if self._cache.shares_out else {})
+        wanted = _wanted(obj, owner)
+        if label and self._cache.shares_out:
+            _add(label, wanted)
         await self._writer.check_owners(obj, kind)
         found = await self._live(kind, obj.key)
         if found is None:
@@ -88,7 +89,7 @@ class Applier:
             self._refuse_foreign(kind, obj.key, live, owner)
             if not self._cache.shares_out and label.items() <= (live["metadata"].get("labels") or {}).items():
                 # It stays, since it is true: to take it away would be a write for each child.
-                wanted = _wanted(obj, owner, label)
+                _add(label, wanted)
         encoded = orjson.dumps(wanted)
         if self._holds(wanted, live, encoded) or self._settled.knows(encoded, live):
             if (run := current_run()) is not None:
@@ -255,12 +256,10 @@ def _digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
-def _wanted(obj: Resource, owner: Resource | None, label: Mapping[str, str]) -> dict[str, Any]:
+def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
     wire = obj.to_wire()
     wire.pop("status", None)
     named = wire.get("metadata", {})
-    if label:
-        named["labels"] = {**named.get("labels", {}), **label}
     metadata = {name: named[name] for name in ("name", "namespace", *APPLIED_METADATA) if named.get(name)}
     if owner is not None:
         metadata["ownerReferences"] = [
@@ -269,3 +268,7 @@ def _wanted(obj: Resource, owner: Resource | None, label: Mapping[str, str]) -> 
         ]
     wire["metadata"] = metadata
     return wire
+
+
+def _add(labels: dict[str, str], wanted: dict[str, Any]) -> None:
+    wanted["metadata"].setdefault("labels", {}).update(labels)
