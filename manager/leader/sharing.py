@@ -271,10 +271,9 @@ class Sharing:
             if self._known:
                 self._decide()
             now = clock.monotonic()
-            expire = [view.expires_at for view in self._views if view.expires_at > now]
-            kept = (until for until in self._kept_until.values() if until > now)
-            alone = self._alone_until if self._alone_until > now else math.inf
-            await pause(self._wake, until=min(self._membership.changes_at(), *expire, *kept, alone))
+            expire = (view.expires_at for view in self._views)
+            ends = (each for each in (*expire, *self._kept_until.values(), self._alone_until) if each > now)
+            await pause(self._wake, until=min(self._membership.changes_at(), *ends, math.inf))
 
     def _decide(self) -> None:
         # Of what we hold ourselves, we know more than the server has told. Of another one's, its time counts,
