@@ -105,7 +105,7 @@ def _with_label_judged(obj: Object, *, shared: bool) -> Object:
         return obj
     labels = dict(metadata.get("labels") or {})
     value, wanted = labels.pop(_LABEL, None), label_of(owner["uid"])
-    if value != (wanted if shared else value and wanted):
+    if value != wanted and (shared or value is not None):
         labels[_LABEL] = f"{value} and not {wanted}"
     kept = {name: each for name, each in metadata.items() if name != "labels"}
     return {**obj, "metadata": {**kept, "labels": labels} if labels else kept}

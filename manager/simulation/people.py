@@ -91,8 +91,9 @@ class People:
         self._plane = plane
         self._operators = operators
         self._schemas = [_spec_schema(plane.cluster, operator) for operator in operators]
+        self._owned = owned_resources(operators)
         own = [resource_of(each.kind) for each in operators]
-        self._resources = dict.fromkeys([*own, *owned_resources(operators)])
+        self._resources = dict.fromkeys([*own, *self._owned])
 
     @property
     def _client(self) -> LocalClient:
@@ -249,7 +250,7 @@ class People:
     async def _hold(self, _: int, resource: str, *where: Any) -> str | None:
         """Have a finalizer of theirs on an object or a child, and perhaps delete it."""
         rng = where[-1]
-        own = [place for place, _ in _placed(resource, self._client.list(resource))]
+        own = [where for where, _ in self._placed([resource])]
         held = rng.choice(own) if own and rng.random() < _EITHER else self._child(rng)
         if held is None:
             return None
@@ -283,8 +284,7 @@ class People:
         """What they hold, in a namespace or everywhere."""
         return [
             where
-            for resource in self._resources
-            for where, each in _placed(resource, self._client.list(resource))
+            for where, each in self._placed(self._resources)
             if _HELD in (each["metadata"].get("finalizers") or ()) and namespace in {"", where[1]}
         ]
 
@@ -306,8 +306,7 @@ class People:
     def _taken(self, *how: str) -> list[tuple[str, str, str]]:
         return [
             where
-            for resource in owned_resources(self._operators)
-            for where, each in _placed(resource, self._client.list(resource))
+            for where, each in self._placed(self._owned)
             if each["metadata"].get("labels", {}).get("taken") in how
         ]
 
@@ -348,30 +347,30 @@ class People:
         """The resource, namespace and name of something that an operator has made."""
         children = [
             where
-            for resource in owned_resources(self._operators)
-            for where, each in _placed(resource, self._client.list(resource))
+            for where, each in self._placed(self._owned)
             if any(owner.get("controller") for owner in each["metadata"].get("ownerReferences") or ())
         ]
         return rng.choice(children) if children else None
 
+    def _placed(self, resources: Iterable[str]) -> Iterator[tuple[tuple[str, str, str], Object]]:
+        """Objects with their resource, namespace and name."""
+        for resource in resources:
+            for each in self._client.list(resource):
+                metadata = each["metadata"]
+                yield (resource, str(metadata.get("namespace", "")), str(metadata["name"])), each
 
-def marks_of_others(obj: Object) -> list[str]:
-    """The labels, annotations and finalizers that people have added to what is an operator's."""
-    metadata = obj["metadata"]
-    found = [
-        f"{field} {name}={value}"
+
+def marks_of_others(data: bytes) -> set[str]:
+    """The labels, annotations and finalizers that people have added to an object of an operator's."""
+    if not any(each.encode() in data for each in (_MARK, _HELD)):
+        return set()
+    metadata = orjson.loads(data)["metadata"]
+    found = {
+        f"{field} {_MARK}={metadata[field][_MARK]}"
         for field in ("labels", "annotations")
-        for name, value in (metadata.get(field) or {}).items()
-        if name == _MARK
-    ]
-    return found + [f"finalizer {each}" for each in metadata.get("finalizers") or () if each == _HELD]
-
-
-def _placed(resource: str, objects: Iterable[Object]) -> Iterator[tuple[tuple[str, str, str], Object]]:
-    """Objects with their resource, namespace and name."""
-    for each in objects:
-        metadata = each["metadata"]
-        yield (resource, str(metadata.get("namespace", "")), str(metadata["name"])), each
+        if _MARK in (metadata.get(field) or ())
+    }
+    return found | ({f"finalizer {_HELD}"} if _HELD in (metadata.get("finalizers") or ()) else set())
 
 
 def _taker(kind: str, name: str, how: str) -> Object:

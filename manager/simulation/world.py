@@ -333,16 +333,14 @@ class World:
         self.check_told(str(sent), data)
 
     def _check_left_alone(self, sent: Sent, change: Change) -> None:
-        """What others have put on it is still there; finalizers when it goes, too."""
+        """What others have put on it is still there; of what is removed, only their finalizers count."""
         assert change.old is not None
-        had = marks_of_others(orjson.loads(change.old.data))
-        # Of what is removed, others' finalizers alone count.
-        has = (
-            [each for each in had if not each.startswith("finalizer")]
-            if change.new is None
-            else marks_of_others(orjson.loads(change.new.data))
-        )
-        if lost := {*had} - {*has}:
+        had = marks_of_others(change.old.data)
+        if change.new is None:
+            lost = {each for each in had if each.startswith("finalizer")}
+        else:
+            lost = had - marks_of_others(change.new.data)
+        if lost:
             self.violated(f"{sent} took away {', '.join(sorted(lost))}, which is somebody else's")
 
     def check_told(self, who: str, what: bytes) -> None:
