@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from manager.api import Resource
     from manager.operator import AnyOperator
 
-__all__ = ["asked_for", "different_from_fresh", "made_state", "owned_resources", "resource_of", "state_of"]
+__all__ = [
+    "asked_for",
+    "controller_of",
+    "different_from_fresh",
+    "made_state",
+    "owned_resources",
+    "resource_of",
+    "state_of",
+]
 
 Object = dict[str, Any]
 
@@ -51,6 +59,12 @@ def owned_resources(operators: Sequence[AnyOperator]) -> list[str]:
     """The kinds of children."""
     kinds = [each.kind for operator in operators for each in operator.sources if isinstance(each, Owns)]
     return list(dict.fromkeys(map(resource_of, kinds)))
+
+
+def controller_of(obj: Object) -> Object | None:
+    """The owner reference of who made it."""
+    references = obj.get("metadata", {}).get("ownerReferences") or ()
+    return next((each for each in references if each.get("controller")), None)
 
 
 def state_of(
@@ -99,10 +113,9 @@ def made_state(
 
 def _with_label_judged(obj: Object, *, shared: bool) -> Object:
     """Without the label of the owner's range, whose UID is up to chance, if it is as it should be."""
-    metadata = obj["metadata"]
-    owner = next((each for each in metadata.get("ownerReferences") or () if each.get("controller")), None)
-    if owner is None:
+    if (owner := controller_of(obj)) is None:
         return obj
+    metadata = obj["metadata"]
     labels = dict(metadata.get("labels") or {})
     value, wanted = labels.pop(_LABEL, None), label_of(owner["uid"])
     if value != wanted and (shared or value is not None):
@@ -185,11 +198,9 @@ def _named(obj: Object) -> tuple[str, ...]:
 
 def _owner(obj: Any) -> tuple[str, ...] | None:
     """Who has it, in the same namespace."""
-    metadata = obj.get("metadata", {}) if isinstance(obj, dict) else {}
-    controller = next(
-        (each for each in metadata.get("ownerReferences") or () if each.get("controller")), None
-    )
-    return controller and (controller["kind"], metadata.get("namespace", ""), controller["name"])
+    if not isinstance(obj, dict) or (controller := controller_of(obj)) is None:
+        return None
+    return controller["kind"], obj["metadata"].get("namespace", ""), controller["name"]
 
 
 def _with_status(obj: Object, compared: frozenset[str]) -> Object:

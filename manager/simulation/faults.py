@@ -138,9 +138,13 @@ def _when(rng: random.Random, seconds: float, near: Sequence[float]) -> float:
     return rng.uniform(0.0, seconds)
 
 
+def _alive(world: World, number: int) -> list[Replica]:
+    return [each for each in world.running if each.number == number and each.alive]
+
+
 async def befall(world: World, fault: Fault) -> None:
     """Have it go wrong, and right again after its time."""
-    here = [each for each in world.running if each.number == fault.replica and each.alive]
+    here = _alive(world, fault.replica)
     await _BEFALLING.get(fault.what, _be_bad_weather)(world, fault, here)
 
 
@@ -170,9 +174,7 @@ async def _change_mode(world: World, fault: Fault, _: Sequence[Replica]) -> None
     for change in (world.leads.add, world.leads.discard):
         for number in range(world.replicas):
             change(number)
-            await _stop(
-                world, fault, [each for each in world.running if each.number == number and each.alive]
-            )
+            await _stop(world, fault, _alive(world, number))
             await asyncio.sleep(_ROLLS_EVERY)
         await asyncio.sleep(fault.seconds)
 

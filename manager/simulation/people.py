@@ -15,7 +15,7 @@ from devcluster.access.authentication import ADMIN
 from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest
 from manager.operator import Owns
-from manager.simulation.comparing import owned_resources, resource_of
+from manager.simulation.comparing import controller_of, owned_resources, resource_of
 from manager.simulation.workload import NAMES, NAMESPACES, Step, changed, drawn
 
 if TYPE_CHECKING:
@@ -345,11 +345,7 @@ class People:
 
     def _child(self, rng: random.Random) -> tuple[str, str, str] | None:
         """The resource, namespace and name of something that an operator has made."""
-        children = [
-            where
-            for where, each in self._placed(self._owned)
-            if any(owner.get("controller") for owner in each["metadata"].get("ownerReferences") or ())
-        ]
+        children = [where for where, each in self._placed(self._owned) if controller_of(each)]
         return rng.choice(children) if children else None
 
     def _placed(self, resources: Iterable[str]) -> Iterator[tuple[tuple[str, str, str], Object]]:

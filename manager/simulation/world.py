@@ -29,7 +29,7 @@ from manager.operator import AnyOperator, rights_of
 from manager.rights import RbacRule
 from manager.shards.ranges import Ranges
 from manager.simulation.certificates import WebhookCertificates, tells_a_key
-from manager.simulation.comparing import asked_for, made_state, resource_of, state_of
+from manager.simulation.comparing import asked_for, controller_of, made_state, resource_of, state_of
 from manager.simulation.control_plane import ControlPlane
 from manager.simulation.faults import NO_EXCUSE, Fault, befall
 from manager.simulation.loop import VirtualLoop
@@ -365,9 +365,7 @@ class World:
         assert kept is not None
         resource, uid = f"{change.key.plural}.{change.key.group}".rstrip("."), kept.uid
         if resource not in self._own:
-            references = orjson.loads(kept.data)["metadata"].get("ownerReferences", ())
-            owner = next((each for each in references if each.get("controller")), None)
-            if owner is None:
+            if (owner := controller_of(orjson.loads(kept.data))) is None:
                 return None
             resource, uid = self._resources.get(owner["kind"], ""), owner["uid"]
         operator = self._own.get(resource)
