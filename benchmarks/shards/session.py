@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import http
 import json
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.sessions.plane import create, fresh_plane, name_of, store_copies
@@ -17,7 +17,7 @@ from benchmarks.shards.figures import Change, Use
 from benchmarks.shards.replica import LEASE, RANGES, Replica, number_of
 from benchmarks.status_watch import StatusWatch
 from manager.shards.ranges import Ranges
-from tests.support.api_access import ApiFailure
+from tests.support.eventually import eventually
 from tests.support.memcacheds import memcached_path
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ class Session:
         self._finish_one()
         store_copies(plane, 1, figures.objects, of=0, namespaces=NAMESPACES)
         self._names: dict[int, list[str]] = {number: [] for number in range(RANGES)}
-        self._wait_for_cache()
+        # A server refuses lists for as long as its cache has not heard of all that was stored.
+        some = partial(plane.api.request, "GET", MEMCACHEDS, query={"limit": "1"}, accept=METADATA)
+        eventually(some, within=WITHIN)
         for metadata in self._listed():
             self._names[self._ranges.number_of(metadata["uid"])].append(metadata["name"])
         assert sum(map(len, self._names.values())) == figures.objects
@@ -238,18 +240,6 @@ class Session:
         return {
             number_of(each["metadata"]["name"]): each["spec"].get("holderIdentity", "") for each in leases
         }
-
-    def _wait_for_cache(self) -> None:
-        """A server refuses lists for as long as its cache has not heard of all that was stored."""
-        deadline = time.monotonic() + WITHIN
-        while True:
-            try:
-                self._plane.api.request("GET", MEMCACHEDS, query={"limit": "1"}, accept=METADATA)
-            except ApiFailure as failure:
-                if failure.status != http.HTTPStatus.GATEWAY_TIMEOUT or time.monotonic() > deadline:
-                    raise
-            else:
-                return
 
     def _listed(self) -> Iterator[dict[str, Any]]:
         """Metadata of all objects, a page at a time."""
