@@ -304,10 +304,7 @@ class ObjectReconciler(Generic[T]):
         # What a cleanup that has not succeeded has changed, or was about to tell, is not for the status.
         ctx = Context(self._operator, type(obj).decode(obj.origin))
         self._operator.held_up(Blocked("CleanupFailed", f"it fails: {said}"), ctx)
-        try:
-            await ctx.finish()
-        except (KubeError, Gone) as also:
-            reconcile_log().debug("could not say what the deletion waits for", error=explain(also))
+        await self._tell_what_it_waits_for(ctx)
 
     async def _let_go(self, obj: T, ctx: Context) -> None:
         finalizers = obj.metadata.finalizers
@@ -325,6 +322,9 @@ class ObjectReconciler(Generic[T]):
                 f"is being deleted; waits for the finalizers of others: {', '.join(obj.metadata.finalizers)}"
             )
             self._operator.blocked(Blocked("CleanedUp", message, passing=True), ctx)
+        await self._tell_what_it_waits_for(ctx)
+
+    async def _tell_what_it_waits_for(self, ctx: Context) -> None:
         try:
             await ctx.finish()
         except (KubeError, Gone) as error:
