@@ -35,9 +35,8 @@ REQUEST_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0,
 LATENCY_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 """Upper bounds in seconds for delays inside the process."""
 
-
 UNOWNED_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0)
-"""Upper bounds in seconds for how long a lease is nobody's."""
+"""Upper bounds in seconds for how long a lease has no holder."""
 
 _CONTROLLER = ("controller",)
 _QUEUE = ("name", "controller")

@@ -22,7 +22,6 @@ T = TypeVar("T")
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 """What says which token it was."""
 
-
 _ACCOUNT = "system:serviceaccount:"
 
 
@@ -43,7 +42,7 @@ class User:
 
     @property
     def sharer(self) -> str:
-        """Who has as much of what is scarce as others: somebody may make many accounts in a namespace."""
+        """Whose limits apply: for a service account its namespace's, as somebody may make many there."""
         return self.name.rpartition(":")[0] if self.name.startswith(_ACCOUNT) else self.name
 
 

@@ -12,7 +12,7 @@ _MINUTE = 60.0
 
 
 def sharer(user: User | None) -> str:
-    """That of a user; empty where nobody was asked for a name."""
+    """Whose limits apply to a user; "" where nobody has to say who they are."""
     return "" if user is None else user.sharer
 
 

@@ -21,8 +21,8 @@ class HttpProtocol(asyncio.Protocol):
         self, answer: Callable[[Request], Awaitable[None]], is_last: Callable[[Request], bool]
     ) -> None:
         """Args:
-        answer: sends what a request gets, and leaves no fault of a page to anybody.
-        is_last: whether a connection is to end with the answer to a request.
+        answer: answers a request, and raises no error of its page.
+        is_last: whether the server wants a connection to end with this answer.
         """
         self._answer = answer
         self._is_last = is_last
@@ -81,9 +81,9 @@ class HttpProtocol(asyncio.Protocol):
         if not self._room.is_set():
             await self._room.wait()
 
-    def leaves(self, request: Request) -> bool:
-        """Whether the answer to this request is the last one here: what it has sent besides is not read."""
-        return not request.body.is_whole() or request.in_chunks or self._is_last(request)
+    def is_last(self, request: Request) -> bool:
+        """Whether the answer to this request is the last one here: the rest of a body is not read."""
+        return not request.is_complete or self._is_last(request)
 
     async def _attend(self, request: Request) -> None:
         try:
@@ -95,7 +95,7 @@ class HttpProtocol(asyncio.Protocol):
         transport = self._transport
         if transport is None or request.keeps_alive:
             return
-        if (request.body.is_whole() and not request.in_chunks) or not transport.can_write_eof():
+        if request.is_complete or not transport.can_write_eof():
             transport.close()
         else:
             # To close it with something unread would be a reset, which can overtake the answer.

@@ -17,17 +17,18 @@ _LINES = 100
 """Lines of a head: clients of ours send some ten. Each may take a hundred times its bytes in memory."""
 
 _LONGEST_TARGET = 2048
-"""Bytes of path and query, and `_FIELDS` of the latter: to decode them is not interrupted by anything."""
+"""Bytes of path and query: nothing interrupts their decoding."""
 
 _FIELDS = 100
+"""Fields of a query."""
 
-_LONGEST_WISH = 256
-"""Bytes of what is said about the connection; with more it is closed."""
+_LONGEST_OPTIONS = 256
+"""Bytes of the Connection header; after a longer one the connection is closed."""
 
 _AHEAD = 64 * 1024
 """Bytes of a body that are taken before its page has read them."""
 
-_GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class NoRequest(ValueError):
@@ -40,7 +41,7 @@ class Sender(Protocol):
     async def write(self, data: bytes | bytearray) -> None:
         """Return when the client has room for more. Raises `ConnectionError` when it is gone."""
 
-    def leaves(self, request: Request) -> bool:
+    def is_last(self, request: Request) -> bool:
         """Whether the answer to this request is the last one here."""
 
 
@@ -81,9 +82,9 @@ class Request:
         if self.version not in _VERSIONS:
             raise NoRequest("another version of HTTP")
         connection = ",".join(self.headers.getall("Connection", ()))
-        wishes = {each.strip().lower() for each in connection[:_LONGEST_WISH].split(",")}
-        wished = "close" not in wishes and (self.version == "1.1" or "keep-alive" in wishes)
-        self.keeps_alive = wished and len(connection) <= _LONGEST_WISH and not upgrades
+        options = {each.strip().lower() for each in connection[:_LONGEST_OPTIONS].split(",")}
+        wished = "close" not in options and (self.version == "1.1" or "keep-alive" in options)
+        self.keeps_alive = wished and len(connection) <= _LONGEST_OPTIONS and not upgrades
         """Whether the client may ask again on this connection."""
         self.target = _target(self._url)
         """Path and query as they came."""
@@ -105,6 +106,11 @@ class Request:
     def on_header(self, name: bytes, value: bytes) -> None:
         """One line."""
         self.headers.add(name.decode("latin-1"), value.decode(errors="surrogateescape"))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of it has come, as far as anybody can tell."""
+        return self.body.is_whole() and not self.in_chunks
 
     # What pages ask for.
 
@@ -174,7 +180,7 @@ class Body:
         if self._paused:
             self._transport.resume_reading()
         if self._expects and not self.is_whole():
-            self._transport.write(_GO_ON)
+            self._transport.write(_CONTINUE)
         await self._whole.wait()
         whole, self._kept = self._kept, bytearray()
         return whole

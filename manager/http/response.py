@@ -50,7 +50,7 @@ class Response:
         return request.answer is self
 
     async def _begin(self, request: Request, framing: Mapping[str, str]) -> None:
-        if request.sender.leaves(request):
+        if request.sender.is_last(request):
             request.keeps_alive = False
         headers = {**self.headers, **framing, "Date": formatdate(usegmt=True)}
         if not request.keeps_alive:

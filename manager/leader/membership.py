@@ -83,7 +83,7 @@ class Membership:
         self._ready = numbers
 
     def is_awaited(self, number: int) -> bool:
-        """Whether another replica has made that known of a range."""
+        """Whether another replica waits for a range, and knows its objects."""
         now = clock.monotonic()
         for view in self._others(self._kind):
             ready = "" if view.lease is None else str(view.lease.annotations.get(self._annotation, ""))

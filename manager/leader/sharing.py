@@ -24,10 +24,10 @@ from manager.shards.balance import balance
 from manager.shards.ranges import Ranges, check_count
 from manager.watchdog import Watchdog
 
-# Retry periods for which the first replica of all waits for others that are about to come: else each that
-# starts with others lists everything, and then drops most of it.
+# Retry periods for which the first replica waits for others that start with it: each of them would list
+# everything otherwise, and then drop most of it.
 _LOOKS_AROUND = 0.5
-# Seconds for which a range is kept for who is to have it, and does not know its objects yet.
+# Seconds for which a range is kept until the replica that is to have it knows its objects.
 _KEPT_FOR = KNOWN_WITHIN
 
 _log = get_logger("leader")
