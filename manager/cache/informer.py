@@ -145,12 +145,13 @@ class Informer:
 
         Subscribers are told of what is let go of as `handed_over`, and are not told that it is gone.
         """
-        self._ranges = ranges
-        division = self.division
+        before, self._ranges, division = self._ranges, ranges, self.division
+        assert before is not None
         assert division is not None
         for each in self._followers:
             each.want(ranges)
-        self._publish(self._store.hand_over(lambda record: not division.holds(record, ranges)))
+        if (before - ranges).numbers:
+            self._publish(self._store.hand_over(lambda record: not division.holds(record, ranges)))
 
     def has_all_of(self, namespace: str) -> bool:
         """Whether what it does not hold of a namespace is not there: nothing is left out of it."""
