@@ -142,17 +142,10 @@ def _seeded(original: Callable[..., None], found: list[str]) -> Callable[..., No
 
 def _made_before(name: str, found: list[str]) -> random.Random:
     """Takes the place of one that a module has: whatever its seed, what it gives depends on earlier runs."""
-
-    class MadeBefore(random.Random):
-        def random(self) -> float:
-            _ask(f"{name}.random()", _CHANCE, found)
-            return super().random()
-
-        def getrandbits(self, k: int, /) -> int:
-            _ask(f"{name}.getrandbits()", _CHANCE, found)
-            return super().getrandbits(k)
-
-    return MadeBefore(0)
+    made = random.Random(0)
+    for method in ("random", "getrandbits"):
+        setattr(made, method, _guard(getattr(made, method), f"{name}.{method}", _CHANCE, found))
+    return made
 
 
 def _dates(found: list[str]) -> dict[int, Any]:
