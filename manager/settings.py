@@ -96,9 +96,8 @@ class _About(TypedDict, total=False):
 class Setting(Generic[T]):
     """The key of one setting, and all there is to know about it; T is the type of its value.
 
-    As an attribute of a class, such as an operator's, it is itself; of an instance, its value. Like a key of
-    an aiohttp application, it is compared by identity, and tells type checkers what `manager.settings[KEY]`
-    is.
+    As an attribute of a class, such as an operator's, it is itself; of an instance, its value. It is compared
+    by identity, and tells type checkers what `manager.settings[KEY]` is.
     """
 
     @overload

@@ -78,8 +78,7 @@ class HttpProtocol(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             raise ConnectionResetError("the client is gone")
         self._transport.write(data)
-        if not self._room.is_set():
-            await self._room.wait()
+        await self._room.wait()
 
     def is_last(self, request: Request) -> bool:
         """Whether the answer to this request is the last one here: the rest of a body is not read."""
