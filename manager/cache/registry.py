@@ -166,6 +166,14 @@ class Cache:
         """Whether some informer has an object, or its metadata: then its end is an event."""
         return any(each.get(key) is not None for each in self._informers(kind))
 
+    def holds_all(self, kind: type[Resource], namespace: str) -> bool:
+        """Whether some informer has all objects of a kind in a namespace, or their metadata."""
+        return any(
+            each.spec.covers(namespace)
+            and not (each.is_restricted or each.spec.label_selector or each.spec.field_selector)
+            for each in self._informers(kind)
+        )
+
     # Ranges of objects, where replicas share them out.
 
     @property

@@ -96,21 +96,30 @@ class Mode:
                 # Each is looked at each time: for how long it has been silent is what counts.
                 held = [lease for lease in found if self._is_held(lease, views, now)]
                 if not held:
-                    tenure.mark(lambda lease: lease.annotated({self._annotation: self._count}))
+                    await tenure.mark(lambda lease: lease.annotated({self._annotation: self._count}))
                     return
             await asyncio.sleep(self._timing.retry_period)
 
     async def allows(self, view: Observation) -> bool:
-        """As who holds another range's Lease, `view` being of the first one's: whether to work."""
-        try:
-            lease = await self._first.read(timeout=self._timing.attempt_timeout)
-        except KubeError as error:
-            self._troubles.report(f"cannot read lease {self._first}", error)
-            return False
-        self._troubles.clear()
-        if lease is not None:
-            view.saw(lease, now=clock.monotonic())
-        return self.is_settled(lease)
+        """As who holds another range's Lease, `view` being of the first one's: whether to work.
+
+        Returns when the first one's could be read: to give the range back before, only to take it again,
+        would be a loop that nothing slows down.
+        """
+        while True:
+            known = view.version
+            try:
+                lease = await self._first.read(timeout=self._timing.attempt_timeout)
+            except KubeError as error:
+                self._troubles.report(f"cannot read lease {self._first}", error)
+                await asyncio.sleep(self._timing.retry_period)
+                continue
+            self._troubles.clear()
+            if lease is not None:
+                view.saw(lease, now=clock.monotonic())
+            elif view.version == known:
+                view.saw_none()
+            return self.is_settled(lease)
 
     def _is_held(self, lease: Lease, views: dict[str, Observation], now: float) -> bool:
         if lease.name == self._first.name or lease.labels.get(self.group.label) != RANGE:

@@ -50,6 +50,7 @@ class Tenure:
         self._sent = claim.sent
         self._doubtful = False
         self._mark: Callable[[Lease], Lease] | None = None
+        self._marked = asyncio.Event()
         self._wake = asyncio.Event()
         self._stopping = False
 
@@ -58,9 +59,14 @@ class Tenure:
         """The loop time from which this process is no longer the leader, unless it renews before."""
         return self._sent + self._timing.renew_deadline
 
-    def mark(self, change: Callable[[Lease], Lease]) -> None:
-        """Have each renewal from now on make that change too."""
+    async def mark(self, change: Callable[[Lease], Lease]) -> None:
+        """Make that change with the next renewal, which is at once, and with each after it.
+
+        Returns when the server has it.
+        """
         self._mark = change
+        self._wake.set()
+        await self._marked.wait()
 
     def stop(self) -> None:
         """Make `hold` return, after the renewal in flight if there is one."""
@@ -83,6 +89,7 @@ class Tenure:
     async def _renew(self) -> None:
         """Try until it succeeds."""
         while not self._stopping:
+            self._wake.clear()
             started = clock.monotonic()
             try:
                 async with asyncio.timeout_at(self.deadline):
@@ -113,7 +120,8 @@ class Tenure:
             else:
                 holder = f"held by {current.holder}" if current.holder else "released by somebody"
                 raise LeadershipLost(f"lease {self._leases} is now {holder}")
-        base = self._lease if self._mark is None else self._mark(self._lease)
+        mark = self._mark
+        base = self._lease if mark is None else mark(self._lease)
         wanted = base.claimed(identity=self._identity, seconds=self._timing.lease_seconds, now=clock.now())
         timeout = self._time_left()
         sent = clock.monotonic()
@@ -123,6 +131,8 @@ class Tenure:
         self._doubtful = False
         self._sent = sent
         self._renewed(self.deadline)
+        if mark is not None:
+            self._marked.set()
 
     def _time_left(self) -> float:
         left = self.deadline - clock.monotonic()

@@ -35,8 +35,8 @@ NAME_TAKEN = "NameTaken"
 """The reason, in conditions and Events, that a child's name belongs to somebody else."""
 
 _UNSEEN_RETRY, _UNSEEN_PASSING_RETRY = 30.0, 2.0
-"""Seconds after which to look again at a taken name that the cache does not know of: no event may tell. The
-second is for what goes by itself."""
+"""Seconds after which to look again at a child's name where the cache does not know who has it: no event may
+tell. The second is for what goes by itself."""
 
 LEFT_OVER = "LeftOver"
 """The reason that a child's name is still used by a child of an earlier owner, which is being deleted."""
@@ -114,7 +114,17 @@ class Context:
     server, with the operator's own field manager.
     """
 
-    __slots__ = ("_applied", "_before", "_confirmed", "_later", "_operator", "client", "created", "object")
+    __slots__ = (
+        "_applied",
+        "_before",
+        "_confirmed",
+        "_later",
+        "_operator",
+        "client",
+        "created",
+        "look_again_after",
+        "object",
+    )
 
     def __init__(self, operator: Operator[Any], obj: Resource) -> None:
         self.object = obj
@@ -125,6 +135,7 @@ class Context:
         self._applied: set[tuple[type[Resource], ObjectKey]] = set()
         self._confirmed = False
         self.created: set[tuple[type[Resource], ObjectKey]] = set()
+        self.look_again_after: float | None = None
 
     @property
     def log(self) -> FilteringBoundLogger:
@@ -262,12 +273,16 @@ class Context:
         """Raise Blocked as `apply` would for a child of that name; writes nothing.
 
         For children whose turn has not come yet: people are told at once what is wrong with them. The object
-        is reconciled again when something of that name comes or goes.
+        is reconciled again when something of that name comes or goes, or after 30 seconds where no event
+        tells (`--shards`).
         """
         key = ObjectKey(self.object.metadata.namespace, name)
         try:
             await self.client.refuse_foreign(kind, key, self.object)
             self._operator.waits_for(kind, key, self.object.key)
+            cache = self._operator.manager.cache
+            if not (cache.has(kind, key) or cache.holds_all(kind, key.namespace)):
+                self.look_again_after = _UNSEEN_RETRY
         except OwnedByOther as error:
             if not error.made_here:
                 raise await self._blocked(error, kind) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -291,7 +292,7 @@ class ObjectReconciler(Generic[T]):
         if deleting and not ctx.has_set_conditions:
             operator.held_up(Blocked("CleaningUp", "it is not done yet", passing=True), ctx)
         await ctx.finish()
-        return result
+        return result if ctx.look_again_after is None else _within(result, ctx.look_again_after)
 
     async def _tell_failed_cleanup(self, obj: T, error: Exception) -> None:
         """Say to whoever deletes the object, and sees nothing happen, what it waits for."""
@@ -329,3 +330,12 @@ class ObjectReconciler(Generic[T]):
             await ctx.finish()
         except (KubeError, Gone) as error:
             reconcile_log().debug("could not say what the deletion waits for", error=explain(error))
+
+
+def _within(result: Result | None, seconds: float) -> Result:
+    """The same, but not later."""
+    if result is None:
+        return Result(requeue_after=seconds)
+    if result.requeue or (result.requeue_after is not None and result.requeue_after <= seconds):
+        return result
+    return replace(result, requeue_after=seconds)

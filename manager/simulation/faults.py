@@ -82,6 +82,8 @@ _STUCK = (0.0, 0.5, 3.0)
 """Seconds for which a disk takes nothing any more before the power fails."""
 _GOES_WITHIN = 600.0
 """Seconds in which all objects of a kind go whose definition is deleted."""
+_HELD_FOR = 30.0
+"""Seconds after which people let go of such objects."""
 _ROLLS_EVERY = 5.0
 """Seconds from one replica to the next in a rolling update."""
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
@@ -276,9 +278,11 @@ async def _take_definition(world: World, fault: Fault, _: Sequence[Replica]) -> 
             world.told("cluster", f"the definition of {name} stays: that it was deleted is lost")
             return
         if world.now > deadline:
-            world.violated(f"objects of {name} do not go within {_GOES_WITHIN:g} s")
-            return
+            world.give_up(f"objects of {name} do not go within {_GOES_WITHIN:g} s")
         await asyncio.sleep(1.0)
+        if world.now > deadline - _GOES_WITHIN + _HELD_FOR:
+            with suppress(StatusError, JournalFailed):
+                await world.people.let_go_of_all(name)
     await asyncio.sleep(fault.seconds)
     anew = {"metadata": {"name": name}, "spec": definition["spec"]}
     await world.plane.lasting(lambda client: client.create(_DEFINITIONS, "", copy.deepcopy(anew)))

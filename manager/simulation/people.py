@@ -261,7 +261,7 @@ class People:
         return more
 
     async def _let_go(self, _: int, *where: Any) -> str | None:
-        held = self._held()
+        held = self._held("", self._resources)
         return await self._release(where[-1].choice(held)) if held else None
 
     async def _release(self, where: tuple[str, str, str]) -> str | None:
@@ -280,16 +280,16 @@ class People:
         await self._client.patch(*where, patch)
         return f"{' '.join(where)} {_shown(patch)}"
 
-    def _held(self, namespace: str = "") -> list[tuple[str, str, str]]:
-        """What they hold, in a namespace or everywhere."""
+    def _held(self, namespace: str, resources: Iterable[str]) -> list[tuple[str, str, str]]:
         return [
             where
-            for where, each in self._placed(self._resources)
+            for where, each in self._placed(resources)
             if _HELD in (each["metadata"].get("finalizers") or ()) and namespace in {"", where[1]}
         ]
 
-    async def _let_go_of_all(self, namespace: str = "") -> None:
-        while held := self._held(namespace):
+    async def let_go_of_all(self, *resources: str, namespace: str = "") -> None:
+        """Let go of what they hold: of these resources or of all, in a namespace or everywhere."""
+        while held := self._held(namespace, resources or self._resources):
             for each in held:
                 with suppress(StatusError):  # somebody else has written: once more
                     await self._release(each)
@@ -299,7 +299,7 @@ class People:
 
         A fresh install would not come as far as the operators had.
         """
-        await self._let_go_of_all()
+        await self.let_go_of_all()
         for each in self._taken("away"):
             await self._client.delete(*each)
 
@@ -328,7 +328,7 @@ class People:
         namespace = NAMESPACES[-1]
         await self._client.delete("namespaces", "", namespace)
         await asyncio.sleep(15)
-        await self._let_go_of_all(namespace)
+        await self.let_go_of_all(namespace=namespace)
         await asyncio.sleep(15)
         await self._plane.lasting(
             lambda client: client.create("namespaces", "", {"metadata": {"name": namespace}})

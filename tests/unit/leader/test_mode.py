@@ -85,6 +85,21 @@ async def test_a_leader_that_may_not_see_the_ranges_says_so(program: Program):
     assert "it cannot list" in (leader.elector.problem or "")
 
 
+async def test_who_may_not_read_the_first_lease_takes_no_other_again_and_again(program: Program):
+    await program.start("a")
+    b = Replica(program, "b")
+    program.replicas.append(b)
+    b.wire.on("GET", LEASE, Reply.status(403, "Forbidden", "leases is forbidden: it cannot get"))
+    await asyncio.sleep(60)
+    # Eight ranges and its own Lease are renewed, once each retry period of 2 s.
+    assert len(b.wire.sent("PUT", EVERYTHING)) < 9 * 60
+    assert not b.permitted
+    assert "it cannot get" in (b.sharing.problem or "")
+    b.wire.on("GET", LEASE, program.server.answer)
+    await asyncio.sleep(10)
+    assert program.shares == [8, 8]
+
+
 async def test_two_numbers_of_ranges_exclude_each_other_and_the_second_says_why(program: Program):
     (a,) = await program.start("a")
     (b,) = await program.start("b", count=4)

@@ -614,6 +614,26 @@ async def test_a_name_that_comes_free_without_an_event_is_found_free():
         assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
 
 
+async def test_a_name_that_is_taken_without_an_event_is_found_taken():
+    taken: set[str] = set()
+
+    async def look(_: Copying, obj: Secret, ctx: Context) -> None:
+        try:
+            await ctx.refuse_taken(ConfigMap, obj.metadata.name)
+        except Blocked:
+            taken.add(obj.metadata.name)
+        raise Blocked("Waiting", "for something else, before there is a child")
+
+    async with peers(look, on_error=again_when_told) as scene:
+        await scene.start("a", "b")
+        await scene.create(*OBJECTS)
+        await asyncio.sleep(1)
+        for name in OBJECTS:
+            await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": name}})
+        await asyncio.sleep(31)
+        assert taken == set(OBJECTS)
+
+
 async def test_objects_that_are_made_again_under_their_names_get_children_of_their_own():
     async with peers(on_error=again_when_told) as scene:
         await scene.start("a", "b", "c")
