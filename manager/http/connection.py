@@ -208,6 +208,10 @@ class Connection(asyncio.Protocol):
             if not self._request_began:
                 self._request_began = True
                 self._limit(self._limits.head, self._late)
+            if not kept[start : start + 1].isalpha():
+                # TLS, say. No more has to come for that to be refused.
+                self._passed_head = True
+                return start, len(kept)
         end = kept.find(_BLANK_LINE, start, start + _LONGEST_HEAD) + len(_BLANK_LINE)
         if end >= len(_BLANK_LINE):
             self._empty, self._passed_head = 0, True

@@ -57,6 +57,15 @@ async def test_what_varies_in_a_path_and_the_query_are_decoded_one_by_one(
         assert (await one.rest()).decode().endswith(f"\r\n\r\n{told}")
 
 
+@pytest.mark.parametrize("first", [b"\x16\x03\x01\x02\x00", b"\x00", b" GET / HTTP/1.1\r\n"])
+async def test_what_cannot_begin_a_request_is_refused_at_once(serve_pages: ServePages, first: bytes):
+    """TLS, say: who asks a plain port for https does not wait."""
+    pages = await serve_pages({"/": echo})
+    async with client(pages.address) as one:
+        one.send(first)
+        assert (await one.rest()).startswith(b"HTTP/1.1 400 ")
+
+
 @pytest.mark.parametrize("target", ["http://somewhere/?q=1", "http://somewhere?q=1"])
 async def test_a_target_may_name_its_server(target: str):
     assert (await asked(echo, head(f"GET {target} HTTP/1.1"))).endswith(b"/  1")
