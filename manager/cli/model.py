@@ -86,10 +86,21 @@ def _write(text: str, output: Path | None) -> None:
         print(text, end="")
         return
     try:
+        _make_folder(output.parent)
         with output.open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
         raise UsageError(f"{_COMMAND}: {output}: {error.strerror}") from None
+
+
+def _make_folder(folder: Path) -> None:
+    """Make what is missing of it; inside of a package, what is made is one too."""
+    if folder.exists():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir()
+    if folder.with_name("__init__.py").exists():
+        folder.joinpath("__init__.py").write_text(f'"""Kinds of {folder.name}."""\n', encoding="utf-8")
 
 
 def _in_file(origin: str, kind: str | None, version: str | None) -> Served:

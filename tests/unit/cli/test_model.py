@@ -117,10 +117,25 @@ def test_it_is_read_from_stdin(command: Command, monkeypatch: pytest.MonkeyPatch
         (("--from=/",), "/: Is a directory"),
         ((f"--from={sys.executable}",), f"{sys.executable}: it is not text in UTF-8"),
         ((f"--from={FOOS}", "--version=v9"), f"{FOOS}: foos.tutorial.my.domain has no version v9: it has v1"),
-        ((f"--from={FOOS}", "-o/no/where.py"), "/no/where.py: No such file or directory"),
+        ((f"--from={FOOS}", "-o/dev/null/where.py"), "/dev/null/where.py: Not a directory"),
         (("--from=Pod", "--kind=Foo"), "Pod: --kind is for a file; here the kind is named already"),
         (("--form=x",), "unknown flag '--form'; did you mean --from?"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(command: Command, flags: tuple[str, ...], said: str):
     assert command("model", *flags).refusal() == f"model: {said}"
+
+
+def test_folders_that_are_missing_are_made_and_are_packages_inside_of_one(command: Command, tmp_path: Path):
+    apis = tmp_path / "apis"
+    apis.mkdir()
+    apis.joinpath("__init__.py").touch()
+    output = apis / "tutorial" / "v1" / "foo.py"
+    assert command("model", f"--from={FOOS}", f"--output={output}").code == 0
+    assert "class Foo(" in output.read_text()
+    assert sorted(apis.rglob("__init__.py")) == sorted(
+        folder / "__init__.py" for folder in (apis, output.parent.parent, output.parent)
+    )
+    elsewhere = tmp_path / "vendor" / "foo.py"
+    assert command("model", f"--from={FOOS}", f"--output={elsewhere}").code == 0
+    assert not elsewhere.with_name("__init__.py").exists()
