@@ -78,6 +78,7 @@ class Progress:
         self._reporter: pytest.TerminalReporter
         self._seconds: Counter[str] = Counter()
         self._ran: set[str] = set()
+        self._uncollected: set[str] = set()
         self._ended = threading.Event()
         self._telling = threading.Thread(target=self._tell, name="progress", daemon=True)
 
@@ -96,6 +97,12 @@ class Progress:
         self._reporter.write_line(self._tally.line())
         if session.config.getoption("write_seconds"):
             write_seconds({unit: self._seconds[unit] for unit in self._ran})
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed and report.nodeid not in self._uncollected:  # each worker says it
+            self._uncollected.add(report.nodeid)
+            reason = report.longreprtext.strip().rpartition("\n")[2]
+            self._reporter.write_line(f"FAILED to collect {report.nodeid}: {reason}", red=True)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import pytest
 
-from tests.support.progress import Tally
+from tests.support.progress import Progress, Tally
 
 A, B, C = "tests/unit/test_a.py::test_it", "tests/unit/test_b.py::test_it", "tests/unit/test_c.py::test_it"
 
@@ -47,3 +48,16 @@ def test_it_says_how_many_of_how_many_and_what_has_run_longest():
         " 1:30  3 of 8,000: 1 passed, 1 failed, 1 skipped; "
         "runs: test_b.py::test_it (60 s), test_c.py::test_it (30 s)"
     )
+
+
+def test_a_file_that_cannot_be_imported_is_told_of_at_once_and_only_once():
+    told: list[str] = []
+    config: Any = SimpleNamespace(getoption=lambda _: ["gw0", "gw1"])
+    progress = Progress(config)
+    progress._reporter = SimpleNamespace(write_line=lambda line, **_: told.append(line))  # type: ignore[assignment]
+    for _ in range(2):
+        progress.pytest_collectreport(
+            pytest.CollectReport("tests/a.py", "failed", "E   ImportError: no b", [])
+        )
+    progress.pytest_collectreport(pytest.CollectReport("tests/c.py", "passed", None, []))
+    assert told == ["FAILED to collect tests/a.py: E   ImportError: no b"]
