@@ -40,6 +40,7 @@ class FolderStore:
     def look(self) -> Snapshot:
         """As `read`, and it blocks."""
         try:
+            self._check_folder()
             content = read_small_file(self._folder / _ALL)
         except FileNotFoundError:
             return Snapshot(Material(), None)
@@ -59,6 +60,7 @@ class FolderStore:
         entries = {name: base64.b64encode(text).decode() for name, text in material.entries().items()}
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._check_folder()
             with self._locked():
                 if self.look().version != instead_of.version:
                     raise Changed(f"{self} was changed by another process")
@@ -66,6 +68,14 @@ class FolderStore:
                 self._put(_BUNDLE, material.bundle)
         except OSError as error:
             raise StoreUnusable(f"{self} cannot be written: {error.strerror}") from error
+
+    def _check_folder(self) -> None:
+        """Whoever may write to it could put a CA of their own there, which the API server would trust."""
+        found = self._folder.stat()
+        if found.st_uid not in {os.geteuid(), 0}:
+            raise StoreUnusable(f"{self._folder} belongs to another user")
+        if found.st_mode & 0o022:
+            raise StoreUnusable(f"others may write to {self._folder}: chmod go-w {self._folder}")
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -27,9 +27,9 @@ class FileLock:
             DataUnusable: another store holds it; the message has its process id.
             OSError: the lock file cannot be made.
         """
-        self._file = os.open(
-            path.with_name(path.name + "-lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
-        )
+        # Through no link: what it leads to may be anything, and would be emptied.
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._file = os.open(path.with_name(path.name + "-lock"), flags, 0o644)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -776,6 +776,8 @@ REQUESTS = [
     b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n",
     b"GET /healthz?verbose&exclude=a HTTP/1.0\r\nAuthorization: Bearer x\r\nContent-Length: 3\r\n\r\nabc",
     b"POST /healthz HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n0",
+    # More digits than int() takes.
+    b"POST /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: " + b"0" * 5000 + b"2\r\n\r\n{}",
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import random
 import stat
 from datetime import UTC, datetime, timedelta
@@ -202,6 +203,25 @@ async def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path
     store = FolderStore(tmp_path / "file" / "folder")
     with pytest.raises(StoreUnusable, match=r"certificates.json cannot be .*: Not a directory"):
         await store.write(material(), await store.read())
+
+
+@pytest.mark.parametrize("mode", [0o720, 0o702])
+def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path, mode: int):
+    store = FolderStore(tmp_path)
+    found = store.look()
+    tmp_path.chmod(mode)
+    for attempt in (store.read(), store.write(material(), found)):
+        with pytest.raises(StoreUnusable, match=f"others may write to {tmp_path}: chmod go-w {tmp_path}"):
+            asyncio.run(attempt)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    # Root's would do.
+    os.chown(tmp_path, tmp_path.stat().st_uid or 1, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(StoreUnusable, match=f"{tmp_path} belongs to another user"):
+        FolderStore(tmp_path).look()
 
 
 async def test_webhooks_of_others_in_the_same_configuration_are_left_alone():

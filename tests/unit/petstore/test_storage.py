@@ -43,6 +43,16 @@ async def test_memory_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert os.listdir(tmp_path) == []  # noqa: PTH208
 
 
+async def test_a_lock_file_that_is_a_link_is_refused_and_leads_to_no_other_file(tmp_path: Path):
+    other = tmp_path / "other"
+    other.write_text("kept")
+    (tmp_path / "pets.db-lock").symlink_to(other)
+    with pytest.raises(DataUnusable, match=r"pets\.db: Too many levels of symbolic links"):
+        async with Storage(tmp_path / "pets.db"):
+            pass
+    assert other.read_text() == "kept"
+
+
 async def test_two_on_one_file_are_refused_by_any_path(tmp_path: Path):
     path = tmp_path / "pets.db"
     link = tmp_path / "link.db"
