@@ -82,15 +82,21 @@ class Candidacy:
     async def _claim(self) -> Claim | None:
         base = self._view.lease or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
         since = None if self._view.lease is None else self._view.since
-        wanted = self._claimed(base).claimed(
-            identity=self._identity, seconds=self._timing.lease_seconds, now=clock.now()
-        )
         # Whatever comes of it, the lease has to be seen again before the next claim. Said before the request,
         # because the watch may show it while the answer is on its way.
         self._view.doubt()
-        sent = clock.monotonic()
+        timeout = self._timing.attempt_timeout
         try:
-            lease = await self._leases.write(wanted, timeout=self._timing.attempt_timeout)
+            if base.is_outline:
+                whole = await self._leases.read(timeout=timeout)
+                if whole is None or whole.version != base.version:
+                    return None
+                base = whole
+            wanted = self._claimed(base).claimed(
+                identity=self._identity, seconds=self._timing.lease_seconds, now=clock.now()
+            )
+            sent = clock.monotonic()
+            lease = await self._leases.write(wanted, timeout=timeout)
         except (Conflict, AlreadyExists, NotFound) as error:
             self._uncertain = False
             if isinstance(error, NotFound) and base.version is None:

@@ -89,6 +89,7 @@ class LeaseTiming:
 _MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 _MOST = 2**31 - 1  # what the server's types hold
 _VERSION_DIGITS = 20  # of 64 bits
+_CUT = 4096  # characters of a text of somebody else's; no replica writes as many
 _RELEASED_SECONDS = 1  # the server wants more than zero
 
 
@@ -101,6 +102,8 @@ class Lease:
 
     metadata: dict[str, Any]
     spec: dict[str, Any]
+    is_outline: bool = False
+    """Whether it says who holds it, and is not to be written: see `outline`."""
 
     @classmethod
     def decode(cls, body: bytes) -> Self:
@@ -218,6 +221,24 @@ class Lease:
             if key in self.metadata
         }
         return Lease(kept, self.spec)
+
+    def outline(self, prefix: str) -> Lease:
+        """Return what has to be known of a lease that somebody has made large: the fields that tell who holds
+        it, and labels and annotations with keys of that prefix, each of them cut.
+        """
+        metadata: dict[str, Any] = {
+            key: self.metadata[key]
+            for key in ("name", "namespace", "uid", "resourceVersion")
+            if key in self.metadata
+        }
+        for key, own in (("labels", self.labels), ("annotations", self.annotations)):
+            metadata[key] = {
+                name: str(own[name])[:_CUT] for name in own if name.startswith(prefix) and len(name) < _CUT
+            }
+        fields = ("holderIdentity", "leaseDurationSeconds", "renewTime", "leaseTransitions")
+        spec = {key: self.spec[key] for key in fields if key in self.spec}
+        spec = {key: value[:_CUT] if isinstance(value, str) else value for key, value in spec.items()}
+        return Lease(metadata, spec, is_outline=True)
 
     @classmethod
     def new(cls, *, namespace: str, name: str) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from random import Random
 from typing import Protocol
 from urllib.parse import quote
@@ -16,6 +16,7 @@ from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST
 from manager.leader.lease import Lease
 from manager.logs import get_logger
+from manager.loop import own_turn
 
 _log = get_logger("leader")
 
@@ -46,6 +47,10 @@ class Troubles:
         self._problem = self._kind = None
 
 
+# Leases of one answer, each at most as large as etcd takes it: below what is read of an answer.
+_PAGE = 40
+# Bytes above which of a Lease of a group only an outline is kept: others may make large ones.
+_LARGE = 32 * 1024
 _WATCH_SECONDS = (300.0, 600.0)
 
 
@@ -120,7 +125,7 @@ class LeaseClient:
         """Watch the lease; see `LeaseSet.changes`."""
         # The name in the selector is what lets RBAC grant the watch of one lease only.
         query = {"fieldSelector": f"metadata.name={self.name}"}
-        return _changes(self._transport, self._collection, query, rng=rng, silence=silence)
+        return _changes(self._transport, self._collection, query, Lease.decode, rng=rng, silence=silence)
 
 
 class LeaseGroup:
@@ -129,6 +134,7 @@ class LeaseGroup:
     def __init__(self, transport: Transport, *, namespace: str, label: str) -> None:
         self.namespace = namespace
         self.label = label
+        self._prefix = label.partition("/")[0] + "/"
         self._transport = transport
         self._collection = _collection(namespace)
 
@@ -142,20 +148,38 @@ class LeaseGroup:
     async def read_all(self, *, timeout: float) -> list[Lease]:
         """Those that there are now, not from any cache."""
         listing = Listing(self._transport.request, self._collection, longest=LONGEST, deadline=timeout)
-        page = await listing.page({"labelSelector": self.label})
-        return [await despite_depth(Lease.decode, bytes(each)) for each in page.items]
+        query = {"labelSelector": self.label, "limit": str(_PAGE)}
+        found, resume = [], None
+        while resume != "":
+            page = await listing.page(query, resume or "")
+            for each in page.items:
+                raw = bytes(each)
+                await own_turn(len(raw))
+                found.append(await despite_depth(self._decode, raw))
+            resume = page.resume
+        return found
 
     def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
         """Watch them; see `LeaseSet.changes`."""
         query = {"labelSelector": self.label}
-        return _changes(self._transport, self._collection, query, rng=rng, silence=silence)
+        return _changes(self._transport, self._collection, query, self._decode, rng=rng, silence=silence)
+
+    def _decode(self, raw: bytes) -> Lease:
+        lease = Lease.decode(raw)
+        return lease.outline(self._prefix) if len(raw) > _LARGE else lease
 
 
 async def _changes(
-    transport: Transport, collection: str, query: dict[str, str], *, rng: Random, silence: float
+    transport: Transport,
+    collection: str,
+    query: dict[str, str],
+    decode: Callable[[bytes], Lease],
+    *,
+    rng: Random,
+    silence: float,
 ) -> AsyncGenerator[tuple[Lease, bool], None]:
     query = {"watch": "true", **query, "timeoutSeconds": str(round(rng.uniform(*_WATCH_SECONDS)))}
     async with transport.stream(collection, query=query, idle_timeout=silence) as chunks:
         async for event in watch_events(chunks):
             if event.type != "BOOKMARK":
-                yield Lease.decode(bytes(event.object)), event.type == "DELETED"
+                yield decode(bytes(event.object)), event.type == "DELETED"

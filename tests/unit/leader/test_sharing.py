@@ -10,6 +10,7 @@ import pytest
 
 from manager.clock import monotonic as now
 from manager.kube.errors import Fenced
+from manager.leader import lease_client
 from manager.simulation.loop import freeze
 from tests.support.scripted_wire import LostAfter, Reply, Sent, Stall, Unreached
 from tests.unit.leader.conftest import LEASES, NAME, NAMESPACE
@@ -335,6 +336,42 @@ async def test_a_replica_that_may_not_create_leases_takes_nothing_and_says_why(p
     assert program.shares == [0, 16]
     assert b.sharing.problem is not None
     assert "it cannot create" in b.sharing.problem
+
+
+@pytest.fixture
+def short_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_client, "LONGEST", 1024 * 1024)
+    monkeypatch.setattr(lease_client, "_LARGE", 8 * 1024)
+
+
+@pytest.mark.usefixtures("short_answers")
+async def test_many_large_leases_of_somebody_elses_keep_nobody_from_taking_part(program: Program):
+    await program.start("a")
+    for number in range(100):
+        odd = {
+            "labels": {f"{NAME}/lease": "range"},
+            "annotations": {"note": "x" * 20_000, f"{NAME}/ready": "1"},
+        }
+        program.server.put(NAMESPACE, f"{NAME}-odd-{number}", {"holderIdentity": "y" * 5_000}, **odd)
+    (b,) = await program.start("b")
+    await asyncio.sleep(20)
+    assert program.shares == [8, 8]
+    known = [view.lease for view in b.sharing._lookout if view.lease is not None]
+    assert len(known) > 100
+    assert max(len(each.encode()) for each in known) < 6_000
+
+
+@pytest.mark.usefixtures("short_answers")
+async def test_what_others_have_put_on_a_large_lease_is_kept_when_it_is_taken(program: Program):
+    note = {"note": "x" * 20_000}
+    program.server.put(
+        NAMESPACE, f"{NAME}-3", {"holderIdentity": ""}, labels={f"{NAME}/lease": "range"}, annotations=note
+    )
+    await program.start("a")
+    assert program.shares == [16]
+    assert (
+        program.server.leases[program.server.path(NAMESPACE, f"{NAME}-3")]["metadata"]["annotations"] == note
+    )
 
 
 async def test_who_stops_before_it_has_anything_leaves_nothing_behind(program: Program):
