@@ -61,8 +61,13 @@ class Observation:
         return self._newest
 
     def saw(self, lease: Lease, *, now: float) -> None:
-        """Note the lease as read or watched; an older version than the one known, come late, is ignored."""
+        """Note the lease as read or watched.
+
+        An older version than the one known is ignored, and a reason to look: it came late, or the history was
+        rewound, and all that follows is older too.
+        """
         if self._is_stale(lease):
+            self.doubt()
             return
         known = self._lease
         if known is None or (lease.uid, lease.spec) != (known.uid, known.spec):
@@ -74,7 +79,9 @@ class Observation:
 
     def saw_deletion(self, last: Lease) -> None:
         """Note that the lease, whose last state was `last`, was deleted."""
-        if not self._is_stale(last):
+        if self._is_stale(last):
+            self.doubt()
+        else:
             self.saw_none()
 
     def saw_none(self) -> None:

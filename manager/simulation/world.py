@@ -51,6 +51,7 @@ from manager.webhook.registration import Conversion, Webhooks
 if TYPE_CHECKING:
     from devcluster import DevCluster
     from devcluster.storage import Change, Key
+    from manager.controller.queue import WorkQueue
 
 __all__ = ["Outside", "Violation", "World"]
 
@@ -72,6 +73,7 @@ _CALM_AFTER = 660.0
 _CALM_WITHIN = 1_800.0
 STAYS_CALM = 1_800.0
 _AFTER_A_CRASH = 120.0
+_LOOKS_WITHIN = 1.0
 _STOPS_WITHIN = 60.0
 """A process sees to it by itself that it takes less, if it can."""
 
@@ -598,8 +600,7 @@ class World:
             self._check_shares()
         for working in self.running if self.shards else [leader]:
             for controller in working.manager.controllers:
-                queue = controller._queue
-                if queue is None or queue.unfinished():
+                if not await self._is_idle(controller._queue):
                     self.violated(f"the queue of {controller.name} is not empty in the end")
         for replica in self.running:
             for problem in replica.manager.cache.problems():
@@ -616,6 +617,14 @@ class World:
         given = frozenset[str]().union(*(each.given for each in self.outsides.values()))
         self.asked = [each for outside in self.outsides.values() for each in outside.inherited()]
         self.asked += asked_for(self.cluster, self.operators, given, self.made)
+
+    async def _is_idle(self, queue: WorkQueue[Any] | None) -> bool:
+        """Nothing is reconciled, or not for long: some look again now and then, and may be at it."""
+        for _ in range(100):
+            if queue is not None and not queue.unfinished():
+                return True
+            await asyncio.sleep(_LOOKS_WITHIN / 100)
+        return False
 
     def _check_caches(self, replica: Replica) -> None:
         """They have what the store has, or what of it is in the replica's ranges."""

@@ -11,7 +11,7 @@ import pytest
 
 from manager.clock import monotonic as now
 from manager.kube.transport import Transport
-from manager.leader.lease import LeaseTiming
+from manager.leader.lease import Lease, LeaseTiming
 from manager.leader.lease_client import LeaseGroup
 from manager.leader.lookout import Lookout
 from manager.leader.membership import MEMBER, Membership
@@ -265,6 +265,19 @@ async def test_a_dead_watch_is_made_up_for_by_looking(program: Program):
     await b.stop()
     await asyncio.sleep(5)
     assert a.members == "a"
+
+
+async def test_after_a_rewound_history_who_renews_is_a_member_again_without_a_new_watch(
+    program: Program,
+):
+    a, *_ = await program.start("a", "b", "c")
+    await asyncio.sleep(30)
+    last = next(each for each in program.server.leases.values() if each["spec"]["holderIdentity"] == "b")
+    lost = Lease({**last["metadata"], "resourceVersion": "1000000000"}, {**last["spec"], "renewTime": "lost"})
+    a.lookout._heard(lost, gone=False)
+    for _ in range(120):
+        await asyncio.sleep(0.5)
+        assert a.members == "a b c"
 
 
 async def test_a_missing_right_is_told_in_one_line_and_makes_no_member(program: Program):

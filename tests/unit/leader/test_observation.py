@@ -78,13 +78,15 @@ def test_a_lease_created_anew_with_the_same_content_is_another_one():
     assert seen.claimable_at() == 125.0
 
 
-def test_news_that_come_late_are_ignored():
+def test_news_that_come_late_are_ignored_and_a_reason_to_look():
     seen = view()
     seen.saw(lease(5, holder="other"), now=100.0)
-    seen.saw(lease(4, holder=""), now=101.0)
-    seen.saw_deletion(lease(3))
-    assert seen.claimable_at() == 115.0
-    assert seen.holder == "other"
+    for late in (lambda: seen.saw(lease(4, holder=""), now=101.0), lambda: seen.saw_deletion(lease(3))):
+        late()
+        assert seen.doubtful
+        seen.saw(lease(5, holder="other"), now=102.0)
+        assert seen.claimable_at() == 115.0
+        assert seen.holder == "other"
 
 
 def test_versions_that_cannot_be_ordered_are_taken_as_they_come():
