@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from manager.api import GroupVersionKind
 from manager.cache.record import Meta, Record
-from manager.shards.ranges import Ranges, part_of
+from manager.shards.ranges import Ranges, label_of, label_of_part, part_of, part_of_uid
+
+PARTS = "part"
+"""The index by parts of all ranges, as a label has them: what is held of some ranges is found by it."""
 
 
 class Division:
     """How the objects of one kind are divided among ranges."""
 
-    def number_of(self, meta: Meta, ranges: Ranges) -> int | None:
-        """The one of all ranges, these and others, that an object is in; None if it is in none."""
+    def part_of(self, meta: Meta) -> int | None:
+        """The part that an object is in (see `part_of_uid`); None if it is in none."""
+        raise NotImplementedError
+
+    def index(self, record: Record, meta: Meta) -> Iterable[str]:
+        """The function of the index `PARTS`."""
         raise NotImplementedError
 
     def query(self, ranges: Ranges) -> dict[str, str]:
@@ -22,25 +31,27 @@ class Division:
         """Whether an object is in one of these ranges."""
         return self.number_of(meta, ranges) in ranges.numbers
 
-    def holds(self, record: Record, ranges: Ranges) -> bool:
-        """The same, of a record."""
-        return self.takes(record.meta(), ranges)
+    def number_of(self, meta: Meta, ranges: Ranges) -> int | None:
+        """The one of all ranges, these and others, that an object is in; None if it is in none."""
+        part = self.part_of(meta)
+        return None if part is None else ranges.number_of_part(part)
 
 
 class ByUid(Division):
     """Objects that operators work on: by their own UIDs, which a server that can do so looks at."""
 
-    def number_of(self, meta: Meta, ranges: Ranges) -> int | None:
-        """The one of all ranges that its UID is in."""
-        return ranges.number_of(meta.uid)
+    def part_of(self, meta: Meta) -> int | None:
+        """That of its UID."""
+        return part_of_uid(meta.uid)
+
+    @staticmethod
+    def index(record: Record, meta: Meta) -> Iterable[str]:  # noqa: ARG004 - as every index function
+        """The same, of a record."""
+        return (label_of(record.uid),)
 
     def query(self, ranges: Ranges) -> dict[str, str]:
         """A selector that not every server heeds."""
         return {"shardSelector": ranges.selector}
-
-    def holds(self, record: Record, ranges: Ranges) -> bool:
-        """Without decoding the metadata: when ranges change, every record is asked about."""
-        return record.uid in ranges
 
 
 class ByOwner(Division):
@@ -59,16 +70,21 @@ class ByOwner(Division):
         """Have children of that kind of objects too."""
         self._owners.add((owner.group, owner.kind))
 
-    def number_of(self, meta: Meta, ranges: Ranges) -> int | None:
-        """The one of all ranges that its label names, or that its owner's UID is in."""
+    def part_of(self, meta: Meta) -> int | None:
+        """That which its label names, or its owner's."""
         label = meta.labels.get(self._label)
         if label is not None and (part := part_of(label)) is not None:
-            return ranges.number_of_part(part)
+            return part
         controller = meta.controller
         if controller is None:
             return None
         group, _, _ = controller.api_version.rpartition("/")
-        return ranges.number_of(controller.uid) if (group, controller.kind) in self._owners else None
+        return part_of_uid(controller.uid) if (group, controller.kind) in self._owners else None
+
+    def index(self, record: Record, meta: Meta) -> Iterable[str]:  # noqa: ARG002 - as every index function
+        """The part as a label."""
+        part = self.part_of(meta)
+        return () if part is None else (label_of_part(part),)
 
     def query(self, ranges: Ranges) -> dict[str, str]:
         """All that has not the label of other ranges, so also what has none."""

@@ -14,7 +14,7 @@ from prometheus_client import Counter
 from manager import clock
 from manager.api import ObjectKey
 from manager.cache.answers import deleted_uid, is_removed
-from manager.cache.division import ByOwner, Division
+from manager.cache.division import PARTS, ByOwner, Division
 from manager.cache.event import CacheEvent, Change, note_own_write
 from manager.cache.following import RangeFollower
 from manager.cache.index import IndexFunction
@@ -79,6 +79,8 @@ class Informer:
             filtered=bool(spec.field_selector),
             index_failed=self._index_failed,
         )
+        if division is not None:
+            self._store.add_index(PARTS, division.index)
         self._handlers: list[EventHandler] = []
         self._intakes = [
             Intake(
@@ -145,13 +147,15 @@ class Informer:
 
         Subscribers are told of what is let go of as `handed_over`, and are not told that it is gone.
         """
-        before, self._ranges, division = self._ranges, ranges, self.division
+        before, self._ranges = self._ranges, ranges
         assert before is not None
-        assert division is not None
         for each in self._followers:
             each.want(ranges)
-        if (before - ranges).numbers:
-            self._publish(self._store.hand_over(lambda record: not division.holds(record, ranges)))
+        self._publish(self._store.hand_over(self.in_ranges(before - ranges)))
+
+    def in_ranges(self, ranges: Ranges) -> list[Record]:
+        """What is held of these ranges; the index `PARTS` has to be there."""
+        return [record for part in ranges.labels for record in self._store.select(index=(PARTS, part))]
 
     def has_all_of(self, namespace: str) -> bool:
         """Whether what it does not hold of a namespace is not there: nothing is left out of it."""

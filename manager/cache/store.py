@@ -16,7 +16,7 @@ told or who follows the server has asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from manager.api import ObjectKey
@@ -215,9 +215,8 @@ class Store:
             del self._floors[key]
         return self.put(record)
 
-    def hand_over(self, goes: Callable[[Record], bool]) -> Sequence[CacheEvent]:
+    def hand_over(self, gone: Iterable[Record]) -> Sequence[CacheEvent]:
         """Let go of what somebody else is to know from now on; it may come back in any state."""
-        gone = [record for record in self._records.values() if goes(record)]
         return [self._change(record, None, handed_over=True) for record in gone]
 
     # What our own writes say.

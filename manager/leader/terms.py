@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import _AsyncGeneratorContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from manager.api import ObjectKey
-from manager.cache import Cache, Informer, Meta, Record
+from manager.cache import Cache, Informer, Record
+from manager.cache.division import PARTS, ByUid
 from manager.kube.transport import writes_need, writes_need_from_here
 from manager.leader.leadership import Leadership
 from manager.logs import get_logger
 from manager.metrics import Metrics
-from manager.shards.ranges import Ranges, label_of
-
-_INDEX = "shard"
+from manager.shards.ranges import Ranges
 
 # Seconds for which a range, which nobody else works on, waits for its objects to be known.
 KNOWN_WITHIN = 30.0
@@ -185,7 +184,7 @@ class Share:
             metrics.moved_keys.labels(controller=name, direction=each) for each in ("taken", "given_back")
         )
         if not whole:
-            objects.add_index(_INDEX, _parts)
+            objects.add_index(PARTS, ByUid.index)
         terms.shares.append(self)
 
     @asynccontextmanager
@@ -234,12 +233,10 @@ class Share:
             self._handed_over(record.key)
             self._given_back.inc()
 
-    def _in(self, number: int) -> Iterator[Record]:
+    def _in(self, number: int) -> list[Record]:
         if self._whole:
-            yield from self._objects.list() if number == 0 else ()
-            return
-        for part in Ranges.of(self._terms.count, {number}).labels:
-            yield from self._objects.list(index=(_INDEX, part))
+            return self._objects.list() if number == 0 else []
+        return self._objects.in_ranges(Ranges.of(self._terms.count, {number}))
 
     def _term_of(self, key: ObjectKey) -> Term | None:
         if self._whole:
@@ -250,10 +247,6 @@ class Share:
             return _FORGETTING
         number = self._terms.number_of(record.uid)
         return self._terms.of(number) if number in self._begun else None
-
-
-def _parts(record: Record, meta: Meta) -> tuple[str]:  # noqa: ARG001 - as every index function
-    return (label_of(record.uid),)
 
 
 class _OfTheCaller(Leadership):

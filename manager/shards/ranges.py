@@ -31,9 +31,19 @@ def label_key(program: str) -> str:
     return f"{program}/shard"
 
 
+def part_of_uid(uid: str) -> int:
+    """Which of `LABEL_PARTS` equal parts of all hashes the object with that UID is in."""
+    return hash_of(uid) >> (HASH_BITS - _LABEL_BITS)
+
+
+def label_of_part(part: int) -> str:
+    """A part as the value of a label: `00` to `ff`."""
+    return f"{part:02x}"
+
+
 def label_of(uid: str) -> str:
-    """What children of the object with that UID have as the value of their label: `00` to `ff`."""
-    return f"{hash_of(uid) >> (HASH_BITS - _LABEL_BITS):02x}"
+    """What children of the object with that UID have as the value of their label."""
+    return label_of_part(part_of_uid(uid))
 
 
 def part_of(label: str) -> int | None:
@@ -119,7 +129,7 @@ class Ranges:
         """The values of the children's label that stand for these ranges."""
         each = LABEL_PARTS // self.count
         return [
-            f"{part:02x}"
+            label_of_part(part)
             for number in sorted(self.numbers)
             for part in range(number * each, (number + 1) * each)
         ]
