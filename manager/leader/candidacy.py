@@ -101,12 +101,14 @@ class Candidacy:
             self._uncertain = False
             if isinstance(error, NotFound) and base.version is None:
                 self._troubles.report(f"cannot create lease {self._leases}", error)
+                self._view.doubt()
             elif isinstance(error, AlreadyExists):
                 await self._look()
             return None  # somebody was faster
         except KubeError as error:
             self._uncertain = not isinstance(error, ApiError) or isinstance(error, ServerError)
             self._troubles.report(f"cannot take lease {self._leases}", error)
+            self._view.doubt()  # also if it was shown meanwhile: only a look ends these troubles
             return None
         self._uncertain = False
         self._troubles.clear()

@@ -90,6 +90,7 @@ _MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 _MOST = 2**31 - 1  # what the server's types hold
 _VERSION_DIGITS = 20  # of 64 bits
 _CUT = 4096  # characters of a text of somebody else's; no replica writes as many
+_RENEW_TIME = "renewTime"
 _RELEASED_SECONDS = 1  # the server wants more than zero
 
 
@@ -179,6 +180,13 @@ class Lease:
         version = str(self.metadata.get("resourceVersion", ""))
         return int(version) if version.isdecimal() and len(version) <= _VERSION_DIGITS else None
 
+    def renews(self, other: Lease) -> bool:
+        """Whether nothing is different but when it was renewed, and how often it was written."""
+        return (self.uid, self.labels, self.annotations) == (other.uid, other.labels, other.annotations) and {
+            **self.spec,
+            _RENEW_TIME: None,
+        } == {**other.spec, _RENEW_TIME: None}
+
     def claimed(self, *, identity: str, seconds: int, now: datetime) -> Lease:
         """Return this lease as held by `identity` from `now` on, or renewed when it holds it already.
 
@@ -187,7 +195,7 @@ class Lease:
         stay: without it, the server takes the replacement of a deleted lease for a creation.
         """
         stamp = self._stamp(now)
-        spec = {**self.spec, "holderIdentity": identity, "leaseDurationSeconds": seconds, "renewTime": stamp}
+        spec = {**self.spec, "holderIdentity": identity, "leaseDurationSeconds": seconds, _RENEW_TIME: stamp}
         if self.holder != identity:
             # A lease that has never been held changes hands for the first time when it is taken the second.
             first = not self.holder and not self.spec.get("acquireTime")
@@ -209,7 +217,7 @@ class Lease:
             **self.spec,
             "holderIdentity": "",
             "leaseDurationSeconds": _RELEASED_SECONDS,
-            "renewTime": self._stamp(now),
+            _RENEW_TIME: self._stamp(now),
         }
         return Lease(self.metadata, spec)
 
@@ -235,7 +243,7 @@ class Lease:
             metadata[key] = {
                 name: str(own[name])[:_CUT] for name in own if name.startswith(prefix) and len(name) < _CUT
             }
-        fields = ("holderIdentity", "leaseDurationSeconds", "renewTime", "leaseTransitions")
+        fields = ("holderIdentity", "leaseDurationSeconds", _RENEW_TIME, "leaseTransitions")
         spec = {key: self.spec[key] for key in fields if key in self.spec}
         spec = {key: value[:_CUT] if isinstance(value, str) else value for key, value in spec.items()}
         return Lease(metadata, spec, is_outline=True)
@@ -249,6 +257,6 @@ class Lease:
         # Every renewal must change the record, or the server drops it as a write that changes nothing and
         # the others see no renewal: a clock that stands still or was set back may repeat itself.
         stamp = now.astimezone(UTC).strftime(_MICRO_TIME)
-        if stamp == self.spec.get("renewTime"):
+        if stamp == self.spec.get(_RENEW_TIME):
             stamp = (now.astimezone(UTC) + timedelta(microseconds=1)).strftime(_MICRO_TIME)
         return stamp

@@ -60,22 +60,25 @@ class Observation:
         """The newest version seen; None when versions cannot be ordered."""
         return self._newest
 
-    def saw(self, lease: Lease, *, now: float) -> None:
-        """Note the lease as read or watched.
+    def saw(self, lease: Lease, *, now: float) -> bool:
+        """Note the lease as read or watched; False if its holder, who was known to be alive, has renewed it.
 
         An older version than the one known is ignored, and a reason to look: it came late, or the history was
         rewound, and all that follows is older too.
         """
         if self._is_stale(lease):
             self.doubt()
-            return
+            return True
         known = self._lease
+        silent = now >= min(self.expires_at, self._since + self._lease_duration)
+        renewed = known is not None and lease.renews(known) and not (silent or self._gone or self.doubtful)
         if known is None or (lease.uid, lease.spec) != (known.uid, known.spec):
             self._since = now
         self._lease = lease
         self._newest = lease.version
         self._gone = False
         self._current = True
+        return not renewed
 
     def saw_deletion(self, last: Lease) -> None:
         """Note that the lease, whose last state was `last`, was deleted."""
@@ -195,7 +198,10 @@ class Lookout:
         return self._views[name]
 
     def listen(self, listener: Callable[[bool], None]) -> None:
-        """Have it called after each word from the server: with True when it was asked, and not only told."""
+        """Have it called with each news from the server: with True when it was asked, and not only told.
+
+        That who was alive has renewed a Lease is no news: times only move further away.
+        """
         self._listeners.append(listener)
 
     async def run(self) -> None:
@@ -258,16 +264,17 @@ class Lookout:
             await asyncio.sleep(backoff.next())
 
     def _heard(self, lease: Lease, *, gone: bool) -> None:
-        now = clock.monotonic()
+        now, news = clock.monotonic(), True
         if gone:
             self._view(lease.name).saw_deletion(lease)
             self._forget(lease.name)
         else:
-            self._view(lease.name).saw(lease, now=now)
+            news = self._view(lease.name).saw(lease, now=now)
         # Of a Lease that nobody renews, or that is not there, only a look tells; and of all that there are.
         if not self._failed and not any(view.doubtful for view in self._views.values()):
             self._next_look = max(self._next_look, now + self._timing.retry_period * _SILENCE)
-        self._tell(asked=False)
+        if news:
+            self._tell(asked=False)
 
     def _forget(self, name: str) -> None:
         if name not in self._asked_for and self._views[name].lease is None:
