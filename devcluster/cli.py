@@ -115,6 +115,8 @@ def _commands() -> CommandLine:
         metavar="NAME=true,...",
         help=f"what is off by default, or not yet on: {', '.join(GATES)}",
     )
+    up.offer("--enable-admission-plugins", ["OwnerReferencesPermissionEnforcement"])
+    up.offer("--feature-gates", [f"{gate}=true" for gate in GATES])
     return commands
 
 

@@ -70,6 +70,8 @@ def ended_in_one_line(command: str) -> Iterator[None]:
         yield
     except Exception as error:
         cause = cause_of(error)
+        if isinstance(cause, BrokenPipeError):
+            raise cause from error  # whoever reads our output has enough of it
         if is_expected(cause):
             raise CannotRun(f"{command}: {in_one_line(cause)}") from error
         raise

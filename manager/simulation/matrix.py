@@ -24,7 +24,7 @@ How the operators come through faults, in [simulated runs](simulation.md). In ea
 objects for {minutes:g} minutes, and one kind of fault happens, one to nine times. With {shared},
 managers share the objects in {shards} ranges; with the others, one of them leads.
 
-This command repeats the runs, and writes this page:
+In the activated environment, this command repeats the runs, and writes this page:
 
 ```text
 $ {command}

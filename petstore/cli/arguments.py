@@ -75,8 +75,10 @@ class CommandLine:
             )
             raise SystemExit(2)
         words = {name: command.flags() for name, command in self._commands.items()}
-        taking = {flag: None for command in self._commands.values() for flag in command.flags(taking=True)}
-        sys.stdout.write(_completion(self._program, {**words, "completion": _SHELLS}, [*taking], asked))
+        values: dict[str, Sequence[str]] = {}
+        for command in self._commands.values():
+            values |= command.values()
+        sys.stdout.write(_completion(self._program, {**words, "completion": _SHELLS}, values, asked))
         raise SystemExit(0)
 
     def _help(self) -> str:
@@ -119,6 +121,7 @@ class Command(argparse.ArgumentParser):
         super().__init__(
             prog=program, usage=usage, description=description, formatter_class=_Help, allow_abbrev=False
         )
+        self._offered: dict[str, Sequence[str]] = {}
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
         """What is given."""
@@ -130,11 +133,19 @@ class Command(argparse.ArgumentParser):
             self.error(f"unknown flag {flag!r}{_meant(flag, self.flags())}")
         return given
 
-    def flags(self, *, taking: bool = False) -> list[str]:
-        """Those that it knows, in their long form; `taking`: that take something."""
-        actions = [each for each in self._actions if each.nargs != 0 or not taking]
-        names = [each for action in actions for each in action.option_strings]
+    def flags(self) -> list[str]:
+        """Those that it knows, in their long form."""
+        names = [each for action in self._actions for each in action.option_strings]
         return [each for each in names if each.startswith("--")]
+
+    def offer(self, flag: str, values: Sequence[str]) -> None:
+        """Have a shell complete these (`choices` would have argparse refuse the rest in words of its own)."""
+        self._offered[flag] = values
+
+    def values(self) -> dict[str, Sequence[str]]:
+        """What completes each flag that takes something; nothing where that is not known."""
+        taking = [name for each in self._actions if each.nargs != 0 for name in each.option_strings]
+        return {name: self._offered.get(name, ()) for name in taking}
 
     def error(self, message: str) -> NoReturn:
         """End with one line."""
@@ -160,16 +171,19 @@ class _Help(argparse.HelpFormatter):
         return f"{text} (default {default})"
 
 
-def _completion(program: str, words: Mapping[str, Sequence[str]], taking: Sequence[str], shell: str) -> str:
-    """What a shell reads to complete a program's commands, and the `words` of each; files where none fits.
+def _completion(
+    program: str, words: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]], shell: str
+) -> str:
+    """What a shell reads to complete a program's commands, the `words` of each, and `values`; else files.
 
-    `taking` are the flags after which something follows.
+    A flag that takes something is in `values`, with none where they are not known.
     """
     if shell == "fish":
         lines = [f"complete -c {program} -n __fish_use_subcommand -f -a '{' '.join(words)}'"]
         lines += [
             f"complete -c {program} -n '__fish_seen_subcommand_from {command}' "
             + (f"-l {word.removeprefix('--')}" if word.startswith("--") else f"-f -a {word}")
+            + (f" -x -a '{' '.join(values[word])}'" if values.get(word) else "")
             for command, known in words.items()
             for word in known
         ]
@@ -182,6 +196,8 @@ def _completion(program: str, words: Mapping[str, Sequence[str]], taking: Sequen
             f"compdef {function}_in_zsh {program}\n"
         )
     cases = "".join(f"    {command}) words='{' '.join(known)}' ;;\n" for command, known in words.items())
+    given = "".join(f"    {flag}) words='{' '.join(known)}' ;;\n" for flag, known in values.items() if known)
+    given += f"    {'|'.join(flag for flag, known in values.items() if not known)}) words= ;;\n"
     return (
         (_ZSH if shell == "zsh" else "")
         + f"{function}() {{\n"
@@ -191,8 +207,9 @@ def _completion(program: str, words: Mapping[str, Sequence[str]], taking: Sequen
         + f"  esac\n  [ \"$COMP_CWORD\" != 1 ] || words='{' '.join(words)} --help --version'\n"
         # Of `--flag=value`, the sign is a word too, or all of it is one.
         + '  [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD-2]}\n'
+        + '  [ "$typed" != = ] || typed=\n'
         + "  case $typed in --*=*) before=${typed%%=*} typed=${typed#*=} ;; esac\n"
-        + f"  case $before in {'|'.join(taking)}) words= ;; esac\n"
+        + f"  case $before in\n{given}  esac\n"
         + '  COMPREPLY=($(compgen -W "$words" -- "$typed"))\n'
         + f"}}\n{registered}"
     )

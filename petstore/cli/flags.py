@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
 from petstore.address import BindAddress, parse_address
-from petstore.cli.arguments import CommandLine
+from petstore.cli.arguments import Command, CommandLine
 from petstore.limits import MAX_PETS, Limits
 from petstore.pet import PetType
 
@@ -131,9 +131,10 @@ def _serve(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _add(command: argparse.ArgumentParser) -> None:
+def _add(command: Command) -> None:
     command.add_argument("name", metavar="NAME", help="its name")
     command.add_argument("--type", type=_checked(_type), required=True, help=f"one of {_TYPES}")
+    command.offer("--type", [kind.value for kind in PetType])
     command.add_argument(
         "--birthday", type=_checked(_day), required=True, metavar="YYYY-MM-DD", help="in UTC"
     )
@@ -146,11 +147,12 @@ def _add(command: argparse.ArgumentParser) -> None:
     _client(command)
 
 
-def _search(command: argparse.ArgumentParser) -> None:
+def _search(command: Command) -> None:
     command.add_argument("--name", action="append", default=[], help="may be repeated: any of them")
     command.add_argument(
         "--type", type=_checked(_type), action="append", default=[], help=f"one of {_TYPES}; may be repeated"
     )
+    command.offer("--type", [kind.value for kind in PetType])
     command.add_argument("--born-from", type=_checked(_day), metavar="YYYY-MM-DD", help="that day or later")
     command.add_argument("--born-before", type=_checked(_day), metavar="YYYY-MM-DD", help="before that day")
     command.add_argument(

@@ -102,7 +102,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     ),
     "tests/integration/test_console.py::"
     "test_a_person_opens_the_console_of_a_cluster_with_the_rights_of_the_kubeconfig": (
-        "operator-manager console",
+        ".venv/bin/operator-manager console",
     ),
     "tests/integration/test_plan.py::test_an_upgraded_image_is_a_difference_in_the_child_and_in_the_status": (
         ".venv/bin/operator-manager plan --all --memcached-image=memcached:1.6.40-alpine",

@@ -12,7 +12,7 @@ from manager.leader.lease import LeaseTiming
 from manager.shards.balance import balance
 from release.kustomize import ROOT
 
-PAGE = (ROOT / "docs" / "decisions" / "11-shards.md").read_text()
+PAGE = (ROOT / "docs" / "sharding.md").read_text()
 WHOLE, METADATA, IDLE = (405 - 58.7) / 50_000, (126 - 58.7) / 50_000, 58.7
 """MB."""
 EVENT = 865
