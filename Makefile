@@ -84,8 +84,8 @@ demo: venv ## the manager with every operator on an embedded control plane, to w
 	@$(BIN)/python -m demo $(if $(filter-out 0,$(ONCE)),--once)
 
 .PHONY: test
-test: tools ## the tests, on the embedded control plane; the contract on a real one too when KUBEBUILDER_ASSETS names it
-	$(PYTEST) -m "not whole" tests $(PYTEST_FLAGS)
+test: tools ## the tests, on the embedded control plane; the contract on a real one too when KUBEBUILDER_ASSETS names it (SEEDS=300: the long ones too)
+	$(PYTEST) -m "not whole$(if $(SEEDS),, and not long)" tests $(PYTEST_FLAGS)
 	@$(call passed,the contract)
 
 .PHONY: test-all
@@ -104,7 +104,7 @@ check: tools ## in less than a minute: style, types, quick unit tests, those nex
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	env -u KUBEBUILDER_ASSETS -u KUBEBUILDER_ASSETS_OLDEST \
-		$(PYTEST) --at-most=5 -m "(smoke or not integration) and not whole" $$($(BIN)/python scripts/quick-tests) $(PYTEST_FLAGS)
+		$(PYTEST) --at-most=5 -m "(smoke or not integration) and not (whole or long)" $$($(BIN)/python scripts/quick-tests) $(PYTEST_FLAGS)
 
 # How long `make fuzz` tries.
 SECONDS ?= 60

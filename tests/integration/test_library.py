@@ -155,6 +155,7 @@ def test_a_project_can_be_begun_with_the_wheel_alone(project: Path, tmp_path: Pa
     assert "4 passed" in done(python(project), "-m", "pytest", "-q", cwd=tmp_path / "shop")
 
 
+@pytest.mark.long
 def test_each_target_for_a_cluster_of_a_project_that_was_begun_does_what_it_says(
     project: Path, own_control_plane: StartControlPlane, tmp_path: Path
 ):

@@ -76,6 +76,7 @@ def python(folder: Path, *module: str) -> str:
     return done(folder, sys.executable, "-m", *module)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)  # 30 s of CPU in programs of its own, of which a busy machine has few
 def test_a_project_with_kinds_added_passes_its_style_types_tests_and_demo(command: Command, project: Path):
     assert command(*CREATE, "--owns=Deployment", "--cluster-scoped").code == 0

@@ -403,7 +403,9 @@ async def test_once_a_lease_is_lost_the_renewal_of_another_one_puts_off_nothing(
     assert a.watchdog.due() == pytest.approx(lost + 4.0, abs=0.001)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=[pytest.mark.long] if seed >= 2 else []) for seed in range(10)]
+)
 async def test_whatever_happens_no_range_has_two_owners_and_in_the_end_each_has_one(
     program: Program, seed: int
 ):

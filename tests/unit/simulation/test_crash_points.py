@@ -31,6 +31,7 @@ def turn() -> str:
         for number, each in enumerate(OPERATORS)
     ],
 )
+@pytest.mark.long
 @pytest.mark.timeout(1800)  # all points of Wordpress are half a thousand runs
 def test_a_death_before_or_after_any_write_is_made_good(number: int):
     operators = (OPERATORS[number],)

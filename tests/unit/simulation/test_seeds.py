@@ -201,11 +201,16 @@ def test_an_operator_of_ones_own_holds_without_more_ado():
     ("operator", "what"),
     [
         (ForgetfulOperator, "not as a fresh install has it"),
-        (CarelessLedgerOperator, "configmaps default/ledger"),
-        (MistakenOperator, "reconcile failed with LookupError: a mistake"),
-        (RestlessOperator, "never becomes calm"),
-        (HastyOperator, "is in a hot loop: more than 20000 turns of its loop in a minute"),
-        (CuriousOperator, "is in a hot loop: more than 1000 requests in a minute"),
+        *(
+            pytest.param(*each, marks=pytest.mark.long)
+            for each in (
+                (CarelessLedgerOperator, "configmaps default/ledger"),
+                (MistakenOperator, "reconcile failed with LookupError: a mistake"),
+                (RestlessOperator, "never becomes calm"),
+                (HastyOperator, "is in a hot loop: more than 20000 turns of its loop in a minute"),
+                (CuriousOperator, "is in a hot loop: more than 1000 requests in a minute"),
+            )
+        ),
     ],
 )
 def test_a_planted_fault_is_found_and_its_story_told(operator: type[Operator[Any]], what: str):
