@@ -49,8 +49,7 @@ replica has {idle} of memory.
 Each replica receives and holds the Deployments of its own Memcacheds, by their label.
 """
 COMERS = """\
-Replicas that start together do not know of each other at first, and read more than they keep. One that comes
-to others which share the objects:
+One that comes to others which share the objects:
 """
 CHANGES = """\
 ## Replicas that come and go

@@ -52,6 +52,9 @@ class RangeFollower:
                             await self._changed.wait()
                     if self._changed.is_set():
                         continue
+                    if self._taken.numbers and not self._reflector.follows:
+                        self._changed.set()  # what is listed now would be listed again
+                        continue
                     await self._end_watch()
                 # What is taken in may have become less meanwhile.
                 self._reflector.ranges = self._taken

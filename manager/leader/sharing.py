@@ -24,8 +24,8 @@ from manager.shards.balance import balance
 from manager.shards.ranges import Ranges, check_count
 from manager.watchdog import Watchdog
 
-# Retry periods for which the first replica waits for others that start with it: each of them would list
-# everything otherwise, and then drop most of it.
+# Retry periods for which a replica waits for others that start with it, when nobody has any range: each would
+# list what is another's share otherwise, and then drop it.
 _LOOKS_AROUND = 0.5
 # Seconds for which a range is kept until the replica that is to have it knows its objects.
 _KEPT_FOR = KNOWN_WITHIN
@@ -117,7 +117,7 @@ class Sharing:
         """The ranges that others are to have, once they know their objects."""
         self._gave_back = asyncio.Event()
         self._looks_around = _LOOKS_AROUND * timing.retry_period
-        self._alone_until = math.inf
+        self._looks_until = math.inf
         self._ending: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
@@ -272,7 +272,7 @@ class Sharing:
                 self._decide()
             now = clock.monotonic()
             expire = (view.expires_at for view in self._views)
-            ends = (each for each in (*expire, *self._kept_until.values(), self._alone_until) if each > now)
+            ends = (each for each in (*expire, *self._kept_until.values(), self._looks_until) if each > now)
             await pause(self._wake, until=min(self._membership.changes_at(), *ends, math.inf))
 
     def _decide(self) -> None:
@@ -283,15 +283,15 @@ class Sharing:
         holders = {
             number: view.holder
             for number, view in enumerate(self._views)
-            if view.holder != self.identity and view.expires_at > now
+            if view.holder not in {"", self.identity} and view.expires_at > now
         }
         holders |= dict.fromkeys(held, self.identity)
         members = self._membership.members
         target = balance(self._count, members, holders)
-        if self.identity in members and self._alone_until == math.inf:
-            self._alone_until = now + self._looks_around
-        if not holders and len(members) == 1 and now < self._alone_until:
-            target = {}
+        if self.identity in members and self._looks_until == math.inf:
+            self._looks_until = now + self._looks_around
+        if not holders and now < self._looks_until:
+            target = {}  # all start, and not all have been heard of
         self._wanted = frozenset(number for number, who in target.items() if who == self.identity)
         if not self._mode.is_settled(self._views[0].lease):
             # Somebody leads, say: until who has the first one says otherwise, nobody is to have the others.
@@ -301,6 +301,7 @@ class Sharing:
         if (needed := self._wanted | held) != self._asked_for:
             self._asked_for = needed
             self._prepared &= needed  # what is left out is let go of
+            _log.debug("ranges wanted", ranges=sorted(needed), members=sorted(members))
             self._work.prepare(needed)
         ready = self._wanted & self._prepared & holders.keys() - held
         self._membership.tell_ready(ready)

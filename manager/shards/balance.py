@@ -26,9 +26,9 @@ def balance(count: int, members: Collection[str], holders: Mapping[int, str]) ->
     share, larger = divmod(count, len(held))
     wanted = {}
     lacking = []
-    # The larger shares are for those who would give up less with them. That is no more than one range, so who
-    # has far too many comes not before who has one: the order stays while they give them up.
-    for place, member in enumerate(sorted(held, key=lambda each: (-min(len(held[each]), share + 1), each))):
+    # The larger shares are for those who would give up less with them. How much somebody has makes no other
+    # difference: so what is wanted stays the same while it comes about.
+    for place, member in enumerate(sorted(held, key=lambda each: (len(held[each]) <= share, each))):
         size = share + (place < larger)
         numbers = held[member]
         wanted.update(dict.fromkeys(numbers[:size], member))

@@ -410,6 +410,28 @@ class TestRanges:
             assert server.sorts() == ["stream", "watch"]
             assert server.sent("watch")[0].query["shardSelector"] == some(0).selector
 
+    async def test_a_list_under_way_goes_on_when_less_is_wanted(self, make: Make, server: PodServer):
+        stream = Stream()
+        server.on("stream", stream)
+        restricted = make(ranges=some(0, 1))
+        async with running(restricted):
+            await moments()
+            restricted.restrict(some(0))
+            await asyncio.sleep(3 * NARROW_AFTER)
+            assert server.sorts() == ["stream"], "it would be listed again"
+            for number in (0, 1):
+                stream.event("ADDED", in_range(number, number + 1))
+            stream.event("BOOKMARK", bookmark(10, ends_list=True))
+            await moments()
+            assert (self.held(restricted), restricted.knows(0), restricted.knows(1)) == (
+                ["in-0"],
+                True,
+                False,
+            )
+            await asyncio.sleep(2 * NARROW_AFTER)
+            assert server.sorts() == ["stream", "watch"]
+            assert server.sent("watch")[0].query["shardSelector"] == some(0).selector
+
     async def test_of_a_range_that_comes_back_nothing_is_believed_before_it_is_listed(
         self, restricted: Informer, server: PodServer
     ):

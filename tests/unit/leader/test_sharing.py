@@ -46,6 +46,15 @@ async def test_who_starts_together_shares_at_once(program: Program):
     assert max(len(numbers) for each in replicas for numbers in each.asked_for) <= 6, "and lists no more"
 
 
+async def test_who_starts_together_after_others_have_stopped_lists_no_more_than_its_share(program: Program):
+    (old,) = await program.start("old")
+    await old.stop()
+    replicas = await program.start("a", "b", "c", prepares=3.0)
+    await asyncio.sleep(5)
+    assert program.shares == [5, 5, 6]
+    assert max(len(numbers) for each in replicas for numbers in each.asked_for) <= 6
+
+
 async def test_who_stops_leaves_its_ranges_and_only_they_move(program: Program):
     await program.start("a", "b")
     (c,) = await program.start("c")
@@ -279,7 +288,7 @@ async def test_a_range_that_nobody_renews_is_taken_though_who_had_it_is_there(pr
         name = f"{NAME}-{number}" if number else NAME
         notes = {f"{NAME}/shards": f"{COUNT}"}
         program.server.put(NAMESPACE, name, {"holderIdentity": "b"}, labels=labels, annotations=notes)
-    b, a = Replica(program, "b"), Replica(program, "a", prepares=1.0)
+    b, a = Replica(program, "b"), Replica(program, "a", prepares=3.0)
     program.replicas += [a, b]
     await asyncio.sleep(10)
     assert b.permitted == set(range(8, COUNT)), "the others are a's in its eyes, and in a's they are b's"
