@@ -44,7 +44,8 @@ USE = """\
 start together, and the start is over when the ranges are shared out and nobody has anything left to do.
 Memory is resident memory then. For the changes, {load:,} Memcacheds get another size, as quickly as four
 clients can ask for it. In parentheses: the share of what the only replica has. With one object in all, a
-replica has {idle} of memory.
+replica has {idle} of memory. Of 16 ranges, the largest part of three is 6, which is 38 %: what a replica uses
+above that is what a process uses that has no objects.
 
 Each replica receives and holds the Deployments of its own Memcacheds, by their label.
 """
