@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from contextvars import Context
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -18,7 +19,7 @@ from manager.controller import Controller
 from manager.events import EventRecorder
 from manager.health import Health
 from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
+from manager.kube.transport import Transport, writes_beside_work
 from manager.leader.elector import LeaderElector
 from manager.leader.leadership import Leadership
 from manager.leader.sharing import Sharing
@@ -141,6 +142,7 @@ class Manager:
         unguessable: makes as many random bytes as it is asked for, fit for passwords.
         """
         self.program = program
+        self._transport = transport
         self.metrics = metrics
         metrics.build_info.labels(program.name, program.version).set(1)
         self.rng = rng
@@ -235,6 +237,7 @@ class Manager:
         """
         loop = asyncio.get_running_loop()
         loop.set_default_executor(self._threads)
+        writes_beside_work()
         failure: asyncio.Future[None] = loop.create_future()
         try:
             async with AsyncExitStack() as stack:
@@ -326,7 +329,7 @@ class Manager:
 
     def _begin_term(self, term: Term) -> None:
         if term.number == 0 and not self._stopping:
-            context = self._threads.context()
+            context = self._work_context()
             context.run(term.enter)
             self._once_threads = context.run(threads_from_here)
             for runnable in self._runnables:
@@ -344,7 +347,7 @@ class Manager:
         for runnable in self._runnables:
             if runnable.leader_only is leader_only:
                 if leader_only:
-                    led.start(runnable.run(), name=runnable.name, context=self._threads.context())
+                    led.start(runnable.run(), name=runnable.name, context=self._work_context())
                 else:
                     shared.start(runnable.run(), name=runnable.name)
         self._start_controllers(led, leader_only=leader_only)
@@ -353,7 +356,13 @@ class Manager:
         for controller in self.controllers:
             if controller.needs_leader_election is leader_only:
                 name = f"controller-{controller.name}"
-                led.start(controller.run(), name=name, context=self._threads.context())
+                led.start(controller.run(), name=name, context=self._work_context())
+
+    def _work_context(self) -> Context:
+        """What runs in it does the work for which the lease is needed."""
+        context = self._threads.context()
+        context.run(writes_beside_work, False)
+        return context
 
     async def _stop(self, shared: Runnables, led: Runnables, failure: asyncio.Future[None]) -> None:
         """Work first, then the lease, then the events: while work goes on, no other replica may begin."""
@@ -378,6 +387,8 @@ class Manager:
             await self._threads.wait_idle()
         if not self._lost.is_set():
             if self._elector is not None:
+                # What has not ended by then, as nobody knew of it, would write beside the next leader.
+                self._transport.end_work("the lease is given back")
                 await self._elector.release()
             await self.events.flush(EVENTS_FLUSH_TIMEOUT)
             await asyncio.sleep(served_until - asyncio.get_running_loop().time())

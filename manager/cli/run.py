@@ -15,6 +15,7 @@ from manager.cli.operators import check_names, declared_settings, enabled_operat
 from manager.cli.settings import OWN, Settings, unknown_variables
 from manager.cli.signals import StopSignals
 from manager.kube.errors import ConfigError
+from manager.kube.transport import writes_beside_work
 from manager.logs import configured, get_logger
 from manager.loop import loop_factory
 from manager.manager import STOP_MARGIN, Manager
@@ -76,6 +77,7 @@ def _run(
                 f"at most {limit} open files are allowed (ulimit -n), and at least {LEAST} are needed"
             )
             return 1
+        writes_beside_work()  # of servers too, whose connections uvloop makes in this context
         stop_within = max(settings.graceful_shutdown_timeout, settings.shutdown_delay) + STOP_MARGIN
         with Watchdog(stop_within=stop_within, before_exit=lines.flush) as watchdog:
             try:

@@ -112,6 +112,7 @@ _REDIRECT = 300
 
 
 _needed: ContextVar[Callable[[], None] | None] = ContextVar("needed", default=None)
+_beside_work: ContextVar[bool] = ContextVar("beside_work", default=False)
 
 
 @contextmanager
@@ -130,6 +131,14 @@ def writes_need(permit: Callable[[], None]) -> Iterator[None]:
 def writes_need_from_here(permit: Callable[[], None]) -> None:
     """The same for all that runs in the current context from now on."""
     _needed.set(permit)
+
+
+def writes_beside_work(beside: bool = True) -> None:
+    """Say whether what runs in the current context from now on may still write after `Transport.end_work`.
+
+    It may not unless this is called: a thread of an operator, say, has a context of its own.
+    """
+    _beside_work.set(beside)
 
 
 class Transport:
@@ -179,7 +188,7 @@ class Transport:
         self._queries: dict[tuple[tuple[str, str], ...], str] = {}
         self._deadlines = Deadlines()
         self._warnings = ServerWarnings()
-        self._writes_in_flight = 0
+        self._writes_in_flight = self._work_in_flight = 0
         # Set but for the time in which no connection can be made.
         self._reached = asyncio.Event()
         self._reached.set()
@@ -243,6 +252,16 @@ class Transport:
         for wire in self._fence.wires:
             wire.abort()
 
+    def end_work(self, reason: str) -> None:
+        """Let no write leave from now on but of who is beside the work, and drop others in flight.
+
+        For the time before the right to write is given back: whoever has not ended by then, such as a task
+        that nobody awaits, writes no more. Those writes raise `Fenced` with this reason; reads go on.
+        """
+        self._fence.work_ended = reason
+        if self._work_in_flight:
+            self._wire.abort()
+
     async def request(
         self,
         method: str,
@@ -278,8 +297,9 @@ class Transport:
         request = self._build(method, path, query, body, content_type, accept)
         seconds = self._deadline if deadline is None else deadline
         writes = method != "GET"
-        if writes:
-            self._writes_in_flight += 1
+        works = writes and not _beside_work.get()
+        self._writes_in_flight += writes
+        self._work_in_flight += works
         run = current_run()
         sent = trace = None
         failure: BaseException | None = None
@@ -301,6 +321,7 @@ class Transport:
         finally:
             self._deadlines.stop(limit)
             self._writes_in_flight -= writes
+            self._work_in_flight -= works
             if trace is not None:
                 trace.ended(answer, failure)
         return answer
@@ -380,12 +401,12 @@ class Transport:
 
     def _permission(self) -> Callable[[], None]:
         """What a write has to ask that is begun here."""
-        needed = _needed.get()
+        needed, mine = _needed.get(), self._permit if _beside_work.get() else self._permit_work
         if needed is None:
-            return self._permit
+            return mine
 
         def permit() -> None:
-            self._permit()
+            mine()
             needed()
 
         return permit
@@ -394,6 +415,11 @@ class Transport:
         """Raise `Fenced` if no write may leave any more."""
         if (reason := self.fenced) is not None:
             raise Fenced(reason)
+
+    def _permit_work(self) -> None:
+        self._permit()
+        if self._fence.work_ended is not None:
+            raise Fenced(self._fence.work_ended)
 
     def _encode(self, query: Mapping[str, str]) -> str:
         """The query percent-encoded; the few that belong to writes come again with each of them."""
@@ -437,9 +463,10 @@ class Transport:
             raise ProtocolError(f"{request.method} {request.path.partition('?')[0]}: {error}") from error
         except TransportError as error:
             self._note(error)
-            if writes and self._fence.reason is not None:
+            reason = self._fence.reason or (None if _beside_work.get() else self._fence.work_ended)
+            if writes and reason is not None:
                 # The fence broke this connection.
-                raise Fenced(self._fence.reason) from error
+                raise Fenced(reason) from error
             raise
         finally:
             seconds = clock() - started
@@ -489,6 +516,7 @@ class _Fence:
 
     def __init__(self) -> None:
         self.reason: str | None = None
+        self.work_ended: str | None = None
         self.at = math.inf
         self.wires: list[Wire] = []
 

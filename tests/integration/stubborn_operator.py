@@ -12,7 +12,9 @@ import time
 
 from apis.tutorial.v1.foo import Foo
 from manager import Context, Operator
+from manager.api.core_v1 import ConfigMap
 from manager.cli import main
+from manager.kube.errors import Fenced
 from manager.logs import get_logger
 
 __all__ = ["STUCK"]
@@ -23,6 +25,15 @@ STUCK = "stuck now"
 _LONG = 60.0
 
 _log = get_logger("stubborn")
+_left: list[asyncio.Task[None]] = []
+
+
+async def _write_for_ever(ctx: Context, namespace: str) -> None:
+    meta = {"generateName": "written-", "namespace": namespace}
+    while True:
+        with contextlib.suppress(Fenced):
+            await ctx.client.create(ConfigMap.model_validate({"metadata": meta}))
+        await asyncio.sleep(0.01)
 
 
 class StubbornOperator(Operator[Foo]):
@@ -40,6 +51,8 @@ class StubbornOperator(Operator[Foo]):
             case "blocks-the-loop":
                 await asyncio.sleep(0.2)  # for the log to be written, and the lease to be renewed
                 time.sleep(_LONG)  # noqa: ASYNC251
+            case "leaves-a-task-that-writes":
+                _left.append(asyncio.create_task(_write_for_ever(ctx, foo.metadata.namespace)))
             case "exits":
                 sys.exit(0)
             case "cancels-all":

@@ -51,7 +51,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 class Stuck:
     """A manager that leads, in a reconcile that does not end."""
 
-    def __init__(self, plane: ControlPlane, kubeconfig: Path, run: Run, how: str) -> None:
+    def __init__(self, plane: ControlPlane, kubeconfig: Path, run: Run, how: str, *flags: str) -> None:
         self.how = how
         self.plane = plane
         self.namespace = f"test-{secrets.token_hex(4)}"
@@ -65,15 +65,20 @@ class Stuck:
             f"--leader-elect-lease-duration={LEASE:g}s",
             f"--leader-elect-renew-deadline={DEADLINE:g}s",
             "--leader-elect-retry-period=500ms",
+            *flags,
         )
         plane.api.create(foo_path(self.namespace), foo("sample", how))
 
     @property
+    def lease(self) -> dict[str, Any]:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/operator-manager"
+        lease: dict[str, Any] = self.plane.api.get(path)
+        return lease
+
+    @property
     def holder(self) -> str:
         """Who holds the lease."""
-        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/operator-manager"
-        spec: dict[str, Any] = self.plane.api.get(path)["spec"]
-        return str(spec.get("holderIdentity") or "")
+        return str(self.lease["spec"].get("holderIdentity") or "")
 
     def ended_by_force(self, reason: str) -> float:
         """Look at the line that it ended with; how many seconds after the reason that was, it says itself."""
@@ -150,6 +155,23 @@ def test_a_process_whose_loop_is_blocked_ends_when_it_is_asked_to(told: Told):
     assert told.blocked.wait() == 1
     assert told.blocked.logs()[-1]["msg"].startswith("ended by force: asked to stop ")
     assert "time.sleep(_LONG)" in told.blocked.logs()[-1]["stack"]
+
+
+def test_a_task_that_nobody_awaits_writes_nothing_once_the_lease_is_released(plane: ControlPlane, run: Run):
+    # The API server counts all its writes with one number.
+    stuck = Stuck(plane, plane.kubeconfig, run, "leaves-a-task-that-writes", "--shutdown-delay=2s")
+    path = f"/api/v1/namespaces/{stuck.namespace}/configmaps"
+
+    def writes() -> list[int]:
+        written = [each["metadata"] for each in plane.api.get(path)["items"]]
+        return [int(each["resourceVersion"]) for each in written if each["name"].startswith("written-")]
+
+    eventually(lambda: writes()[0])
+    stuck.manager.terminate()
+    assert stuck.manager.wait() == 0
+    assert stuck.manager.logs(msg="released the lease")
+    assert not stuck.holder
+    assert max(writes()) < int(stuck.lease["metadata"]["resourceVersion"])
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import random
+from contextlib import nullcontext
 
 import pytest
 
 from manager.kube.errors import ConnectionLost, Fenced
-from manager.kube.transport import Transport, writes_need
+from manager.kube.transport import Transport, writes_beside_work, writes_need
 from manager.metrics import Metrics
 from tests.support.scripted_wire import Delayed, LostBefore, Reply, ScriptedWire
 
@@ -72,6 +74,34 @@ async def test_transports_beside_each_other_are_fenced_together(transport: Trans
             await each.request("PUT", PATH)
     assert (wire.aborts, other.aborts) == (1, 1)
     assert (len(wire.sent("PUT")), len(other.sent("PUT"))) == (0, 1)
+
+
+async def test_once_the_work_has_ended_only_what_is_beside_it_writes(
+    transport: Transport, wire: ScriptedWire
+):
+    beside = contextvars.copy_context()
+    beside.run(writes_beside_work)
+    transport.end_work("the lease is given back")
+    with pytest.raises(Fenced, match="the lease is given back"):
+        await transport.request("PUT", PATH)
+    assert await transport.request("GET", PATH) == b""
+    await asyncio.create_task(transport.request("PUT", PATH), context=beside)
+    assert (len(wire.sent("PUT")), wire.aborts) == (1, 0)
+
+
+@pytest.mark.parametrize("is_beside", [False, True])
+async def test_a_write_of_the_work_that_is_in_flight_when_that_ends_is_dropped(
+    transport: Transport, wire: ScriptedWire, is_beside: bool
+):
+    wire.on("PUT", PATH, Delayed(1.0, Reply()))
+    context = contextvars.copy_context()
+    context.run(writes_beside_work, is_beside)
+    writing = asyncio.create_task(transport.request("PUT", PATH), context=context)
+    await asyncio.sleep(0.5)
+    transport.end_work("the lease is given back")
+    with nullcontext() if is_beside else pytest.raises(Fenced, match="the lease is given back"):
+        await writing
+    assert wire.aborts == (0 if is_beside else 1)
 
 
 async def test_writes_in_flight_are_counted_until_they_end_and_reads_are_not(
