@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -74,6 +75,12 @@ _OPTIONS: Final = (
 
 _LONGEST_ID: Final = 253
 """Characters. Ids go into statuses and logs."""
+
+
+# gRPC says of each answer that is no message, with a traceback, what the caller is told.
+logging.getLogger("grpc._common").setLevel(logging.CRITICAL)
+
+_NO_MESSAGE: Final = "the answer is not a message of this call"
 
 
 def _read(message: pb.Pet) -> Pet:
@@ -199,6 +206,8 @@ class PetStoreClient:
         async with self._writing():
             with self._told("AddPets"):
                 answer = await (await self._current()).AddPets(request, timeout=self._seconds(timeout))
+        if answer is None:
+            raise UnexpectedAnswer(_NO_MESSAGE)
         if len(answer.ids) != len(request.pets):
             raise UnexpectedAnswer(f"{len(answer.ids)} ids came for {len(request.pets)} pets")
         for each in answer.ids:
@@ -259,9 +268,14 @@ class PetStoreClient:
             request.birthdate_range.end.CopyFrom(date_message(born_before))
         wanted = set(keys)
         with self._told("SearchPets", "server_stream"):
-            call = (await self._current()).SearchPets(request, timeout=self._seconds(timeout))
+            # gRPC gives None for what it cannot read, whatever its types say.
+            call: Any = (await self._current()).SearchPets(request, timeout=self._seconds(timeout))
             try:
                 async for message in call:
+                    if message is None:
+                        if lenient:
+                            continue
+                        raise UnexpectedAnswer(_NO_MESSAGE)
                     if wanted and message.idempotency_key not in wanted:
                         # It does not know the filter, and so would send all that it has.
                         self.knows_keys = False

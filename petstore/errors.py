@@ -23,11 +23,20 @@ __all__ = [
     "UnexpectedAnswer",
     "UnknownPet",
     "Unreachable",
+    "visible",
 ]
 
 
+def visible(text: str) -> str:
+    """It on one line: a terminal would obey the control characters in it."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
 class PetStoreError(Exception):
-    """Any of them; the text is for people, and has what the store said."""
+    """Any of them; the text is for people, and has what the store said, without control characters."""
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(visible(text))
 
 
 class NoAnswer(PetStoreError):

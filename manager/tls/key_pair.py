@@ -68,11 +68,7 @@ class KeyPair:
         context.options |= ssl.OP_NO_RENEGOTIATION
         context.set_alpn_protocols(["http/1.1"])
         if client_authorities is not None:
-            try:
-                context.load_verify_locations(cadata=client_authorities.decode("ascii", "replace"))
-            except ssl.SSLError as error:
-                text = f"no authorities of clients in PEM ({error.reason or error})"
-                raise CertificateUnusable(text) from error
+            trust(context, client_authorities)
             context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
         with as_file(self.certificates + b"\n" + self.key, name="server-certificate") as path:
             try:
@@ -80,6 +76,17 @@ class KeyPair:
             except ssl.SSLError as error:
                 raise CertificateUnusable(_explained(error)) from error
         return context
+
+
+def trust(context: ssl.SSLContext, authorities: bytes) -> None:
+    """Have the context trust these certificates, in PEM; raises `CertificateUnusable` without any."""
+    try:
+        # A file may have comments in any language between its certificates.
+        context.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))
+    except (ssl.SSLError, ValueError) as error:
+        raise CertificateUnusable("there is no certificate of an authority in PEM") from error
+    if not context.cert_store_stats()["x509_ca"]:
+        raise CertificateUnusable("none of the certificates is that of an authority")
 
 
 def _no_password() -> NoReturn:

@@ -16,7 +16,7 @@ from manager.logs import get_logger
 from manager.small_file import read_small_file
 from manager.tls.certificate import certificates_in
 from manager.tls.issue import self_signed
-from manager.tls.key_pair import CertificateUnusable, KeyPair
+from manager.tls.key_pair import CertificateUnusable, KeyPair, trust
 
 _VALID_FOR = timedelta(days=365)
 _RENEWED_AFTER = timedelta(days=240)
@@ -64,11 +64,10 @@ class ClientAuthorities:
     def read(self) -> bytes:
         """What is in it now, as PEM. Blocks. Raises `CertificateUnusable` without a file or a certificate."""
         content = _content(self._file)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(
-                cadata=content.decode("ascii", "replace")
-            )
-        except (ssl.SSLError, ValueError) as error:
+            trust(context, content)
+        except CertificateUnusable as error:
             raise CertificateUnusable(f"{self._file} has no certificate of an authority in PEM") from error
         return content
 

@@ -8,8 +8,8 @@ import json
 import sys
 from contextlib import aclosing
 
-from petstore.cli.flags import visible
 from petstore.client import NoAnswer, Pet, PetStoreClient, PetStoreError
+from petstore.errors import visible
 from petstore.tls import Tls, TlsFiles, TlsUnusable
 
 __all__ = ["call"]

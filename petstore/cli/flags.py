@@ -16,7 +16,7 @@ from petstore.cli.arguments import Command, CommandLine
 from petstore.limits import MAX_PETS, Limits
 from petstore.pet import PetType
 
-__all__ = ["ADDRESS_VARIABLE", "command_line", "limits", "visible"]
+__all__ = ["ADDRESS_VARIABLE", "command_line", "limits"]
 
 T = TypeVar("T")
 
@@ -57,11 +57,6 @@ def limits(options: argparse.Namespace) -> Limits:
     return Limits(
         **{field: getattr(options, name.replace("-", "_")) for name, (field, *_) in _LIMITS.items()}
     )
-
-
-def visible(text: str) -> str:
-    """It on one line: a terminal would obey the control characters in it."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def command_line() -> CommandLine:

@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 
-from petstore.cli.flags import limits, visible
+from petstore.cli.flags import limits
+from petstore.errors import visible
 from petstore.limits import TooFewFiles, within_open_files
 from petstore.server import CannotListen, PetStoreServer, ServerOptions
 from petstore.storage import DataUnusable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,12 @@ from manager.kube.config import IN_CLUSTER
 from manager.operator import AnyOperator
 from manager.settings import SettingsError, SettingValues
 from manager.webhook import AdmissionRequest
+from tests.support.certificates import Authority
 from tests.support.scripted_wire import ScriptedWire
 from tests.support.settings import load_settings
 from tests.unit.cli.conftest import OPERATORS, Config, Plain
+
+AUTHORITY = Authority("of the API server")
 
 pytestmark = pytest.mark.virtual_time
 
@@ -113,7 +117,15 @@ async def test_readiness_waits_for_the_certificate(wire: ScriptedWire):
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [(None, "ca.crt cannot be read: No such file"), (b"hello", "ca.crt has no certificate of an authority")],
+    [
+        (None, "ca.crt cannot be read: No such file"),
+        (b"hello", "ca.crt has no certificate of an authority"),
+        (b"", "ca.crt has no certificate of an authority"),
+        (b"\xff\xfeh\0", "ca.crt has no certificate of an authority"),
+        (ssl.PEM_cert_to_DER_cert(AUTHORITY.pem.decode()), "ca.crt has no certificate of an authority"),
+        (AUTHORITY.user("api-server", [])[0], "ca.crt has no certificate of an authority"),
+    ],
+    ids=["missing", "text", "empty", "binary", "DER", "of a client"],
 )
 async def test_authorities_of_clients_that_cannot_be_read_are_told_at_the_start(
     wire: ScriptedWire, tmp_path: Path, content: bytes | None, told: str

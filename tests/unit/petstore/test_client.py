@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
@@ -27,6 +28,8 @@ class OtherStore(PetStoreServicer):
     async def AddPets(self, request: pb.AddPetsReq, context: Any) -> pb.AddPetsResp:
         if request.pets and request.pets[0].name == "Late":
             await context.abort(grpc.StatusCode.CANCELLED, "the server is stopping")
+        if request.pets and request.pets[0].name == "Loud":
+            await context.abort(grpc.StatusCode.CANCELLED, "\x1b[2Jthe server\nis stopping")
         name = request.pets[0].name if request.pets else ""
         return pb.AddPetsResp(ids=[ODD_IDS[name]] if name in ODD_IDS else [])
 
@@ -45,9 +48,12 @@ class OtherStore(PetStoreServicer):
 
 
 @asynccontextmanager
-async def client_of(store: PetStoreServicer) -> AsyncIterator[PetStoreClient]:
+async def client_of(store: PetStoreServicer | Noise) -> AsyncIterator[PetStoreClient]:
     server = grpc.aio.server()
-    add_PetStoreServicer_to_server(store, server)
+    if isinstance(store, Noise):
+        server.add_generic_rpc_handlers((store,))
+    else:
+        add_PetStoreServicer_to_server(store, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with PetStoreClient(f"127.0.0.1:{port}", timeout=60) as client:
@@ -108,6 +114,37 @@ async def test_answers_that_no_store_would_give(other: PetStoreClient):
         _ = [found async for found in other.search()]
     with pytest.raises(UnexpectedAnswer, match="UNIMPLEMENTED"):
         await other.update([pet(id="1")])
+
+
+class Noise(grpc.GenericRpcHandler):
+    """A store whose answers are bytes of any kind."""
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
+        if handler_call_details.method.endswith("SearchPets"):
+            return grpc.unary_stream_rpc_method_handler(self._stream)
+        return grpc.unary_unary_rpc_method_handler(self._answer)
+
+    async def _answer(self, request: bytes, context: Any) -> bytes:
+        return b"\0\n\x14"
+
+    async def _stream(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+        yield b"\0\n\x14"
+        yield pet_message(pet("Thor", id="2")).SerializeToString()
+
+
+async def test_bytes_that_are_no_message_are_an_answer_that_nobody_expects(caplog: pytest.LogCaptureFixture):
+    async with client_of(Noise()) as noise:
+        with pytest.raises(UnexpectedAnswer, match="not a message of this call"):
+            await noise.add([pet()])
+        with pytest.raises(UnexpectedAnswer, match="not a message of this call"):
+            _ = [found async for found in noise.search()]
+        assert [found.name async for found in noise.search(lenient=True)] == ["Thor"]
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def test_what_a_store_says_has_nothing_that_a_terminal_obeys(other: PetStoreClient):
+    with pytest.raises(Unreachable, match=r"^\\x1b\[2Jthe server\\nis stopping$"):
+        await other.add([pet("Loud")])
 
 
 async def test_a_call_that_a_store_on_its_way_out_cancels_may_be_made_again(other: PetStoreClient):
