@@ -215,14 +215,18 @@ class ServedCertificate:
                 self._complain(repr(error))
 
     async def _renew(self) -> None:
-        known, context = await asyncio.to_thread(_look, self.source, self._clients, clock.now(), self._known)
-        self._complaint = None
+        known, context, wrong = await asyncio.to_thread(
+            _look, self.source, self._clients, clock.now(), self._known
+        )
         if context is not None:
             if self._known is None or self._known[1] != known[1]:
                 self._trusting = WeakSet()
             self._trusting.add(context)
             self._known, self._context = known, context
             _log.info("serving this certificate from now on", source=str(self.source))
+        if wrong is not None:
+            raise wrong
+        self._complaint = None
 
     def _complain(self, text: str) -> None:
         """Say what is wrong, once for as long as it stays the same."""
@@ -233,12 +237,34 @@ class ServedCertificate:
 
 def _look(
     source: CertificateSource, clients: ClientAuthorities | None, now: datetime, known: _Known | None
-) -> tuple[_Known, ssl.SSLContext | None]:
-    """What the source and the authorities of clients have, and a context for it unless it is known."""
-    found = pair, authorities = source.pair(now), None if clients is None else clients.read()
-    if found == known:
-        return found, None
+) -> tuple[_Known, ssl.SSLContext | None, CertificateUnusable | None]:
+    """What the source and the authorities of clients have, a context for it unless it is known, and what is
+    wrong with either, which then stays as it is known: neither holds up the other.
+    """
+    pair, authorities = known or (None, None)
+    wrong: CertificateUnusable | None = None
     try:
-        return found, pair.context(authorities, required=clients is not None and clients.required)
+        pair = _usable(source, now, pair)
     except CertificateUnusable as error:
-        raise CertificateUnusable(f"{source}: {error}") from error
+        wrong = error
+    try:
+        authorities = None if clients is None else clients.read()
+    except CertificateUnusable as error:
+        wrong = wrong or error
+    if wrong is not None and known is None:
+        raise wrong
+    assert pair is not None
+    found = pair, authorities
+    if found == known:
+        return found, None, wrong
+    return found, pair.context(authorities, required=clients is not None and clients.required), wrong
+
+
+def _usable(source: CertificateSource, now: datetime, before: KeyPair | None) -> KeyPair:
+    found = source.pair(now)
+    if found != before:
+        try:
+            found.context()
+        except CertificateUnusable as error:
+            raise CertificateUnusable(f"{source}: {error}") from error
+    return found

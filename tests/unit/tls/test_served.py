@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -21,9 +22,11 @@ from structlog.testing import capture_logs
 
 from manager.tls import served
 from manager.tls.key_pair import CertificateUnusable, KeyPair, as_file
-from manager.tls.served import CertificateFiles, SelfSigned, ServedCertificate
+from manager.tls.served import CertificateFiles, ClientAuthorities, SelfSigned, ServedCertificate
 
 Pairs = tuple[KeyPair, KeyPair]
+SHOWN = {"subject": ()}
+"""What a client has shown that has a certificate."""
 
 
 class Shelf:
@@ -103,6 +106,54 @@ async def test_half_an_exchange_keeps_the_earlier_certificate_and_is_told_once(p
             assert certificate.context is not first
     warnings = [line for line in lines if line["log_level"] == "warning"]
     assert [line["error"] for line in warnings] == ["shelf: the key is not that of the certificate"]
+
+
+@pytest.fixture
+def clients(authority: trustme.CA, tmp_path: Path) -> Path:
+    file = tmp_path / "clients.crt"
+    file.write_bytes(authority.cert_pem.bytes())
+    return file
+
+
+def put(file: Path, content: bytes | None) -> None:
+    """Write the file, or remove it."""
+    if content is None:
+        file.unlink()
+    else:
+        file.write_bytes(content)
+
+
+async def test_an_authority_is_taken_away_though_the_certificate_cannot_be_renewed(
+    pairs: Pairs, clients: Path
+):
+    shelf = Shelf(pairs[0])
+    certificate = ServedCertificate(shelf, clients=ClientAuthorities(clients))
+    async with certificate.kept_current():
+        before = certificate.context
+        assert certificate.lets_in(before, SHOWN)
+        shelf.item = KeyPair(pairs[1].certificates, pairs[0].key)
+        put(clients, trustme.CA().cert_pem.bytes())
+        await shelf.looked_at(2)
+        assert not certificate.lets_in(before, SHOWN)
+        assert certificate.lets_in(certificate.context, SHOWN)
+
+
+async def test_a_certificate_is_renewed_though_the_authorities_of_clients_cannot_be_read(
+    pairs: Pairs, clients: Path
+):
+    shelf = Shelf(pairs[0])
+    certificate = ServedCertificate(shelf, clients=ClientAuthorities(clients))
+    with capture_logs() as lines:
+        async with certificate.kept_current():
+            before = certificate.context
+            put(clients, None)
+            shelf.item = pairs[1]
+            await shelf.looked_at(3)
+            assert certificate.context is not before
+            assert certificate.context.verify_mode is ssl.CERT_REQUIRED
+            assert certificate.lets_in(before, SHOWN)
+    [warning] = [line for line in lines if line["log_level"] == "warning"]
+    assert warning["error"].endswith("clients.crt cannot be read: No such file or directory")
 
 
 async def test_trouble_that_comes_again_is_told_again(pairs: Pairs):
