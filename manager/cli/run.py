@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextvars import copy_context
 
 from manager.cli.arguments import CannotRun, UsageError
 from manager.cli.assembly import assembled
@@ -35,7 +36,9 @@ def run(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program)
     """
     try:
         given = parse_flags(argv, operators, program)
-        return _run(program, *settings_of(given, operators, program), operators)
+        context = copy_context()
+        context.run(writes_beside_work)  # of servers too, whose connections uvloop makes in this context
+        return context.run(_run, program, *settings_of(given, operators, program), operators)
     except SettingsError as error:
         raise UsageError(f"run: {error}") from error
     except ConfigError as error:
@@ -77,7 +80,6 @@ def _run(
                 f"at most {limit} open files are allowed (ulimit -n), and at least {LEAST} are needed"
             )
             return 1
-        writes_beside_work()  # of servers too, whose connections uvloop makes in this context
         stop_within = max(settings.graceful_shutdown_timeout, settings.shutdown_delay) + STOP_MARGIN
         with Watchdog(stop_within=stop_within, before_exit=lines.flush) as watchdog:
             try:
