@@ -359,7 +359,7 @@ class Manager:
                 led.start(controller.run(), name=name, context=self._work_context())
 
     def _work_context(self) -> Context:
-        """What runs in it does the work for which the lease is needed."""
+        """A context for the controllers' work, whose writes end before the lease is released."""
         context = self._threads.context()
         context.run(writes_beside_work, False)
         return context

@@ -37,7 +37,7 @@ def run(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program)
     try:
         given = parse_flags(argv, operators, program)
         context = copy_context()
-        context.run(writes_beside_work)  # of servers too, whose connections uvloop makes in this context
+        context.run(writes_beside_work)  # uvloop accepts the connections of servers in this context
         return context.run(_run, program, *settings_of(given, operators, program), operators)
     except SettingsError as error:
         raise UsageError(f"run: {error}") from error

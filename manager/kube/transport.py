@@ -253,10 +253,11 @@ class Transport:
             wire.abort()
 
     def end_work(self, reason: str) -> None:
-        """Let no write leave from now on but of who is beside the work, and drop others in flight.
+        """Fence all writes from now on, but for those that `writes_beside_work` lets go on; there is no way
+        back. Fenced writes that are in flight are dropped.
 
-        For the time before the right to write is given back: whoever has not ended by then, such as a task
-        that nobody awaits, writes no more. Those writes raise `Fenced` with this reason; reads go on.
+        To be called before the lease is released: a task that nobody awaits may still run then. Fenced writes
+        raise `Fenced` with this reason; reads go on.
         """
         self._fence.work_ended = reason
         if self._work_in_flight:

@@ -83,10 +83,11 @@ def trust(context: ssl.SSLContext, authorities: bytes) -> None:
     try:
         # A file may have comments in any language between its certificates.
         context.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))
-    except (ssl.SSLError, ValueError) as error:
-        raise CertificateUnusable("there is no certificate of an authority in PEM") from error
-    if not context.cert_store_stats()["x509_ca"]:
-        raise CertificateUnusable("none of the certificates is that of an authority")
+        found = context.cert_store_stats()["x509_ca"]
+    except (ssl.SSLError, ValueError):
+        found = 0
+    if not found:
+        raise CertificateUnusable("no certificate of an authority in PEM")
 
 
 def _no_password() -> NoReturn:

@@ -64,11 +64,10 @@ class ClientAuthorities:
     def read(self) -> bytes:
         """What is in it now, as PEM. Blocks. Raises `CertificateUnusable` without a file or a certificate."""
         content = _content(self._file)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
-            trust(context, content)
+            trust(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), content)
         except CertificateUnusable as error:
-            raise CertificateUnusable(f"{self._file} has no certificate of an authority in PEM") from error
+            raise CertificateUnusable(f"{self._file} has {error}") from error
         return content
 
 
