@@ -107,7 +107,7 @@ class StatusClient:
         Conflict only if that happens repeatedly. Raises Invalid if the object was replaced by another of its
         name. If the object was not read from the server, everything is written.
         """
-        raw = await self._write(obj, dry_run=dry_run)
+        raw = await self._write(obj, _status_of(obj), dry_run=dry_run)
         return obj if raw is None else await decode_object(raw, type(obj), obj.key)
 
     async def report(self, obj: Resource, *, cached: Callable[[], bytes | None]) -> bool:
@@ -119,13 +119,15 @@ class StatusClient:
         Returns whether that has another status than the object was read with, also in what was not written.
         An earlier process may have written it, and only who reconciles again sees what is wrong.
         """
-        await self._write(obj)
+        after = _status_of(obj)
+        await self._write(obj, after)
         raw = cached()
         if raw is None or obj.origin is None:
             return False
         status = json_object(raw, f"a {obj.kind} object").get("status") or {}
+        if status == after:
+            return False  # as it is nearly always
         before: Status = orjson.loads(obj.origin).get("status") or {}
-        after: Status = obj.to_wire(only={"status"}).get("status", {})
         return not _differing(before, status) <= _differing(before, after)
 
     async def update(self, obj: R, *, dry_run: bool = False) -> R:
@@ -135,9 +137,8 @@ class StatusClient:
         raw = await self._writer.send(type(obj), obj.key, JSON, body, query, "status")
         return await decode_object(raw, type(obj), obj.key)
 
-    async def _write(self, obj: Resource, *, dry_run: bool = False) -> bytes | None:
-        """Send what differs; returns the object as stored, None when nothing was sent."""
-        after: Status = obj.to_wire(only={"status"}).get("status", {})
+    async def _write(self, obj: Resource, after: Status, *, dry_run: bool = False) -> bytes | None:
+        """Send in what `after` differs; returns the object as stored, None when nothing was sent."""
         if obj.origin is None:
             return await self._send(obj, [{"op": "add", "path": "/status", "value": after}], dry_run)
         await own_turn(len(obj.origin))
@@ -199,6 +200,11 @@ class StatusClient:
         self._in_doubt[obj.kind, obj.key] = what
         if len(self._in_doubt) > _MOST_IN_DOUBT:
             del self._in_doubt[next(iter(self._in_doubt))]
+
+
+def _status_of(obj: Resource) -> Status:
+    status: Status = obj.to_wire(only={"status"}).get("status", {})
+    return status
 
 
 def _changes(before: Status | None, after: Status, live: Status | None, raw: bytes) -> list[dict[str, Any]]:
