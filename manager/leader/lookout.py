@@ -14,6 +14,10 @@ from manager.kube.errors import KubeError
 from manager.leader.lease import Lease, LeaseTiming
 from manager.leader.lease_client import LeaseSet, Troubles
 
+BELIEVED = 4.0
+"""Lease durations that are believed, at most, of another replica that shares the objects, or of the holder of
+a deleted lease: one may be set otherwise, but nobody may keep others out for longer by what they write."""
+
 TIMER_ERROR = 1e-6
 """Seconds by which a timer may fire early, because times are rounded: that early is in time."""
 
@@ -137,7 +141,9 @@ class Observation:
     @property
     def _duration(self) -> float:
         claimed = self._lease.duration if self._lease is not None else None
-        return claimed or self._lease_duration
+        # Whoever is at work creates it again; who claimed years for nobody does not.
+        longest = BELIEVED * self._lease_duration if self._gone else math.inf
+        return min(claimed or self._lease_duration, longest)
 
     def _is_stale(self, lease: Lease) -> bool:
         return self._newest is not None and lease.version is not None and lease.version < self._newest

@@ -12,7 +12,7 @@ from manager import clock
 from manager.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from manager.leader.lease import Lease, LeaseTiming
 from manager.leader.lease_client import LeaseGroup, Troubles
-from manager.leader.lookout import Lookout, Observation, pause
+from manager.leader.lookout import BELIEVED, Lookout, Observation, pause
 
 MEMBER = "member"
 """What the group's label begins with of a replica's own Lease; then comes into how many ranges it divides."""
@@ -21,9 +21,6 @@ MEMBER = "member"
 _RENEW = (0.9, 1.0)
 # Lease durations for which the Lease of a replica that is gone is kept: it may only have been frozen.
 _BURIED_AFTER = 1.0
-# Lease durations that are believed of another replica, at most: one may be set otherwise, but nobody may keep
-# shares for replicas that are not there by a Lease that lasts for years.
-_BELIEVED = 4.0
 
 
 class Membership:
@@ -172,7 +169,7 @@ class Membership:
                 self._troubles.report(f"cannot delete lease {leases}", error)
 
     def _gone_at(self, view: Observation) -> float:
-        return min(view.expires_at, view.since + _BELIEVED * self._timing.lease_duration)
+        return min(view.expires_at, view.since + BELIEVED * self._timing.lease_duration)
 
     def _others(self, kind: str) -> Iterator[Observation]:
         for view in self._lookout:

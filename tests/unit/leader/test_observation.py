@@ -114,6 +114,15 @@ def test_a_deleted_lease_is_still_its_holders_until_it_would_have_expired():
     assert seen.claimable(115.0)
 
 
+def test_a_deleted_lease_that_claimed_to_last_for_years_is_its_holders_for_four_lease_durations():
+    seen = view()
+    seen.saw(lease(1, leaseDurationSeconds=2**31 - 1), now=100.0)
+    assert not seen.claimable(1e8)
+    seen.saw_deletion(lease(2))
+    assert not seen.claimable(159.9)
+    assert seen.claimable(160.0)
+
+
 def test_a_lease_deleted_after_its_release_can_be_claimed_at_once():
     seen = view()
     seen.saw(lease(1, holder=""), now=100.0)

@@ -221,6 +221,29 @@ async def test_a_deletion_of_the_lease_is_no_release(election: Election):
     assert now() >= last_renewal + 15.0
 
 
+async def test_a_deleted_lease_that_claimed_years_is_taken_after_a_minute(election: Election):
+    election.server.put(NAMESPACE, NAME, {"holderIdentity": "nobody", "leaseDurationSeconds": 10**9})
+    standby = election.candidate("standby")
+    standby.start()
+    await asyncio.sleep(10_000)
+    assert not standby.elector.leading
+    election.server.delete(NAMESPACE, NAME)
+    await asyncio.sleep(20)
+    assert standby.elector.leading
+
+
+async def test_a_deleted_lease_that_claimed_years_is_waited_for_while_it_was_seen_for_less_than_a_minute(
+    election: Election,
+):
+    election.server.put(NAMESPACE, NAME, {"holderIdentity": "nobody", "leaseDurationSeconds": 10**9})
+    standby = election.candidate("standby")
+    standby.start()
+    await asyncio.sleep(5)
+    election.server.delete(NAMESPACE, NAME)
+    await standby.elector.elected.wait()
+    assert now() == pytest.approx(60.0, abs=3.0)
+
+
 @pytest.mark.parametrize("exists", [False, True])
 async def test_a_lease_that_cannot_be_taken_is_a_problem_all_the_time_and_logged_once(
     election: Election, exists: bool
