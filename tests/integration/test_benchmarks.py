@@ -6,10 +6,12 @@ import io
 
 import pytest
 
+from benchmarks import beside
 from benchmarks.budget import Budget
 from benchmarks.parts import Sizes
 from benchmarks.peers.bare import PEERS as BARE
 from benchmarks.peers.ours import PEERS as OURS
+from benchmarks.program import ROOT
 from benchmarks.progress import Progress
 from benchmarks.report.tables import table_of
 from benchmarks.results import Results
@@ -109,3 +111,15 @@ def test_replicas_that_share_the_objects_each_have_a_part_and_only_that_moves_wh
     for each in figures.changes:
         assert each.moved == each.expected > 0
         assert bool(each.unowned_s) == (each.what != "one comes")
+
+
+@pytest.mark.integration
+def test_checkouts_at_work_side_by_side_each_use_their_own_cpu(capsys: pytest.CaptureFixture[str]):
+    found = beside.measure({"this": ROOT, "same": ROOT}, objects=20, rounds=1)
+    assert list(found) == ["this", "same"]
+    assert all(each > 0 for (each,) in found.values())
+    beside.report(found)
+    header, first, second = capsys.readouterr().out.splitlines()
+    assert header.split() == ["CPU", "ms", "each", "of", "the", "first"]
+    assert first.split() == ["this", f"{found['this'][0]:.2f}", "1.000", "(1.000-1.000)"]
+    assert second.split()[0] == "same"

@@ -112,9 +112,9 @@ class Daemon:
         return f"the end of its log {self.log}:\n" + "\n".join(lines)
 
     def cpu_seconds(self) -> float:
-        """User and system time it has used so far (Linux)."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """User and system time it has used so far, to the nanosecond (Linux)."""
+        clock = (~self.pid << 3) | 2  # as clock_getcpuclockid(3) makes it, of all threads
+        return time.clock_gettime(clock)
 
     def resident_bytes(self) -> int:
         """The memory it holds now (Linux)."""
