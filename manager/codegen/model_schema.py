@@ -8,10 +8,11 @@ every model at import, and with it every start of the manager would read and par
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import itertools
 import re
-import textwrap
+import sys
 from typing import Any, NoReturn
 
 from pydantic import BaseModel
@@ -61,11 +62,10 @@ def attribute_docs(model: type[BaseModel]) -> dict[str, str]:
 def _own_docs(model: type[BaseModel]) -> dict[str, str]:
     """What stands right below the attributes in the body of this very class."""
     try:
-        source = textwrap.dedent(inspect.getsource(model))
-    except (OSError, TypeError):
+        classes = _classes(inspect.getsource(sys.modules[model.__module__]))
+        definition = classes[model.__qualname__]
+    except (OSError, TypeError, KeyError):
         return {}  # made at run time, or by a program that came without its source
-    definition = ast.parse(source).body[0]
-    assert isinstance(definition, ast.ClassDef)
     return {
         attribute.target.id: inspect.cleandoc(below.value.value)
         for attribute, below in itertools.pairwise(definition.body)
@@ -75,6 +75,26 @@ def _own_docs(model: type[BaseModel]) -> dict[str, str]:
         and isinstance(below.value, ast.Constant)
         and isinstance(below.value.value, str)
     }
+
+
+@functools.lru_cache(maxsize=64)
+def _classes(source: str) -> dict[str, ast.ClassDef]:
+    """The classes of a module by their qualified names; parsed once for all models that are in it."""
+    found: dict[str, ast.ClassDef] = {}
+
+    def walk(node: ast.AST, within: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            match child:
+                case ast.ClassDef():
+                    found[within + child.name] = child
+                    walk(child, f"{within}{child.name}.")
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    walk(child, f"{within}{child.name}.<locals>.")
+                case ast.stmt() | ast.ExceptHandler() | ast.match_case():
+                    walk(child, within)
+
+    walk(ast.parse(source), "")
+    return found
 
 
 JsonSchema = dict[str, Any]

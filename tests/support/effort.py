@@ -16,7 +16,7 @@ class Effort:
     """Processor time of this thread within the block, as a multiple of a fixed piece of work.
 
     The piece is done before and after the block, and the slower one counts: what slows the machine
-    down slows both. The garbage collector does not look at what other tests have left meanwhile.
+    down slows both. The garbage collector does not look at what other tests have left, now or later.
     """
 
     unit = 0.0
@@ -36,7 +36,6 @@ class Effort:
         spent = time.thread_time() - self._began
         self.unit = max(self._before, _unit())
         self.units = spent / self.unit
-        gc.unfreeze()
 
 
 def _unit() -> float:

@@ -30,6 +30,7 @@ async def server(authority: trustme.CA) -> AsyncIterator[LocalServer]:
 @pytest.fixture
 def closing() -> Iterator[None]:
     """What is left open fails the test that has opened it."""
+    gc.freeze()  # what other tests have left is not looked through each time
     yield
     gc.collect()
 
