@@ -49,7 +49,7 @@ import asyncio
 import inspect
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeAlias, TypeVar
 from urllib.parse import parse_qs, urlsplit
@@ -316,17 +316,11 @@ class ScriptedResponse:
         return body
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        async with aclosing(self._pieces()) as pieces:
-            while True:
-                try:
-                    yield await _unless(self.broken, anext(pieces))
-                except StopAsyncIteration:
-                    return
-
-    async def _pieces(self) -> AsyncGenerator[bytes, None]:
         if self.stream is not None:
-            while (piece := await self.stream.next_piece()) is not None:
+            while (piece := await _unless(self.broken, self.stream.next_piece())) is not None:
                 yield piece
+        elif self.broken.is_set():
+            raise ConnectionLost("connections were aborted")
         elif self._body:
             yield self._body
         if self._cut:
