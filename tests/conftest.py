@@ -45,9 +45,11 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes, or is looked for, says something about the machine only. On CI the same examples
-# are tried each time, so that what fails there fails because of the change.
+# are tried each time, so that what fails there fails because of the change; and four times as many, as with
+# all that is `long`.
 hypothesis.settings.register_profile(
     "tests",
+    max_examples=100 if os.environ.get("SEEDS") else 25,
     deadline=None,
     derandomize=bool(os.environ.get("CI")),
     suppress_health_check=[hypothesis.HealthCheck.too_slow],

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
@@ -117,7 +117,6 @@ def parts(status: Status | None) -> dict[str, Any]:
 OURS, THEIRS = statuses("AB", "ab"), statuses("CD", "cd")
 
 
-@settings(max_examples=50)
 @given(st.one_of(st.none(), st.just({}), OURS), THEIRS, OURS, THEIRS)
 async def test_what_two_writers_change_at_the_same_time_is_there_in_the_end(
     ours: Status | None, theirs: Status, wanted: Status, others: Status

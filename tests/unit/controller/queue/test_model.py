@@ -264,5 +264,5 @@ class QueueMachine(RuleBasedStateMachine):
         assert statistics.idle_getters == len(self.getters)
 
 
-QueueMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+QueueMachine.TestCase.settings = settings(stateful_step_count=60)
 TestQueueAgainstModel = QueueMachine.TestCase

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.petstore.conversion import (
@@ -302,33 +302,28 @@ anything = st.one_of(
 )
 
 
-@settings(max_examples=200)
 @given(pets(ALPHA, not_ours))
 def test_any_v1alpha1_object_survives_the_way_to_v1beta1_and_back(written: JsonObject):
     assert same(to_alpha(to_beta(written)), written)
 
 
-@settings(max_examples=200)
 @given(pets(BETA, not_ours))
 def test_any_v1beta1_object_survives_the_way_to_v1alpha1_and_back(written: JsonObject):
     assert same(to_beta(to_alpha(written)), written)
 
 
-@settings(max_examples=200)
 @given(pets(ALPHA, anything))
 def test_whatever_the_annotations_say_one_conversion_to_v1beta1_says_it_all(written: JsonObject):
     stored = to_beta(written)
     assert same(to_beta(to_alpha(stored)), stored)
 
 
-@settings(max_examples=200)
 @given(pets(BETA, anything))
 def test_whatever_the_annotations_say_one_conversion_to_v1alpha1_says_it_all(written: JsonObject):
     shown = to_alpha(written)
     assert same(to_alpha(to_beta(shown)), shown)
 
 
-@settings(max_examples=200)
 @given(pets(ALPHA, anything), st.sampled_from([to_alpha, to_beta]))
 def test_nothing_but_the_spec_and_our_annotations_is_touched(written: JsonObject, convert: Any):
     def rest(obj: JsonObject) -> JsonObject:
