@@ -79,7 +79,7 @@ class Replica:
     def ranges(self) -> frozenset[int]:
         """Those that it says that it works on."""
         with urllib.request.urlopen(f"http://{self._metrics}/metrics", timeout=10) as answer:
-            held = Samples.parse(answer.read().decode()).select(_HELD)
+            held = Samples(answer.read().decode()).select(_HELD)
         return frozenset(number_of(each.labels["name"]) for each in held if each.value)
 
     def stop(self) -> None:

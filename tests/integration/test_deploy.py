@@ -219,7 +219,7 @@ def test_from_an_empty_cluster_to_a_deployed_manager_and_back(
 
     metrics, reader = manager.metrics_address, prometheus(plane)
     eventually(lambda: scrape(metrics, reader)[0] == 200)
-    assert Samples.parse(scrape(metrics, reader)[1]).value("rest_client_requests_total", code="403") == 0
+    assert Samples(scrape(metrics, reader)[1]).value("rest_client_requests_total", code="403") == 0
     assert scrape(metrics, plane.token_of(SYSTEM, manager_account()))[0] == 403
     assert scrape(metrics, "nobody")[0] == 401
     is_refused_what_is_not_its_own(plane, kubeconfig, tmp_path / "scratch")

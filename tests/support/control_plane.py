@@ -145,7 +145,7 @@ class ControlPlane(abc.ABC):
     def server_metrics(self, *names: str) -> Samples:
         """The API server's own metrics, as they are now; those whose names begin so, if any are given."""
         lines = self.api.request("GET", "/metrics").splitlines(keepends=True)
-        return Samples.parse("".join(line for line in lines if not names or line.startswith(names)))
+        return Samples("".join(line for line in lines if not names or line.startswith(names)))
 
     def kubectl(
         self,

@@ -125,7 +125,7 @@ class ManagerProcess:
 
     def metrics(self) -> Samples:
         """/metrics, parsed."""
-        return Samples.parse(self.scrape())
+        return Samples(self.scrape())
 
     def logs(self, **fields: Any) -> list[dict[str, Any]]:
         """The log's lines that have these fields; a line that is not JSON is `{"text": line}`."""

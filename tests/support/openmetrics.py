@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Self
+import functools
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -18,31 +18,25 @@ class Sample:
 
 
 class Samples:
-    """One scrape."""
+    """One scrape, in the text exposition format. What is asked for is parsed, and no more.
 
-    def __init__(self, samples: list[Sample]) -> None:
-        self.all = samples
+    A line that is not valid is a ValueError then.
+    """
 
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read the text exposition format.
+    def __init__(self, text: str) -> None:
+        self._text = text
 
-        Raises:
-            ValueError: a line is not valid.
-        """
-        return cls(
-            [
-                Sample(sample.name, sample.labels, sample.value)
-                for family in text_string_to_metric_families(text)
-                for sample in family.samples
-            ]
-        )
+    @functools.cached_property
+    def all(self) -> list[Sample]:
+        """Every sample."""
+        return _parse(self._text)
 
     def select(self, name: str, /, **labels: str) -> list[Sample]:
         """Every sample of that name that has these labels (and maybe more)."""
+        lines = [line for line in self._text.splitlines(keepends=True) if line.startswith(name)]
         return [
             sample
-            for sample in self.all
+            for sample in _parse("".join(lines))
             if sample.name == name and all(sample.labels.get(key) == value for key, value in labels.items())
         ]
 
@@ -53,3 +47,11 @@ class Samples:
     def names(self) -> set[str]:
         """The names of all samples."""
         return {sample.name for sample in self.all}
+
+
+def _parse(text: str) -> list[Sample]:
+    return [
+        Sample(sample.name, sample.labels, sample.value)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    ]
