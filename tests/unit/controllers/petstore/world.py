@@ -95,13 +95,17 @@ class ApiServer:
         """How many writes of processes have changed something."""
         self.serves_pets = True
         """Whether it knows the kind; not so for a moment when the definition is replaced."""
+        self.feeds: list[Feed] = []
         self._begun = self.storage.version
 
     def transport(self, wire: LocalWire) -> Transport:
         return Transport(wire, metrics=self.metrics, rng=random.Random(1), user_agent="test")
 
     def begin_anew(self) -> None:
-        """There are no Pets, and there never were."""
+        """There are no Pets, and there never were; nor is there a process that would hear of others."""
+        for feed in self.feeds:
+            feed.hold_back()
+        self.feeds.clear()
         for key in self.pets:
             self.storage.delete(_stored(key))
         self._begun = self.storage.version
@@ -180,6 +184,7 @@ class Feed:
         self._storage = server.storage
         self._intake = pets._intakes[0]
         self._end: Callable[[], object] = lambda: None
+        server.feeds.append(self)
         if at is None:
             self.catch_up()
         else:
@@ -188,6 +193,7 @@ class Feed:
     def hold_back(self) -> None:
         """Bring no more news but of the process's own writes."""
         self._end()
+        self._end = lambda: None
 
     def catch_up(self) -> None:
         self._list(self._storage.version)
