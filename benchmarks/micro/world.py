@@ -35,7 +35,7 @@ class NoServer:
 
 
 class World:
-    """The Memcached operator, which nobody runs unless he wants to, and a cache that shows what it is given."""
+    """The Memcached operator, which is not run here, and a cache that shows what it is given."""
 
     def __init__(self, wire: Wire | None = None) -> None:
         metrics, rng = Metrics(), random.Random(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict
+from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
@@ -78,7 +79,7 @@ class Applier:
         found = await self._live(kind, obj.key)
         if found is None:
             try:
-                return await self._create(obj, orjson.dumps(wanted), dry_run=dry_run)
+                return await self._create(obj, _encoded(wanted, obj), dry_run=dry_run)
             except AlreadyExists:
                 # Not in the cache yet, or made by somebody else a moment ago: look before touching it.
                 found = await self._writer.read(kind, obj.key)
@@ -90,9 +91,9 @@ class Applier:
             if label is not None and not self._cache.shares_out and label == label_of(owner.metadata.uid):
                 # It stays, since it is true: to take it away would be a write for each child.
                 _add({self._cache.shard_label: label}, wanted)
-        encoded = orjson.dumps(wanted)
+        encoded = _encoded(wanted, obj)
         own = self._own_entries(live)
-        if self._settled.knows(encoded, live, own) or self._holds(wanted, live, encoded, own):
+        if self._settled.knows(encoded, live, own) or self._holds(encoded, live, own):
             if (run := current_run()) is not None:
                 run.spares("apply", kind, obj.key)
             return Applied(decode_at_once(found, kind, obj.key, parsed=live), None, Outcome.UNCHANGED)
@@ -105,7 +106,7 @@ class Applier:
         targeted = {**wanted, "metadata": {**wanted["metadata"], "uid": live["metadata"]["uid"]}}
         query = {**booked(self._field_manager, dry_run=dry_run), "force": "true" if force else "false"}
         try:
-            raw = await self._writer.send(kind, obj.key, APPLY_PATCH, orjson.dumps(targeted), query)
+            raw = await self._writer.send(kind, obj.key, APPLY_PATCH, _encoded(targeted, obj), query)
         except Conflict as error:
             raise ApplyConflict.of(error) or error from None
         await own_turn(len(raw))
@@ -165,10 +166,9 @@ class Applier:
     def _own_entries(self, live: dict[str, Any]) -> OwnEntries:
         return own_entries(live["metadata"].get("managedFields", ()), self._field_manager)
 
-    def _holds(
-        self, wanted: dict[str, Any], live: dict[str, Any], encoded: bytes, entries: OwnEntries
-    ) -> bool:
+    def _holds(self, encoded: bytes, live: dict[str, Any], entries: OwnEntries) -> bool:
         """Whether the object has all that is wanted, under our name."""
+        wanted = orjson.loads(encoded)
         fields = {name: value for name, value in wanted.items() if name not in ("apiVersion", "kind")}
         metadata = {name: wanted["metadata"][name] for name in APPLIED_METADATA if name in wanted["metadata"]}
         if metadata:
@@ -258,17 +258,66 @@ def _content(live: dict[str, Any]) -> bytes:
 
 
 def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
-    wire = obj.to_wire()
-    wire.pop("status", None)
-    named = wire.get("metadata", {})
-    metadata = {name: named[name] for name in ("name", "namespace", *APPLIED_METADATA) if named.get(name)}
+    """What is applied of an object; fields that need not be written out are as they are (see `_encoded`)."""
+    meta = obj.metadata
+    references = [each.to_wire() for each in meta.owner_references]
     if owner is not None:
-        metadata["ownerReferences"] = [
-            *metadata.get("ownerReferences", ()),
-            reference_to(owner, obj.metadata),
-        ]
-    wire["metadata"] = metadata
+        references.append(reference_to(owner, meta))
+    named = {
+        "name": meta.name,
+        "namespace": meta.namespace,
+        "labels": {**meta.labels},
+        "annotations": meta.annotations,
+        "ownerReferences": references,
+        "finalizers": meta.finalizers,
+    }
+    metadata = {name: value for name, value in named.items() if value}
+    plain = _plain_fields(type(obj))
+    if plain is None:
+        wire = obj.to_wire()
+        wire.pop("status", None)
+        wire["metadata"] = metadata
+        return wire
+    wire = {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata}
+    values = ((name, getattr(obj, field)) for field, name in plain.items())
+    wire |= {name: value for name, value in values if value is not None}
+    if obj.model_extra:
+        wire |= obj.to_wire(only={*obj.model_extra} - {"status"})
     return wire
+
+
+_BY_MODEL = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+
+
+def _encoded(wanted: dict[str, Any], obj: Resource) -> bytes:
+    try:
+        return orjson.dumps(wanted, option=_BY_MODEL)
+    except TypeError:
+        # It has more in it than JSON has, such as a model.
+        return orjson.dumps(wanted | obj.to_wire(only={*(_plain_fields(type(obj)) or ())}))
+
+
+@cache
+def _plain_fields(kind: type[Resource]) -> dict[str, str] | None:
+    """The names on the wire of a kind's own fields, if all of them are maps of anything.
+
+    Those are in JSON what they are in code. To have the model write them out costs as much as to decode the
+    object. None if it has other fields, or writes something in its own way.
+    """
+    decorators = kind.__pydantic_decorators__
+    if decorators.field_serializers or decorators.model_serializers or decorators.computed_fields:
+        return None
+    found = {}
+    for name, field in kind.model_fields.items():
+        if name in _OF_ALL_KINDS:
+            continue
+        if field.annotation != dict[str, Any] or field.metadata or field.exclude or field.exclude_if:
+            return None
+        found[name] = field.serialization_alias or name
+    return found
+
+
+_OF_ALL_KINDS = {"api_version", "kind", "metadata", "status"}
 
 
 def _add(labels: dict[str, str], wanted: dict[str, Any]) -> None:

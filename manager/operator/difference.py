@@ -20,16 +20,25 @@ def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[
     fields = {*type(after).model_fields, *extra} - {"metadata", "status"}
     # To write a whole object out costs more than all the rest.
     differing = {name for name in fields if getattr(before, name, None) != getattr(after, name, None)}
-    ours = _content(wanted, differing)
+    plain = {name for name in differing if _is_plain(type(after), name)}
+    ours = _content(wanted, differing, set())
     # `apply` adds the owner to what is wanted.
     ours["metadata"].setdefault("ownerReferences", [])
-    found = list(_differences("", _content(before, differing), _content(after, differing), ours))
+    found = list(
+        _differences("", _content(before, differing, plain), _content(after, differing, plain), ours)
+    )
     if len(found) > _SHOWN:
         found[_SHOWN:] = [f"{len(found) - _SHOWN} more"]
     return found
 
 
-def _content(obj: Resource, fields: set[str]) -> dict[str, Any]:
+def _is_plain(kind: type[Resource], name: str) -> bool:
+    """Whether a field is in JSON what it is in an object that was read."""
+    field = kind.model_fields.get(name)
+    return field is not None and field.annotation == dict[str, Any] and not field.metadata
+
+
+def _content(obj: Resource, fields: set[str], plain: set[str]) -> dict[str, Any]:
     metadata = obj.metadata
     kept = {
         "labels": metadata.labels,
@@ -38,7 +47,10 @@ def _content(obj: Resource, fields: set[str]) -> dict[str, Any]:
         "finalizers": metadata.finalizers,
     }
     # What else there is of it is the server's own.
-    return {"metadata": {name: value for name, value in kept.items() if value}, **obj.to_wire(only=fields)}
+    content = {"metadata": {name: value for name, value in kept.items() if value}}
+    kind = type(obj)
+    content |= {kind.model_fields[name].alias or name: getattr(obj, name) for name in plain}
+    return content | obj.to_wire(only=fields - plain)
 
 
 def _differences(path: str, before: Any, after: Any, wanted: Any) -> Iterator[str]:

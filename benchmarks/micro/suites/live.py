@@ -70,7 +70,7 @@ class Answer:
     async def __aexit__(self, *_: object) -> None:
         """There is nothing to give back."""
 
-    async def read(self, limit: int = 0) -> bytes:
+    async def read(self, limit: int = 0) -> bytes:  # noqa: ARG002 -- the name is the protocol's
         """All of it is there."""
         return self._body
 
@@ -200,7 +200,7 @@ async def _running(world: World) -> AsyncIterator[World]:
     stop = asyncio.Event()
     running = asyncio.create_task(world.manager.run(stop))
     try:
-        while controller.state.value != "running":
+        while controller.state.value != "running":  # noqa: ASYNC110 -- it tells nobody
             await asyncio.sleep(0)
         yield world
     finally:
