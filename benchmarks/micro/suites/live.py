@@ -318,5 +318,6 @@ BENCHMARKS = (
         "another size of a Memcached: two reconciles, an apply, and two writes of its status",
         changes,
         units=OBJECTS,
+        against=("live.new-object",),
     ),
 )
