@@ -168,7 +168,8 @@ class Server:
                 else:
                     memcached["status"] = operation["value"]
         raw = self.tell("MODIFIED", MEMCACHEDS, memcached)
-        self.status_written(name)
+        if any(operation["op"] != "test" for operation in patch):  # else it is a look
+            self.status_written(name)
         return raw
 
 
