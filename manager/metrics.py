@@ -7,7 +7,10 @@ so that recording on a hot path is one addition.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from prometheus_client import (
     CollectorRegistry,
@@ -38,8 +41,43 @@ LATENCY_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 UNOWNED_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0)
 """Upper bounds in seconds for how long a lease has no holder."""
 
+
+class Observe(Protocol):
+    """Records a value, and what leads to an example of it."""
+
+    def __call__(self, amount: float, exemplar: dict[str, str] | None = None) -> None:
+        """Record it."""
+
+
 _CONTROLLER = ("controller",)
 _QUEUE = ("name", "controller")
+
+
+def counting(counter: Counter) -> Callable[[], None]:
+    """What counts up a series by one, as `inc` does, in a quarter of its time.
+
+    For the event loop's thread alone: unlike `inc`, it takes no lock against others that count.
+    """
+    value = counter._value  # noqa: SLF001 - the library has no quick way
+
+    def count() -> None:
+        value._value += 1.0  # noqa: SLF001 - as above
+
+    return count
+
+
+def observing(histogram: Histogram) -> Observe:
+    """What records a value in a series, as `observe` does, in a fifth of its time; as `counting`."""
+    bounds, buckets, total = histogram._upper_bounds, histogram._buckets, histogram._sum  # noqa: SLF001 - as above
+
+    def observe(amount: float, exemplar: dict[str, str] | None = None) -> None:
+        if exemplar is not None:
+            histogram.observe(amount, exemplar)
+            return
+        total._value += amount  # noqa: SLF001 - as above
+        buckets[bisect_left(bounds, amount)]._value += 1.0  # noqa: SLF001 - as above
+
+    return observe
 
 
 class Metrics:

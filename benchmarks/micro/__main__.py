@@ -14,7 +14,7 @@ from benchmarks.micro.baseline import BadBaseline, Baseline, changes
 from benchmarks.micro.catalogue import SUITES
 from benchmarks.micro.figures import Middle, cost
 from benchmarks.micro.report import change_table, figure_table, list_of
-from benchmarks.micro.sampling import measure
+from benchmarks.micro.sampling import measure, repeat
 from manager.garbage import tune_garbage_collector
 from manager.loop import loop_factory
 
@@ -40,6 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(list_of([each for suite in suites for each in suite]))
         return 0
     tune_garbage_collector()
+    if options.calls:
+        for suite in suites:
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+                runner.run(repeat(suite, options.calls))
+        return 0
     found = measure_all(suites, options.rounds)
     print(figure_table([each for suite in suites for each in suite], found))
     code = 0
@@ -120,6 +125,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--list", action="store_true", help="say what there is, and measure nothing")
     parser.add_argument("--rounds", type=_rounds, default=ROUNDS, help="samples of each (%(default)s)")
+    parser.add_argument(
+        "--calls", type=_rounds, metavar="N", help="do the work so often, and measure nothing: for a profiler"
+    )
     parser.add_argument("--save", type=_writable, metavar="FILE", help="keep the figures, for --against")
     parser.add_argument(
         "--against", type=Path, metavar="FILE", help="compare with kept figures; exit code 1 if slower"

@@ -8,6 +8,7 @@ from benchmarks.micro.suites import (
     applying,
     decoding,
     events,
+    live,
     patching,
     queue,
     reconciling,
@@ -29,5 +30,6 @@ SUITES: dict[str, tuple[Benchmark, ...]] = {
     "record": recording.BENCHMARKS,
     "event": events.BENCHMARKS,
     "reconcile": reconciling.BENCHMARKS,
+    "live": live.BENCHMARKS,
 }
 """Each suite is measured side by side, and on its own."""

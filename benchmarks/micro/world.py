@@ -1,4 +1,4 @@
-"""A client and a cache with an API server behind them that nobody asks."""
+"""A client and a cache, with an API server behind them that nobody asks unless it is given."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from manager.settings import SettingValues
 
 if TYPE_CHECKING:
     from manager.api import Resource
-    from manager.kube.wire import WireRequest
+    from manager.kube.wire import Wire, WireRequest
 
 
 class NoServer:
@@ -35,11 +35,11 @@ class NoServer:
 
 
 class World:
-    """The Memcached operator, which is not run, and a cache that shows what it is given."""
+    """The Memcached operator, which is not run here, and a cache that shows what it is given."""
 
-    def __init__(self) -> None:
+    def __init__(self, wire: Wire | None = None) -> None:
         metrics, rng = Metrics(), random.Random(1)
-        self.transport = Transport(NoServer(), metrics=metrics, rng=rng, user_agent="benchmark")
+        self.transport = Transport(wire or NoServer(), metrics=metrics, rng=rng, user_agent="benchmark")
         settings = {key: key.default_value() for key in MemcachedOperator.declared_settings}
         self.manager = Manager(
             self.transport,

@@ -134,19 +134,24 @@ def controller_reference(owner: Resource, child: ObjectMeta) -> OwnerReference:
     no UID yet, or it lives in a namespace and the child in another or in none. The garbage collector would
     take such a child for an orphan, and delete it.
     """
+    return OwnerReference(**reference_to(owner, child))
+
+
+def reference_to(owner: Resource, child: ObjectMeta) -> dict[str, Any]:
+    """The same, as it is on the wire."""
     if not owner.metadata.uid:
         raise ValueError(f"{owner.kind} {owner.key} has no UID yet, so it cannot own anything")
     if owner.namespaced and child.namespace != owner.metadata.namespace:
         where = f"is in namespace {child.namespace}" if child.namespace else "is in no namespace"
         raise ValueError(f"{owner.kind} {owner.key} cannot own {child.name}, which {where}")
-    return OwnerReference(
-        api_version=owner.gvk.api_version,
-        kind=owner.gvk.kind,
-        name=owner.metadata.name,
-        uid=owner.metadata.uid,
-        controller=True,
-        block_owner_deletion=True,
-    )
+    return {
+        "apiVersion": owner.gvk.api_version,
+        "kind": owner.gvk.kind,
+        "name": owner.metadata.name,
+        "uid": owner.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
 
 
 def recommended_labels(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import enum
-import hashlib
 from collections import OrderedDict
+from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 from pydantic import ValidationError
 
-from manager.api import ObjectKey, OwnerReference, Resource, controller_reference
+from manager.api import ObjectKey, OwnerReference, Resource
+from manager.api.resource import reference_to
 from manager.cache import Cache
 from manager.client.errors import ApplyConflict, OwnedByOther
 from manager.client.ownership import (
@@ -71,15 +72,14 @@ class Applier:
     ) -> Applied[R]:
         """Create or change the object so that it holds every field set in `obj`; see `Client.apply`."""
         kind = type(obj)
-        label = {} if owner is None else {self._cache.shard_label: label_of(owner.metadata.uid)}
         wanted = _wanted(obj, owner)
-        if label and self._cache.shares_out:
-            _add(label, wanted)
+        if owner is not None and self._cache.shares_out:
+            _add({self._cache.shard_label: label_of(owner.metadata.uid)}, wanted)
         await self._writer.check_owners(obj, kind)
         found = await self._live(kind, obj.key)
         if found is None:
             try:
-                return await self._create(obj, wanted, orjson.dumps(wanted), dry_run=dry_run)
+                return await self._create(obj, _encoded(wanted, obj), dry_run=dry_run)
             except AlreadyExists:
                 # Not in the cache yet, or made by somebody else a moment ago: look before touching it.
                 found = await self._writer.read(kind, obj.key)
@@ -87,15 +87,17 @@ class Applier:
         live = _decoded(kind, found)
         if owner is not None:
             self._refuse_foreign(kind, obj.key, live, owner)
-            if not self._cache.shares_out and label.items() <= (live["metadata"].get("labels") or {}).items():
+            label = (live["metadata"].get("labels") or {}).get(self._cache.shard_label)
+            if label is not None and not self._cache.shares_out and label == label_of(owner.metadata.uid):
                 # It stays, since it is true: to take it away would be a write for each child.
-                _add(label, wanted)
-        encoded = orjson.dumps(wanted)
-        if self._holds(wanted, live, encoded) or self._settled.knows(encoded, live):
+                _add({self._cache.shard_label: label}, wanted)
+        encoded = _encoded(wanted, obj)
+        own = self._own_entries(live)
+        if self._settled.knows(encoded, live, own) or self._holds(encoded, live, own):
             if (run := current_run()) is not None:
                 run.spares("apply", kind, obj.key)
             return Applied(decode_at_once(found, kind, obj.key, parsed=live), None, Outcome.UNCHANGED)
-        if self._own_entries(live).created is not None:
+        if own.created is not None:
             if dry_run:
                 force = True  # what we have created ourselves would seem to be of another
             else:
@@ -104,11 +106,11 @@ class Applier:
         targeted = {**wanted, "metadata": {**wanted["metadata"], "uid": live["metadata"]["uid"]}}
         query = {**booked(self._field_manager, dry_run=dry_run), "force": "true" if force else "false"}
         try:
-            raw = await self._writer.send(kind, obj.key, APPLY_PATCH, orjson.dumps(targeted), query)
+            raw = await self._writer.send(kind, obj.key, APPLY_PATCH, _encoded(targeted, obj), query)
         except Conflict as error:
             raise ApplyConflict.of(error) or error from None
         await own_turn(len(raw))
-        after = _decoded(kind, raw) if dry_run else self._settle(kind, wanted, encoded, raw)
+        after = _decoded(kind, raw) if dry_run else self._settle(kind, encoded, raw)
         changed = _content(after) != _content(live)
         now = decode_at_once(raw, kind, obj.key, parsed=after)
         if not changed:
@@ -139,10 +141,10 @@ class Applier:
         except NotFound:
             return None
 
-    async def _create(self, obj: R, wanted: dict[str, Any], encoded: bytes, *, dry_run: bool) -> Applied[R]:
+    async def _create(self, obj: R, encoded: bytes, *, dry_run: bool) -> Applied[R]:
         query = booked(creator_name(self._field_manager, encoded), dry_run=dry_run)
         raw = await self._writer.send_create(type(obj), obj.key, encoded, query)
-        after = _decoded(type(obj), raw) if dry_run else self._settle(type(obj), wanted, encoded, raw)
+        after = _decoded(type(obj), raw) if dry_run else self._settle(type(obj), encoded, raw)
         return Applied(decode_at_once(raw, type(obj), obj.key, parsed=after), None, Outcome.CREATED)
 
     def _refuse_foreign(
@@ -164,27 +166,24 @@ class Applier:
     def _own_entries(self, live: dict[str, Any]) -> OwnEntries:
         return own_entries(live["metadata"].get("managedFields", ()), self._field_manager)
 
-    def _holds(self, wanted: dict[str, Any], live: dict[str, Any], encoded: bytes) -> bool:
+    def _holds(self, encoded: bytes, live: dict[str, Any], entries: OwnEntries) -> bool:
         """Whether the object has all that is wanted, under our name."""
+        wanted = orjson.loads(encoded)
         fields = {name: value for name, value in wanted.items() if name not in ("apiVersion", "kind")}
         metadata = {name: wanted["metadata"][name] for name in APPLIED_METADATA if name in wanted["metadata"]}
         if metadata:
             fields["metadata"] = metadata
         else:
             del fields["metadata"]
-        entries = self._own_entries(live)
         if entries.created is not None:
             created_so = entries.created_by == creator_name(self._field_manager, encoded)
             return created_so and holds(fields, live, entries.created)
         return entries.applied is not None and holds_exactly(fields, live, entries.applied)
 
-    def _settle(
-        self, kind: type[Resource], wanted: dict[str, Any], encoded: bytes, raw: bytes
-    ) -> dict[str, Any]:
+    def _settle(self, kind: type[Resource], encoded: bytes, raw: bytes) -> dict[str, Any]:
         """Take note of how the server spells what we have just written; return it decoded."""
         after = _decoded(kind, raw)
-        if not self._holds(wanted, after, encoded):
-            self._settled.remember(encoded, after)
+        self._settled.remember(encoded, after, self._own_entries(after))
         return after
 
     async def _take_over(self, kind: type[Resource], key: ObjectKey) -> None:
@@ -209,26 +208,32 @@ class Applier:
 
 
 class _Settled:
-    """Objects as they were right after we wrote them, where the server spells a value in its own way.
+    """Objects as they were right after we wrote them.
 
-    It stores a quantity of "0.5" as "500m", and drops an empty list, which no comparison without the schema
-    can know. But right after our write it had what we wanted, so as long as neither what is wanted nor the
-    object changes (its status aside), there is nothing to write again.
+    They had what we wanted then, so as long as neither what is wanted changes, nor the object (its status
+    aside), nor what of it is ours, there is nothing to write again. That costs a third of finding it out by
+    comparison. And no comparison without the schema can know of a value that the server spells in its own
+    way: it stores a quantity of "0.5" as "500m", and drops an empty list.
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[bytes, bytes]] = OrderedDict()
+        self._known: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
-    def remember(self, wanted: bytes, live: dict[str, Any]) -> None:
+    def remember(self, wanted: bytes, live: dict[str, Any], own: OwnEntries) -> None:
         uid = live["metadata"]["uid"]
-        self._known[uid] = (_digest(wanted), _digest(_content(live)))
+        self._known[uid] = _state(wanted, live, own)
         self._known.move_to_end(uid)
         if len(self._known) > SETTLED_OBJECTS:
             self._known.popitem(last=False)
 
-    def knows(self, wanted: bytes, live: dict[str, Any]) -> bool:
+    def knows(self, wanted: bytes, live: dict[str, Any], own: OwnEntries) -> bool:
         known = self._known.get(live["metadata"]["uid"])
-        return known is not None and known == (_digest(wanted), _digest(_content(live)))
+        return known is not None and known[0] == hash(wanted) and known == _state(wanted, live, own)
+
+
+def _state(wanted: bytes, live: dict[str, Any], own: OwnEntries) -> tuple[int, int]:
+    # Python's own hashes: their key is another one in each process, and nobody outside knows it.
+    return hash(wanted), hash((_content(live), orjson.dumps((own.created or own.applied, own.created_by))))
 
 
 def _decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
@@ -252,22 +257,67 @@ def _content(live: dict[str, Any]) -> bytes:
     return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
 
 
-def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=16).digest()
-
-
 def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
-    wire = obj.to_wire()
-    wire.pop("status", None)
-    named = wire.get("metadata", {})
-    metadata = {name: named[name] for name in ("name", "namespace", *APPLIED_METADATA) if named.get(name)}
+    """What is applied of an object; fields that need not be written out are as they are (see `_encoded`)."""
+    meta = obj.metadata
+    references = [each.to_wire() for each in meta.owner_references]
     if owner is not None:
-        metadata["ownerReferences"] = [
-            *metadata.get("ownerReferences", ()),
-            controller_reference(owner, obj.metadata).to_wire(),
-        ]
-    wire["metadata"] = metadata
+        references.append(reference_to(owner, meta))
+    named = {
+        "name": meta.name,
+        "namespace": meta.namespace,
+        "labels": {**meta.labels},
+        "annotations": meta.annotations,
+        "ownerReferences": references,
+        "finalizers": meta.finalizers,
+    }
+    metadata = {name: value for name, value in named.items() if value}
+    plain = _plain_fields(type(obj))
+    if plain is None:
+        wire = obj.to_wire()
+        wire.pop("status", None)
+        wire["metadata"] = metadata
+        return wire
+    wire = {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata}
+    values = ((name, getattr(obj, field)) for field, name in plain.items())
+    wire |= {name: value for name, value in values if value is not None}
+    if obj.model_extra:
+        wire |= obj.to_wire(only={*obj.model_extra} - {"status"})
     return wire
+
+
+_BY_MODEL = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+
+
+def _encoded(wanted: dict[str, Any], obj: Resource) -> bytes:
+    try:
+        return orjson.dumps(wanted, option=_BY_MODEL)
+    except TypeError:
+        # It has more in it than JSON has, such as a model.
+        return orjson.dumps(wanted | obj.to_wire(only={*(_plain_fields(type(obj)) or ())}))
+
+
+@cache
+def _plain_fields(kind: type[Resource]) -> dict[str, str] | None:
+    """The names on the wire of a kind's own fields, if all of them are maps of anything.
+
+    Those are in JSON what they are in code. To have the model write them out costs as much as to decode the
+    object. None if it has other fields, or writes something in its own way.
+    """
+    decorators = kind.__pydantic_decorators__
+    if decorators.field_serializers or decorators.model_serializers or decorators.computed_fields:
+        return None
+    found = {}
+    for name, field in kind.model_fields.items():
+        if name in _OF_ALL_KINDS:
+            continue
+        if field.annotation != dict[str, Any] or field.metadata or field.exclude or field.exclude_if:
+            return None
+        found[name] = field.serialization_alias or name
+    return found
+
+
+_OF_ALL_KINDS = {"api_version", "kind", "metadata", "status"}
 
 
 def _add(labels: dict[str, str], wanted: dict[str, Any]) -> None:

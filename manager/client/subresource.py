@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
-from manager.api import ObjectKey, Resource
+from manager.api import ApiModel, ObjectKey, Resource
 from manager.client.reader import decode_object
 from manager.client.write import DRY_RUN, JSON, JSON_PATCH, MERGE_PATCH, Writer, booked, whole_object
-from manager.kube.decoding import json_object, not_a
+from manager.kube.decoding import MALFORMED, json_object, not_a
 from manager.kube.errors import Conflict, Invalid, ServerError, TransportError
 from manager.loop import own_turn
 from manager.runs import current_run
@@ -86,7 +86,12 @@ class _Object(msgspec.Struct):
     status: dict[str, msgspec.Raw] | None = None
 
 
+class _Part(msgspec.Struct):
+    status: msgspec.Raw = msgspec.Raw()
+
+
 _decode_fields = msgspec.json.Decoder(_Object).decode
+_decode_part = msgspec.json.Decoder(_Part).decode
 
 
 class StatusClient:
@@ -124,10 +129,10 @@ class StatusClient:
         raw = cached()
         if raw is None or obj.origin is None:
             return False
-        status = json_object(raw, f"a {obj.kind} object").get("status") or {}
+        status = _status_in(raw, obj) or {}
         if status == after:
             return False  # as it is nearly always
-        before: Status = orjson.loads(obj.origin).get("status") or {}
+        before: Status = _status_in(obj.origin, obj) or {}
         return not _differing(before, status) <= _differing(before, after)
 
     async def update(self, obj: R, *, dry_run: bool = False) -> R:
@@ -142,7 +147,7 @@ class StatusClient:
         if obj.origin is None:
             return await self._send(obj, [{"op": "add", "path": "/status", "value": after}], dry_run)
         await own_turn(len(obj.origin))
-        before: Status | None = orjson.loads(obj.origin).get("status")
+        before: Status | None = _status_in(obj.origin, obj)
         live, raw = before, obj.origin
         cached = before
         key = (obj.kind, obj.key)
@@ -191,9 +196,9 @@ class StatusClient:
         Invalid if the object was replaced by another of its name.
         """
         raw = await self._send(obj, [], dry_run)
-        status = json_object(raw, what := f"a {obj.kind} object").get("status")
+        status = _status_in(raw, obj)
         if not isinstance(status, dict | None):
-            raise not_a(what)
+            raise not_a(f"a {obj.kind} object")
         return status, raw
 
     def _doubt(self, obj: Resource, what: set[tuple[str, str]]) -> None:
@@ -203,8 +208,23 @@ class StatusClient:
 
 
 def _status_of(obj: Resource) -> Status:
-    status: Status = obj.to_wire(only={"status"}).get("status", {})
-    return status
+    status = getattr(obj, "status", None)
+    if isinstance(status, ApiModel):
+        return status.to_wire()
+    found: Status = obj.to_wire(only={"status"}).get("status", {})
+    return found
+
+
+def _status_in(raw: bytes, obj: Resource) -> Any:
+    """The status in an object's JSON, without the rest of it, which is most of it; None where there is none.
+
+    Raises ProtocolError.
+    """
+    try:
+        part = _decode_part(raw).status
+        return orjson.loads(memoryview(part)) if part else None
+    except MALFORMED:
+        return json_object(raw, f"a {obj.kind} object").get("status")
 
 
 def _changes(before: Status | None, after: Status, live: Status | None, raw: bytes) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from manager.controller.options import RetryBackoff
 from manager.controller.reconciler import Priority
-from manager.metrics import Metrics
+from manager.metrics import Metrics, counting, observing
 from manager.runs import MOST_TRIGGERS, Trigger
 
 K = TypeVar("K", bound=Hashable)
@@ -234,10 +234,10 @@ class QueueMetrics:
         """`name` is the queue's, which is its controller's."""
         self._metrics = metrics
         self._name = name
-        self.added = metrics.queue_adds.labels(name, name).inc
-        self.retried = metrics.queue_retries.labels(name, name).inc
-        self.waited = metrics.queue_latency.labels(name, name).observe
-        self.worked = metrics.work_duration.labels(name, name).observe
+        self.added = counting(metrics.queue_adds.labels(name, name))
+        self.retried = counting(metrics.queue_retries.labels(name, name))
+        self.waited = observing(metrics.queue_latency.labels(name, name))
+        self.worked = observing(metrics.work_duration.labels(name, name))
 
     def expose(self, queue: WorkQueue[Any]) -> None:
         """Show the state of `queue` whenever someone scrapes."""

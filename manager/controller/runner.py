@@ -19,7 +19,7 @@ from manager.kube.deadlines import Deadlines
 from manager.kube.errors import NotFound
 from manager.logs import reset_reconcile_log, set_reconcile_log
 from manager.loop import ended, threads_from_here
-from manager.metrics import Metrics
+from manager.metrics import Metrics, counting, observing
 from manager.rate_limit import Repeats, TokenBucket
 from manager.runs import LONGEST_TEXT, Run, Shelf, Trigger, enter_run, leave_run
 from manager.tracing import ReconcileTrace, current_tracer
@@ -56,15 +56,15 @@ class ControllerMetrics:
     def __init__(self, metrics: Metrics, name: str, *, workers: int, active: Callable[[], float]) -> None:
         """`active` is asked whenever someone scrapes how many reconciles are running."""
         total = metrics.reconcile_total
-        self._outcomes = {each: total.labels(name, each).inc for each in _COUNTED}
+        self._outcomes = {each: counting(total.labels(name, each)) for each in _COUNTED}
         self._failed = metrics.reconcile_errors.labels(name).inc
         self.failing = metrics.failing_objects.labels(name).set_function
         self._terminal = metrics.terminal_reconcile_errors.labels(name).inc
         self._panicked = metrics.reconcile_panics.labels(name).inc
         self._timed_out = metrics.reconcile_timeouts.labels(name).inc
-        self._skipped = metrics.reconciles_skipped.labels(name).inc
-        self._time = metrics.reconcile_time.labels(name).observe
-        self._event_latency = metrics.event_to_reconcile.labels(name).observe
+        self._skipped = counting(metrics.reconciles_skipped.labels(name))
+        self._time = observing(metrics.reconcile_time.labels(name))
+        self._event_latency = observing(metrics.event_to_reconcile.labels(name))
         metrics.max_concurrent_reconciles.labels(name).set(workers)
         metrics.active_workers.labels(name).set_function(active)
 

@@ -17,6 +17,7 @@ from manager.api import (
     ObjectMeta,
     Resource,
     controller_reference,
+    find_condition,
     set_condition,
 )
 from manager.client import Applied, ApplyConflict, Client, FieldConflict, ObjectList, Outcome, OwnedByOther
@@ -189,22 +190,27 @@ class Context:
         conditions: list[Condition] = self.object.status.conditions  # type: ignore[attr-defined]
         if self._before is None:
             self._before = {each.type: each for each in conditions}
-        now = clock.now().replace(microsecond=0)
         value: Literal["True", "False", "Unknown"] = (
             "Unknown" if status == "Unknown" else "True" if status else "False"
         )
-        set_condition(
-            conditions,
-            Condition(
+        generation = self.object.metadata.generation
+        old = find_condition(conditions, type)
+        if (
+            old is None
+            or (old.status, old.reason, old.message) != (value, reason, message)
+            or old.observed_generation != generation
+            or old.last_transition_time is None
+        ):
+            now = clock.now().replace(microsecond=0)
+            new = Condition(
                 type=type,
                 status=value,
                 reason=reason,
                 message=message,
-                observed_generation=self.object.metadata.generation,
+                observed_generation=generation,
                 last_transition_time=now,
-            ),
-            now=now,
-        )
+            )
+            set_condition(conditions, new, now=now)
         if event is not None:
             said = self._before.get(type)
             if said is None or (said.status, said.reason, said.message) != (value, reason, message):

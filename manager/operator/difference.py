@@ -9,9 +9,6 @@ from manager.api import Resource
 
 _SHOWN = 8
 
-_METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
-"""What of it is not the server's own."""
-
 
 def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[str]:
     """The paths of what differs, as the server names them: `.spec.replicas`; values may be secret.
@@ -19,21 +16,41 @@ def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[
     The status is left out, and so is what others have set meanwhile and is not `wanted`. Of very many the
     first are named, and the last entry counts the others.
     """
-    ours = _content(wanted)
+    extra = {**(before.model_extra or {}), **(after.model_extra or {})}
+    fields = {*type(after).model_fields, *extra} - {"metadata", "status"}
+    # To write a whole object out costs more than all the rest.
+    differing = {name for name in fields if getattr(before, name, None) != getattr(after, name, None)}
+    plain = {name for name in differing if _is_plain(type(after), name)}
+    ours = _content(wanted, differing, set())
     # `apply` adds the owner to what is wanted.
     ours["metadata"].setdefault("ownerReferences", [])
-    found = list(_differences("", _content(before), _content(after), ours))
+    found = list(
+        _differences("", _content(before, differing, plain), _content(after, differing, plain), ours)
+    )
     if len(found) > _SHOWN:
         found[_SHOWN:] = [f"{len(found) - _SHOWN} more"]
     return found
 
 
-def _content(obj: Resource) -> dict[str, Any]:
-    wire = obj.to_wire()
-    wire.pop("status", None)
-    metadata = wire.get("metadata", {})
-    wire["metadata"] = {name: metadata[name] for name in _METADATA if name in metadata}
-    return wire
+def _is_plain(kind: type[Resource], name: str) -> bool:
+    """Whether a field is in JSON what it is in an object that was read."""
+    field = kind.model_fields.get(name)
+    return field is not None and field.annotation == dict[str, Any] and not field.metadata
+
+
+def _content(obj: Resource, fields: set[str], plain: set[str]) -> dict[str, Any]:
+    metadata = obj.metadata
+    kept = {
+        "labels": metadata.labels,
+        "annotations": metadata.annotations,
+        "ownerReferences": [each.to_wire() for each in metadata.owner_references],
+        "finalizers": metadata.finalizers,
+    }
+    # What else there is of it is the server's own.
+    content = {"metadata": {name: value for name, value in kept.items() if value}}
+    kind = type(obj)
+    content |= {kind.model_fields[name].alias or name: getattr(obj, name) for name in plain}
+    return content | obj.to_wire(only=fields - plain)
 
 
 def _differences(path: str, before: Any, after: Any, wanted: Any) -> Iterator[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from enum import Enum
 from typing import Any
 
+import orjson
 import pytest
 
 from manager.api import ObjectMeta
@@ -77,6 +80,56 @@ async def test_nothing_is_sent_when_that_was_applied_by_us_and_not_by_others(
     wire.on("PATCH", PATH, stored(1))
     assert (await client.apply(WANTED)).outcome is Outcome.UNCHANGED
     assert len(wire.sent("PATCH")) == writes
+
+
+@pytest.mark.parametrize("changed", ["nothing", "status", "spec", "owner"])
+async def test_what_is_as_we_have_written_it_is_left_alone_until_it_changes(
+    client: Client, wire: ScriptedWire, changed: str
+):
+    """Also where the server spells a value in its own way, so that no comparison finds it equal."""
+    wanted = Deployment(metadata=WANTED.metadata, spec={"replicas": 1, "cpu": "0.5"})
+
+    def reply(version: int, manager: str = "test", **fields: Any) -> Reply:
+        record = {"f:spec": {"f:replicas": {}, "f:cpu": {}}}
+        entry = {"manager": manager, "operation": "Apply", "fieldsV1": record}
+        metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": str(version)}
+        spec = {"replicas": 1, "cpu": "500m"}
+        return Reply.json({"metadata": {**metadata, "managedFields": [entry]}, "spec": spec, **fields})
+
+    later = {
+        "nothing": reply(2),
+        "status": reply(3, status={"replicas": 1}),
+        "spec": reply(3, spec={"replicas": 1, "cpu": "600m"}),
+        "owner": reply(3, "other"),
+    }[changed]
+    wire.on("GET", PATH, reply(1, "other"), later)
+    wire.on("PATCH", PATH, reply(2))
+    await client.apply(wanted)
+    await client.apply(wanted)
+    assert len(wire.sent("PATCH")) == 1 + (changed in {"spec", "owner"})
+
+
+class Sort(Enum):
+    """One of an operator's own words."""
+
+    PLAIN = "plain"
+
+
+async def test_whatever_a_model_can_write_is_applied_and_compared_as_json(client: Client, wire: ScriptedWire):
+    moment = datetime(2026, 1, 2, tzinfo=UTC)
+    words: list[tuple[Any, Any]] = [
+        (Sort.PLAIN, "plain"),
+        (("a",), ["a"]),
+        (ObjectMeta(name="a"), {"name": "a"}),
+        (moment, "2026-01-02T00:00:00Z"),
+        (None, None),
+    ]
+    for value, json in words:
+        wire.on("GET", PATH, Reply.status(404, "NotFound"))
+        wire.on("POST", COLLECTION, stored(1))
+        spec = {"replicas": 1, "value": value}
+        await client.apply(Deployment(metadata=WANTED.metadata, spec=spec))
+        assert orjson.loads(wire.sent("POST")[-1].body or b"")["spec"] == {"replicas": 1, "value": json}
 
 
 def created_by_us(version: int) -> dict[str, Any]:

@@ -8,7 +8,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from controllers.petstore.pet import calls_counted
-from manager.metrics import QUEUE_BUCKETS, RECONCILE_BUCKETS, REQUEST_BUCKETS, Metrics
+from manager.metrics import (
+    QUEUE_BUCKETS,
+    RECONCILE_BUCKETS,
+    REQUEST_BUCKETS,
+    Metrics,
+    counting,
+    observing,
+)
 from tests.support.metrics_page import Family, documented
 
 
@@ -86,3 +93,22 @@ def _of(collector: Collector) -> list[tuple[str, Family]]:
         name = f"{family.name}_total" if family.type == "counter" else family.name
         found.append((name, (family.type, tuple(labels))))
     return found
+
+
+@pytest.mark.parametrize("value", [0.0, 0.005, 0.0051, 60.0, 61.0, -1.0])
+def test_what_is_counted_the_quick_way_is_shown_like_all_else(value: float):
+    quick, slow = Metrics(), Metrics()
+    observing(quick.reconcile_time.labels("a"))(value)
+    observing(quick.reconcile_time.labels("a"))(value, {"trace_id": "1"})
+    counting(quick.reconcile_errors.labels("a"))()
+    for exemplar in (None, {"trace_id": "1"}):
+        slow.reconcile_time.labels("a").observe(value, exemplar)
+    slow.reconcile_errors.labels("a").inc()
+    shown, expected = (
+        [(each.name, each.labels, each.value, each.exemplar and each.exemplar.labels) for each in samples]
+        for samples in (
+            [sample for family in metrics.registry.collect() for sample in family.samples]
+            for metrics in (quick, slow)
+        )
+    )
+    assert shown == expected

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.micro.__main__ import main, select
 from benchmarks.micro.baseline import Baseline
+from benchmarks.micro.benchmark import Benchmark, ready
 from benchmarks.micro.catalogue import SUITES
 from benchmarks.micro.figures import Middle
 
@@ -68,6 +69,16 @@ def test_what_cannot_be_done_is_said_in_a_line(
 def test_the_list_shows_each_with_what_it_is(capsys: pytest.CaptureFixture[str]):
     assert main(["--list", "event"]) == 0
     assert "event.first     an Event about an object that had none" in capsys.readouterr().out
+
+
+def test_for_a_profiler_the_work_is_done_so_often_and_not_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    done = []
+    counted = Benchmark("counted", "", ready(lambda: lambda: done.append(1)))
+    monkeypatch.setitem(SUITES, "counted", (counted,))
+    assert main(["--calls", "3", "counted"]) == 0
+    assert (len(done), capsys.readouterr().out) == (3, "")
 
 
 def test_figures_are_printed_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -1,0 +1,324 @@
+"""The live path: the Memcached operator in a manager that works, next to a server that answers at once.
+
+From the bytes of a watch event to the last answer: all that the process does for an object but sockets and
+encryption. To find what has become dearer, count instructions rather than time (docs/benchmarks/profiles.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from apis.cache.v1.memcached import Memcached
+from benchmarks.micro.benchmark import Benchmark
+from benchmarks.micro.documents import sample
+from benchmarks.micro.suites.applying import applied_record
+from benchmarks.micro.world import World
+from manager.logs import configured
+from manager.operator.running import add_controller
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+
+    from benchmarks.micro.benchmark import Work
+    from manager.kube.wire import WireRequest, WireResponse
+
+Object = dict[str, Any]
+
+OBJECTS = 40
+"""As many are new, or change, in one call of the work."""
+
+MEMCACHEDS = "/apis/cache.example.com/v1/memcacheds"
+DEPLOYMENTS = "/apis/apps/v1/deployments"
+SIZES = (3, 4)
+
+
+def _kinds() -> dict[str, bytes]:
+    """What discovery answers."""
+    found = {
+        "/apis/cache.example.com/v1": ("memcacheds", "Memcached"),
+        "/apis/apps/v1": ("deployments", "Deployment"),
+        "/api/v1": ("pods", "Pod"),
+    }
+    return {
+        path: orjson.dumps({"resources": [{"name": name, "kind": kind, "namespaced": True}]})
+        for path, (name, kind) in found.items()
+    }
+
+
+class Answer:
+    """An exchange, and its answer. Implements `manager.kube.wire.WireResponse`."""
+
+    status = 200
+    headers: dict[str, str] = {}  # noqa: RUF012 - nobody changes it
+
+    def __init__(self, body: bytes, arriving: asyncio.Queue[bytes] | None = None) -> None:
+        self._body = body
+        self._arriving = arriving
+
+    async def __aenter__(self) -> WireResponse:
+        """The answer comes with the next turn of the loop."""
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """There is nothing to give back."""
+
+    async def read(self, limit: int = 0) -> bytes:  # noqa: ARG002 -- the name is the protocol's
+        """All of it is there."""
+        return self._body
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """What a watch brings, for as long as it is followed."""
+        yield self._body
+        assert self._arriving is not None
+        while True:
+            yield await self._arriving.get()
+
+
+class Server:
+    """Implements `manager.kube.wire.Wire`. It knows nothing but what this operator sends."""
+
+    host = "at-once"
+
+    def __init__(self) -> None:
+        self._kinds = _kinds()
+        self._watches: defaultdict[str, asyncio.Queue[bytes]] = defaultdict(asyncio.Queue)
+        self._versions = itertools.count(1000)
+        self.memcacheds: dict[str, Object] = {}
+        self.deployments: dict[str, Object] = {}
+        self.status_written: Callable[[str], None] = lambda _: None
+        """Called with the name of each object whose status was written."""
+        created = _sampled("deployment", "0")
+        created.pop("status")
+        created["metadata"].pop("annotations")
+        created["metadata"]["managedFields"].pop()
+        self._created = orjson.dumps(created)
+        [self._creator] = [entry["manager"] for entry in created["metadata"]["managedFields"]]
+
+    def exchange(self, request: WireRequest) -> Answer:
+        """Answer as an API server does."""
+        path, _, query = request.path.partition("?")
+        if "watch=true" in query:
+            end = {
+                "type": "BOOKMARK",
+                "object": {
+                    "metadata": {
+                        "resourceVersion": str(next(self._versions)),
+                        "annotations": {"k8s.io/initial-events-end": "true"},
+                    }
+                },
+            }
+            return Answer(orjson.dumps(end) + b"\n", self._watches[path])
+        if request.method == "GET":
+            return Answer(self._kinds[path])
+        assert request.body is not None
+        if "/events" in path:
+            return Answer(b"{}")
+        if request.method == "POST":
+            return Answer(self._create(orjson.loads(request.body), query))
+        name = path.split("/")[7]
+        if path.endswith("/status"):
+            return Answer(self._patch_status(name, orjson.loads(request.body)))
+        return Answer(self._apply(name, orjson.loads(request.body)))
+
+    def abort(self) -> None:
+        """There is no connection to break."""
+
+    async def aclose(self) -> None:
+        """There is no connection to close."""
+
+    def tell(self, kind: str, path: str, obj: Object) -> bytes:
+        """An object is as it is now: it has a new version, and a watch tells of it."""
+        obj["metadata"]["resourceVersion"] = str(next(self._versions))
+        raw = orjson.dumps(obj)
+        self._watches[path].put_nowait(b'{"type":"%b","object":%b}\n' % (kind.encode(), raw))
+        return raw
+
+    def _create(self, wanted: Object, query: str) -> bytes:
+        metadata = wanted["metadata"]
+        number = metadata["name"].rpartition("-")[2]
+        manager = query.partition("fieldManager=")[2].partition("&")[0].replace("%2B", "+")
+        raw = self._created.replace(b"memcached-0", metadata["name"].encode())
+        raw = raw.replace(_uid("memcached", "0"), _uid("memcached", number))
+        obj: Object = orjson.loads(raw.replace(self._creator.encode(), manager.encode()))
+        obj["metadata"]["uid"] = _uid("deployment", number).decode()
+        self.deployments[metadata["name"]] = obj
+        return self.tell("ADDED", DEPLOYMENTS, obj)
+
+    def _apply(self, name: str, wanted: Object) -> bytes:
+        deployment = self.deployments[name]
+        deployment["spec"]["replicas"] = wanted["spec"]["replicas"]
+        deployment["metadata"]["generation"] += 1
+        return self.tell("MODIFIED", DEPLOYMENTS, deployment)
+
+    def _patch_status(self, name: str, patch: list[Object]) -> bytes:
+        memcached = self.memcacheds[name]
+        for operation in patch:
+            if operation["op"] == "add":
+                _, _, field = operation["path"][1:].partition("/")
+                if field:
+                    memcached["status"][field] = operation["value"]
+                else:
+                    memcached["status"] = operation["value"]
+        raw = self.tell("MODIFIED", MEMCACHEDS, memcached)
+        if any(operation["op"] != "test" for operation in patch):  # else it is a look
+            self.status_written(name)
+        return raw
+
+
+def _uid(kind: str, number: str) -> bytes:
+    return f"{kind[:8].encode().hex()[:8]}-a241-4235-b771-{int(number):012}".encode()
+
+
+def _sampled(kind: str, number: str) -> Object:
+    """The sampled object with another name and UID."""
+    raw = sample(kind)
+    for each in ("memcached", "deployment"):
+        raw = raw.replace(orjson.loads(sample(each))["metadata"]["uid"].encode(), _uid(each, number))
+    document: Object = orjson.loads(raw.replace(b"memcached-sample", f"memcached-{number}".encode()))
+    return document
+
+
+@contextlib.asynccontextmanager
+async def working(server: Server) -> AsyncIterator[World]:
+    """The operator in a manager that runs, with the log of the benchmarks' managers."""
+    with open(os.devnull, "wb") as null, configured(level="warn", log_format="json", fd=null.fileno()):  # noqa: ASYNC230, PTH123 -- takes no time
+        async with _running(World(server)) as world:
+            yield world
+
+
+@contextlib.asynccontextmanager
+async def _running(world: World) -> AsyncIterator[World]:
+    controller = add_controller(world.operator)
+    assert controller is not None
+    stop = asyncio.Event()
+    running = asyncio.create_task(world.manager.run(stop))
+    try:
+        while controller.state.value != "running":  # noqa: ASYNC110 -- it tells nobody
+            await asyncio.sleep(0)
+        yield world
+    finally:
+        stop.set()
+        await running
+
+
+class _Written:
+    """Waits until so many objects have had their status written so often."""
+
+    def __init__(self, server: Server) -> None:
+        server.status_written = self._note
+        self._left = 0
+        self._all = asyncio.Event()
+        self.then: Callable[[str], bool] = lambda _: True
+        """Says of an object whose status was written whether that was the last time."""
+
+    def _note(self, name: str) -> None:
+        if self.then(name):
+            self._left -= 1
+            if not self._left:
+                self._all.set()
+
+    async def all(self, count: int) -> None:
+        self._left = count
+        self._all.clear()
+        await self._all.wait()
+        for _ in range(4):  # what comes back of the last one
+            await asyncio.sleep(0)
+
+
+@contextlib.asynccontextmanager
+async def new_objects() -> AsyncIterator[Work]:
+    """Each is created, which the watch tells one by one."""
+    server, numbers = Server(), itertools.count(1)
+    template = _sampled("memcached", "0")
+    template.pop("status")
+    template["metadata"]["managedFields"].pop()
+    raw = orjson.dumps(template)
+    async with working(server):
+        written = _Written(server)
+
+        async def work() -> None:
+            for number in itertools.islice(numbers, OBJECTS):
+                name = f"memcached-{number}"
+                obj = orjson.loads(raw.replace(b"memcached-0", name.encode()))
+                obj["metadata"]["uid"] = _uid("memcached", str(number)).decode()
+                server.memcacheds[name] = obj
+                server.tell("ADDED", MEMCACHEDS, obj)
+            await written.all(OBJECTS)
+
+        yield work
+
+
+@contextlib.asynccontextmanager
+async def changes() -> AsyncIterator[Work]:
+    """The size of each changes; then its Deployment is rolled out, of which the watch tells."""
+    server = Server()
+    async with working(server) as world:
+        written, sizes, steps = _Written(server), itertools.cycle(SIZES), defaultdict[str, int](int)
+
+        def rolls_out(name: str) -> bool:
+            steps[name] += 1
+            if steps[name] % 2 == 0:
+                return True
+            deployment = server.deployments[name]
+            size = deployment["spec"]["replicas"]
+            counts = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
+            deployment["status"].update(dict.fromkeys(counts, size))
+            deployment["status"]["observedGeneration"] = deployment["metadata"]["generation"]
+            server.tell("MODIFIED", DEPLOYMENTS, deployment)
+            return False
+
+        for number in range(1, OBJECTS + 1):
+            deployment = _sampled("deployment", str(number))
+            _apply_once(world, deployment)
+            server.deployments[deployment["metadata"]["name"]] = deployment
+            server.tell("ADDED", DEPLOYMENTS, deployment)
+        for number in range(1, OBJECTS + 1):
+            memcached = _sampled("memcached", str(number))
+            server.memcacheds[memcached["metadata"]["name"]] = memcached
+            server.tell("ADDED", MEMCACHEDS, memcached)
+        await written.all(OBJECTS)  # as there are no pods
+        written.then = rolls_out
+
+        async def work() -> None:
+            size = next(sizes)
+            for obj in server.memcacheds.values():
+                obj["spec"]["size"] = size
+                obj["metadata"]["generation"] += 1
+                server.tell("MODIFIED", MEMCACHEDS, obj)
+            await written.all(OBJECTS)
+
+        next(sizes)
+        yield work
+
+
+def _apply_once(world: World, deployment: Object) -> None:
+    """Have it booked as it is after it was changed once, and not only created."""
+    wanted = world.operator.deployment(Memcached.decode(sample("memcached"))).to_wire()
+    entry = deployment["metadata"]["managedFields"][0]
+    entry |= {"manager": world.operator.client.field_manager, "operation": "Apply"}
+    entry["fieldsV1"] = applied_record(deployment, wanted["spec"])
+
+
+BENCHMARKS = (
+    Benchmark(
+        "live.new-object",
+        "a new Memcached: its event, its Deployment, its status, and what comes back of them",
+        new_objects,
+        units=OBJECTS,
+    ),
+    Benchmark(
+        "live.change",
+        "another size of a Memcached: two reconciles, an apply, and two writes of its status",
+        changes,
+        units=OBJECTS,
+        against=("live.new-object",),
+    ),
+)
