@@ -190,13 +190,13 @@ class Answer:
             if not self._transport.is_closing():
                 self._transport.resume_reading()
 
-    async def _news(self) -> None:
+    def _news(self) -> asyncio.Future[None]:
         self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        return self._waiter
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter = self._waiter
+        if waiter is not None:
+            self._waiter = None
+            if not waiter.done():  # as it is of who was cancelled
+                waiter.set_result(None)

@@ -26,6 +26,7 @@ HEAD_LIMIT = 256 * 1024
 The warnings of admission policies can be long.
 """
 
+_OK = 200
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 
 
@@ -169,7 +170,7 @@ class Connection(asyncio.Protocol):
         answer = self._answer
         assert answer is not None
         status: int = self._parser.get_status_code()
-        if status < HTTPStatus.OK:
+        if status < _OK:
             return  # the answer proper is still to come
         head, self._head = self._head, b""
         self._may_end_with_connection = True

@@ -61,23 +61,35 @@ class Connections:
         self._expiry: asyncio.TimerHandle | None = None
         self._sockets: WeakSet[socket.socket] = WeakSet()
 
-    async def take(self, context: ssl.SSLContext | None) -> Connection:
-        """A connection that was made with this TLS context; to be given back in any case.
+    def take_idle(self, context: ssl.SSLContext | None) -> Connection | None:
+        """A connection that was made with this TLS context and is idle; to be given back in any case.
+
+        Raises:
+            ConnectionLost: connections were reset.
+        """
+        self._refuse_after_reset()
+        while self._idle:
+            connection = self._idle.pop()
+            # Once files have changed, the connections made with the earlier context are of no use.
+            if connection.is_idle and connection.context is context:
+                return connection
+            connection.abort()
+        return None
+
+    async def open(self, context: ssl.SSLContext | None) -> Connection:
+        """A new connection with this TLS context; to be given back in any case.
 
         Raises:
             Unreachable: none came up.
             ConnectionLost: connections were reset.
         """
-        self._refuse_after_reset()
-        connection = self._idle_one(context)
-        if connection is None:
-            connection = await dial(self._config, context, self._names, self._open_socket)
-            self._open.add(connection)
-            try:
-                self._refuse_after_reset()
-            except ConnectionLost:
-                connection.abort()
-                raise
+        connection = await dial(self._config, context, self._names, self._open_socket)
+        self._open.add(connection)
+        try:
+            self._refuse_after_reset()
+        except ConnectionLost:
+            connection.abort()
+            raise
         return connection
 
     def give_back(self, connection: Connection) -> None:
@@ -116,15 +128,6 @@ class Connections:
         for connection in list(self._open):
             connection.abort()
             await connection.wait_closed()
-
-    def _idle_one(self, context: ssl.SSLContext | None) -> Connection | None:
-        while self._idle:
-            connection = self._idle.pop()
-            # Once files have changed, the connections made with the earlier context are of no use.
-            if connection.is_idle and connection.context is context:
-                return connection
-            connection.abort()
-        return None
 
     def _refuse_after_reset(self) -> None:
         if self._is_reset:
