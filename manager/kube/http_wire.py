@@ -125,8 +125,8 @@ class _Exchange:
         self._connection: Connection | None = None
 
     async def __aenter__(self) -> Answer:
-        if not self._request.stream:
-            await self._connections.free.acquire()
+        if not self._request.stream and not self._connections.take_turn():
+            await self._connections.wait_turn()
         try:
             config = self._config
             at_hand = config.at_hand()
@@ -147,7 +147,7 @@ class _Exchange:
     async def __aexit__(self, *_: object) -> None:
         self._give_back()
         if not self._request.stream:
-            self._connections.free.release()
+            self._connections.give_turn_back()
 
     def _ask(self, authorization: str | None, context: ssl.SSLContext | None) -> Awaitable[Answer]:
         request = self._request

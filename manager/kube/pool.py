@@ -46,13 +46,15 @@ class Connections:
 
     The connection that came back last is used next, so that those there are too many of grow old and go.
 
-    Attributes:
-        free: to be held by whoever uses a connection, except for streams.
+    Whoever uses a connection holds one of `limit` turns, except for streams.
     """
 
     def __init__(self, config: ClusterConfig, names: Names, limit: int) -> None:
         """At most `limit` connections are in use at once; those of streams do not count."""
-        self.free = asyncio.Semaphore(limit)
+        self._free = limit
+        self._waiting = 0
+        self._turns = asyncio.Semaphore(0)
+        """Those that were handed over to who waits."""
         self._config = config
         self._names = names
         self._is_reset = False
@@ -60,6 +62,28 @@ class Connections:
         self._open: WeakSet[Connection] = WeakSet()
         self._expiry: asyncio.TimerHandle | None = None
         self._sockets: WeakSet[socket.socket] = WeakSet()
+
+    def take_turn(self) -> bool:
+        """Take a turn if there is a free one."""
+        if not self._free:
+            return False
+        self._free -= 1
+        return True
+
+    async def wait_turn(self) -> None:
+        """Take the next turn that is given back."""
+        self._waiting += 1
+        try:
+            await self._turns.acquire()
+        finally:
+            self._waiting -= 1
+
+    def give_turn_back(self) -> None:
+        """Hand a turn over to who waits, or have it free."""
+        if self._waiting:
+            self._turns.release()
+        else:
+            self._free += 1
 
     def take_idle(self, context: ssl.SSLContext | None) -> Connection | None:
         """A connection that was made with this TLS context and is idle; to be given back in any case.
