@@ -7,7 +7,11 @@ so that recording on a hot path is one addition.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter as Multiset
+from collections.abc import Iterable
 from functools import partial
+from threading import Lock
 
 from prometheus_client import (
     CollectorRegistry,
@@ -19,6 +23,7 @@ from prometheus_client import (
     ProcessCollector,
     disable_created_metrics,
 )
+from prometheus_client.samples import Sample
 
 RECONCILE_BUCKETS = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
@@ -42,6 +47,42 @@ _CONTROLLER = ("controller",)
 _QUEUE = ("name", "controller")
 
 
+_PENDING = 256
+"""Observations that wait for their buckets at most; each takes 24 bytes."""
+
+
+class QuickHistogram(Histogram):
+    """A histogram that sorts observations into buckets when many have come, or somebody reads.
+
+    An observation so takes a tenth of the time, and there are a dozen for each new object.
+    """
+
+    def _metric_init(self) -> None:
+        super()._metric_init()
+        self._pending: list[float] = []
+        self._settling = Lock()
+
+    def observe(self, amount: float, exemplar: dict[str, str] | None = None) -> None:
+        """Count one, from any thread; an exemplar is not kept."""
+        pending = self._pending
+        pending.append(amount)
+        if len(pending) >= _PENDING:
+            self._settle()
+
+    def _settle(self) -> None:
+        with self._settling:
+            taken = self._pending[:]
+            del self._pending[: len(taken)]  # others may append meanwhile
+            bounds = self._upper_bounds
+            for bucket, count in Multiset(bisect_left(bounds, amount) for amount in taken).items():
+                self._buckets[bucket].inc(count)
+            self._sum.inc(sum(taken))
+
+    def _child_samples(self) -> Iterable[Sample]:
+        self._settle()
+        return super()._child_samples()
+
+
 class Metrics:
     """All metric families, registered in one registry.
 
@@ -60,7 +101,7 @@ class Metrics:
         GCCollector(registry=self.process_registry)
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
-        histogram = partial(Histogram, registry=self.registry)
+        histogram = partial(QuickHistogram, registry=self.registry)
         self.reconcile_total = counter(
             "controller_runtime_reconcile_total",
             "Reconciles per controller and result: success, error, requeue or requeue_after.",
