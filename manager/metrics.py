@@ -62,7 +62,7 @@ class QuickHistogram(Histogram):
         self._pending: list[float] = []
         self._settling = Lock()
 
-    def observe(self, amount: float, exemplar: dict[str, str] | None = None) -> None:
+    def observe(self, amount: float, exemplar: dict[str, str] | None = None) -> None:  # noqa: ARG002
         """Count one, from any thread; an exemplar is not kept."""
         pending = self._pending
         pending.append(amount)

@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
         if permit is not None:
             permit()
         answer = self._answer = Answer(transport)
-        self._besides, self._head = 0, b""
+        self._besides, self._head, self._may_end_with_connection = 0, b"", False
         if len(body) <= PIECE:
             transport.write(head + body)
         else:

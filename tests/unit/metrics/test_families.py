@@ -48,6 +48,21 @@ def test_buckets_are_those_of_the_go_libraries(
     assert (buckets[0], buckets[-1], len(buckets)) == (first, last, count)
 
 
+def test_a_histogram_has_each_observation_in_the_lowest_bucket_that_takes_it():
+    metrics = Metrics()
+    child = metrics.rest_latency.labels(verb="GET", host="here")
+    for _ in range(300):
+        child.observe(0.025)
+    child.observe(0.026)
+    child.observe(100.0)
+    labels = {"verb": "GET", "host": "here"}
+    name = metrics.rest_latency._name
+    for bound, count in {"0.005": 0, "0.025": 300, "0.1": 301, "60.0": 301, "+Inf": 302}.items():
+        assert metrics.registry.get_sample_value(f"{name}_bucket", {**labels, "le": bound}) == count
+    assert metrics.registry.get_sample_value(f"{name}_count", labels) == 302
+    assert metrics.registry.get_sample_value(f"{name}_sum", labels) == pytest.approx(107.526)
+
+
 def test_two_managers_in_one_process_count_for_themselves():
     one, other = Metrics(), Metrics()
     one.events_total.labels("sent").inc()
