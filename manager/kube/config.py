@@ -65,6 +65,7 @@ class ClusterConfig:
         self._credentials = credentials
         self._tls = tls
         self._presented: tuple[Pem, Pem] | None = None
+        self._is_secure = server.scheme == "https"
 
     async def authorization(self, *, rejected: str | None = None) -> str | None:
         """The Authorization header to send now, or None to send none, as over plain HTTP always.
@@ -76,7 +77,7 @@ class ClusterConfig:
         Raises:
             ConfigError: credentials could never be obtained.
         """
-        if self.server.scheme != "https":
+        if not self._is_secure:
             return None
         obtained = await self._credentials.current(rejected=rejected)
         if obtained.certificate is not self._presented and self._tls is not None:
@@ -91,6 +92,21 @@ class ClusterConfig:
             ConfigError: the files that it is made of do not make one.
         """
         return None if self._tls is None else await self._tls.context()
+
+    def at_hand(self) -> tuple[str | None, ssl.SSLContext | None] | None:
+        """What `authorization` and `ssl_context` would answer, or None if they might have to wait for it."""
+        now = asyncio.get_running_loop().time()
+        header = context = None
+        if self._is_secure:
+            obtained = self._credentials.at_hand(now)
+            if obtained is None or obtained.certificate is not self._presented:
+                return None
+            header = obtained.header
+        if self._tls is not None:
+            context = self._tls.at_hand(now)
+            if context is None:
+                return None
+        return header, context
 
     def tls_failed(self) -> None:
         """A connection failed for reasons of certificates: look soon whether they were replaced."""

@@ -26,6 +26,7 @@ HEAD_LIMIT = 256 * 1024
 The warnings of admission policies can be long.
 """
 
+_OK = 200
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 
 
@@ -46,7 +47,9 @@ class Connection(asyncio.Protocol):
         self._sending = False
         self._besides = 0
         """Bytes of the answer since the last that were of its body."""
-        self._ends_with_connection = False
+        self._head = b""
+        """The answer so far, until its head is complete."""
+        self._may_end_with_connection = False
         self._writable: asyncio.Future[None] | None = None
         self._lost = asyncio.get_running_loop().create_future()
 
@@ -73,7 +76,7 @@ class Connection(asyncio.Protocol):
         if permit is not None:
             permit()
         answer = self._answer = Answer(transport)
-        self._besides = 0
+        self._besides, self._head, self._may_end_with_connection = 0, b"", False
         if len(body) <= PIECE:
             transport.write(head + body)
         else:
@@ -86,7 +89,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Drop it; an answer that is under way is lost."""
-        self._ends_with_connection = False
+        self._may_end_with_connection = False
         if self._transport is not None:
             self._transport.abort()
 
@@ -123,6 +126,8 @@ class Connection(asyncio.Protocol):
             self.abort()  # nobody asked
             return
         self._besides += len(data)
+        if not answer.status:
+            self._head = self._head + data if self._head else data
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -135,8 +140,9 @@ class Connection(asyncio.Protocol):
         """It is gone."""
         self._transport = None
         self.resume_writing()
-        if self._answer is not None and self._ends_with_connection and error is None:
-            self._answer.finish()
+        answer = self._answer
+        if answer is not None and error is None and self._may_end_with_connection and _has_no_end(answer):
+            answer.finish()
         else:
             reason = str(error) if error is not None else ""
             self._fail(f"the connection broke: {reason or 'the server hung up'}")
@@ -159,29 +165,16 @@ class Connection(asyncio.Protocol):
         if self._answer is None:
             raise ValueError("more than was asked for")
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """A header of it, or one that follows a body in chunks and is of no interest."""
-        answer = self._answer
-        if answer is not None and not answer.status:
-            key, text = name.decode("latin-1"), value.decode("utf-8", "replace")
-            before = answer.headers.get(key)
-            answer.headers[key] = text if before is None else f"{before}, {text}"
-
     def on_headers_complete(self) -> None:
         """The body comes next, if there is one."""
         answer = self._answer
         assert answer is not None
         status: int = self._parser.get_status_code()
-        if status < HTTPStatus.OK:
-            answer.headers.clear()  # the answer proper is still to come
-            return
-        headers = answer.headers
-        self._ends_with_connection = (
-            "Content-Length" not in headers
-            and "Transfer-Encoding" not in headers
-            and status not in _WITHOUT_BODY
-        )
-        answer.begin(status)
+        if status < _OK:
+            return  # the answer proper is still to come
+        head, self._head = self._head, b""
+        self._may_end_with_connection = True
+        answer.begin(status, head)
         if self._sending:
             self.resume_writing()  # nobody waits any longer for the server to take the rest
 
@@ -211,3 +204,9 @@ class Connection(asyncio.Protocol):
         if answer is not None:
             began = answer.status != 0
             answer.fail(ConnectionLost(f"{reason}, in the middle of the answer" if began else reason))
+
+
+def _has_no_end(answer: Answer) -> bool:
+    """Whether an answer goes on until the server hangs up."""
+    framed = "Content-Length" in answer.headers or "Transfer-Encoding" in answer.headers
+    return not framed and answer.status not in _WITHOUT_BODY

@@ -71,6 +71,10 @@ class Credentials(ABC):
             ConfigError: they cannot be obtained.
         """
 
+    def at_hand(self, now: float) -> Obtained | None:
+        """Credentials that are good to use at this loop time, if there are any that need no renewal."""
+        return self._current if now < self._renew_at else None
+
     async def current(self, *, rejected: str | None = None) -> Obtained:
         """Credentials that are good to use now.
 
@@ -85,10 +89,10 @@ class Credentials(ABC):
             ConfigError: there have never been any.
         """
         now = asyncio.get_running_loop().time()
-        if self._current is not None and rejected is None:
-            if now < self._renew_at:
-                return self._current
-            if self._renewing.locked() and now < self._good_until:
+        if rejected is None:
+            if (current := self.at_hand(now)) is not None:
+                return current
+            if self._current is not None and self._renewing.locked() and now < self._good_until:
                 return self._current
         async with self._renewing:
             return await self._renewed(rejected)

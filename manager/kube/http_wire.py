@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Mapping
-from http import HTTPStatus
+from collections.abc import Awaitable, Mapping
 
 from manager.kube.answer import Answer
 from manager.kube.config import ClusterConfig
@@ -22,7 +21,8 @@ CONNECTIONS = 128
 _HEADER_SETS = 64
 """Sets of headers remembered."""
 
-_is_target = re.compile(r"[!-~]+").fullmatch
+_UNAUTHORIZED = 401
+
 _is_line = re.compile(r"[^\r\n\0]*").fullmatch
 
 
@@ -41,6 +41,9 @@ class HttpWire:
         self._names = Names()
         server = config.server
         self._host = f"{server.host_subcomponent}:{server.port}"
+        # A proxy for plain HTTP wants to know where a request is to go.
+        to_proxy = config.proxy is not None and server.scheme == "http"
+        self._prefix = (str(server) if to_proxy else server.raw_path).rstrip("/")
         self._connections: Connections | None = None
         self._reset: list[Connections] = []
         self._headers: dict[int, tuple[Mapping[str, str], str | None, bytes]] = {}
@@ -73,20 +76,14 @@ class HttpWire:
 
     def head(self, request: WireRequest, authorization: str | None) -> bytes:
         """Request line and headers, complete."""
-        target = self._target(request.path)
-        if not _is_target(target):
+        target = self._prefix + request.path
+        if not target or not target.isascii() or not target.isprintable() or " " in target:
             raise ValueError(f"{request.path!r} is not the percent-encoded path of a request")
         line = f"{request.method} {target} HTTP/1.1\r\n".encode("ascii")
         headers = self._encoded(request.headers, authorization)
         if request.body is None and request.method in {"GET", "DELETE"}:
             return line + headers + b"\r\n"
         return b"%b%bContent-Length: %d\r\n\r\n" % (line, headers, len(request.body or b""))
-
-    def _target(self, path: str) -> str:
-        server = self._config.server
-        if self._config.proxy is not None and server.scheme == "http":
-            return f"{str(server).rstrip('/')}{path}"  # a proxy wants to know where it is to go
-        return f"{server.raw_path.rstrip('/')}{path}"
 
     def _encoded(self, headers: Mapping[str, str], authorization: str | None) -> bytes:
         """All headers but those about the body; a transport has few sets of them and shares those."""
@@ -128,39 +125,42 @@ class _Exchange:
         self._connection: Connection | None = None
 
     async def __aenter__(self) -> Answer:
-        if not self._request.stream:
-            await self._connections.free.acquire()
+        if not self._request.stream and not self._connections.take_turn():
+            await self._connections.wait_turn()
         try:
-            return await self._converse()
+            config = self._config
+            at_hand = config.at_hand()
+            header = await config.authorization() if at_hand is None else at_hand[0]
+            context = await config.ssl_context() if at_hand is None else at_hand[1]
+            answer = await self._ask(header, context)
+            if answer.status == _UNAUTHORIZED:
+                config.tls_failed()
+                renewed = await config.authorization(rejected=header)
+                if renewed != header:
+                    self._give_back()
+                    answer = await self._ask(renewed, await config.ssl_context())
         except BaseException:
             await self.__aexit__()
             raise
+        return answer
 
     async def __aexit__(self, *_: object) -> None:
         self._give_back()
         if not self._request.stream:
-            self._connections.free.release()
+            self._connections.give_turn_back()
 
-    async def _converse(self) -> Answer:
-        """Send the request, and once more if the server rejects credentials that can be renewed."""
-        config = self._config
-        authorization = await config.authorization()
-        answer = await self._ask(authorization)
-        if answer.status != HTTPStatus.UNAUTHORIZED:
-            return answer
-        config.tls_failed()
-        renewed = await config.authorization(rejected=authorization)
-        if renewed == authorization:
-            return answer
-        self._give_back()
-        return await self._ask(renewed)
-
-    async def _ask(self, authorization: str | None) -> Answer:
+    def _ask(self, authorization: str | None, context: ssl.SSLContext | None) -> Awaitable[Answer]:
         request = self._request
         head = self._wire.head(request, authorization)
-        context = await self._config.ssl_context()
+        connection = self._connection = self._connections.take_idle(context)
+        if connection is None:
+            return self._ask_anew(head, context)
+        return connection.ask(head, request.body or b"", request.permit)
+
+    async def _ask_anew(self, head: bytes, context: ssl.SSLContext | None) -> Answer:
+        request = self._request
         try:
-            self._connection = await self._connections.take(context)
+            self._connection = await self._connections.open(context)
         except Unreachable as error:
             if isinstance(error.__cause__, ssl.SSLError):
                 self._config.tls_failed()

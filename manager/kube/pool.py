@@ -46,13 +46,15 @@ class Connections:
 
     The connection that came back last is used next, so that those there are too many of grow old and go.
 
-    Attributes:
-        free: to be held by whoever uses a connection, except for streams.
+    Whoever uses a connection holds one of `limit` turns, except for streams.
     """
 
     def __init__(self, config: ClusterConfig, names: Names, limit: int) -> None:
         """At most `limit` connections are in use at once; those of streams do not count."""
-        self.free = asyncio.Semaphore(limit)
+        self._free = limit
+        self._waiting = 0
+        self._turns = asyncio.Semaphore(0)
+        """Those that were handed over to who waits."""
         self._config = config
         self._names = names
         self._is_reset = False
@@ -61,23 +63,57 @@ class Connections:
         self._expiry: asyncio.TimerHandle | None = None
         self._sockets: WeakSet[socket.socket] = WeakSet()
 
-    async def take(self, context: ssl.SSLContext | None) -> Connection:
-        """A connection that was made with this TLS context; to be given back in any case.
+    def take_turn(self) -> bool:
+        """Take a turn if there is a free one."""
+        if not self._free:
+            return False
+        self._free -= 1
+        return True
+
+    async def wait_turn(self) -> None:
+        """Take the next turn that is given back."""
+        self._waiting += 1
+        try:
+            await self._turns.acquire()
+        finally:
+            self._waiting -= 1
+
+    def give_turn_back(self) -> None:
+        """Hand a turn over to who waits, or have it free."""
+        if self._waiting:
+            self._turns.release()
+        else:
+            self._free += 1
+
+    def take_idle(self, context: ssl.SSLContext | None) -> Connection | None:
+        """A connection that was made with this TLS context and is idle; to be given back in any case.
+
+        Raises:
+            ConnectionLost: connections were reset.
+        """
+        self._refuse_after_reset()
+        while self._idle:
+            connection = self._idle.pop()
+            # Once files have changed, the connections made with the earlier context are of no use.
+            if connection.is_idle and connection.context is context:
+                return connection
+            connection.abort()
+        return None
+
+    async def open(self, context: ssl.SSLContext | None) -> Connection:
+        """A new connection with this TLS context; to be given back in any case.
 
         Raises:
             Unreachable: none came up.
             ConnectionLost: connections were reset.
         """
-        self._refuse_after_reset()
-        connection = self._idle_one(context)
-        if connection is None:
-            connection = await dial(self._config, context, self._names, self._open_socket)
-            self._open.add(connection)
-            try:
-                self._refuse_after_reset()
-            except ConnectionLost:
-                connection.abort()
-                raise
+        connection = await dial(self._config, context, self._names, self._open_socket)
+        self._open.add(connection)
+        try:
+            self._refuse_after_reset()
+        except ConnectionLost:
+            connection.abort()
+            raise
         return connection
 
     def give_back(self, connection: Connection) -> None:
@@ -116,15 +152,6 @@ class Connections:
         for connection in list(self._open):
             connection.abort()
             await connection.wait_closed()
-
-    def _idle_one(self, context: ssl.SSLContext | None) -> Connection | None:
-        while self._idle:
-            connection = self._idle.pop()
-            # Once files have changed, the connections made with the earlier context are of no use.
-            if connection.is_idle and connection.context is context:
-                return connection
-            connection.abort()
-        return None
 
     def _refuse_after_reset(self) -> None:
         if self._is_reset:

@@ -117,14 +117,18 @@ class Tls:
         self._check_at = 0.0
         self._renewing = asyncio.Lock()
 
+    def at_hand(self, now: float) -> ssl.SSLContext | None:
+        """The context to connect with at this loop time, unless the files have to be looked at first."""
+        return self._context if now < self._check_at else None
+
     async def context(self) -> ssl.SSLContext:
         """The context to connect with now; a different object once files have changed.
 
         Raises:
             ConfigError: the files make no context, and no earlier one is there to go on with.
         """
-        if self._context is not None and asyncio.get_running_loop().time() < self._check_at:
-            return self._context
+        if (current := self.at_hand(asyncio.get_running_loop().time())) is not None:
+            return current
         async with self._renewing:
             now = asyncio.get_running_loop().time()
             if self._context is None or now >= self._check_at:

@@ -228,9 +228,10 @@ class Transport:
     @property
     def fenced(self) -> str | None:
         """Why no write may leave any more, or None while writes are allowed."""
-        if self._fence.reason is None and asyncio.get_running_loop().time() >= self._fence.at:
+        fence = self._fence
+        if fence.reason is None and asyncio.get_running_loop().time() >= fence.at:
             return "the right to write was not renewed in time"
-        return self._fence.reason
+        return fence.reason
 
     def fence_at(self, when: float | None) -> None:
         """Let no write leave from the loop time `when` on, unless this is called again; None is never.
@@ -418,9 +419,8 @@ class Transport:
             raise Fenced(reason)
 
     def _permit_work(self) -> None:
-        self._permit()
-        if self._fence.work_ended is not None:
-            raise Fenced(self._fence.work_ended)
+        if (reason := self.fenced or self._fence.work_ended) is not None:
+            raise Fenced(reason)
 
     def _encode(self, query: Mapping[str, str]) -> str:
         """The query percent-encoded; the few that belong to writes come again with each of them."""

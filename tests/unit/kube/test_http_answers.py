@@ -94,6 +94,22 @@ async def test_what_is_no_answer_is_a_lost_connection_and_the_next_request_gets_
     assert script.connections == 2
 
 
+async def test_a_server_that_hangs_up_on_a_later_request_has_not_answered_it(
+    wire: HttpWire, script: ScriptedServer
+):
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(OK)
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write_eof()
+
+    script.serve = serve
+    assert await fetch(wire) == (200, b"ok")
+    with pytest.raises(ConnectionLost, match="the server hung up"):
+        await asyncio.wait_for(fetch(wire), 10)
+    assert script.connections == 1
+
+
 async def test_an_answer_that_nobody_asked_for_is_not_taken_for_the_next(
     wire: HttpWire, script: ScriptedServer
 ):
