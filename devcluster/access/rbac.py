@@ -54,12 +54,22 @@ class RbacAuthorizer:
         self._store = store
         self._bindings: dict[str, list[_Binding]] = {}
         self._grants: dict[tuple[str, tuple[str, ...], str], _Grants] = {}
+        self._decisions: dict[tuple[str, tuple[str, ...], Attributes], Decision] = {}
         store.subscribe(self._forget)
 
     def authorize(self, user: User, wanted: Attributes) -> Decision:
         """Whether `user` may do it."""
         if _ALMIGHTY in user.groups:
             return _ALLOWED
+        key = (user.name, user.groups, wanted)
+        decision = self._decisions.get(key)
+        if decision is None:
+            if len(self._decisions) >= _MOST_CACHED:
+                self._decisions.clear()
+            decision = self._decisions[key] = self._decide(user, wanted)
+        return decision
+
+    def _decide(self, user: User, wanted: Attributes) -> Decision:
         grants = self._grants_of(user, wanted.namespace)
         for rule, source in grants.rules:
             if rule.allows(wanted):
@@ -77,6 +87,7 @@ class RbacAuthorizer:
         if stored is not None and stored.key.group == _GROUP:
             self._bindings.clear()
             self._grants.clear()
+            self._decisions.clear()
 
     def _grants_of(self, user: User, namespace: str) -> _Grants:
         key = (user.name, user.groups, namespace)

@@ -96,7 +96,7 @@ class LocalClient:
         async def change(_: Object | None) -> Object:
             return self._typed(call, obj)
 
-        written = await self._server.writer.update(call, change, WriteOptions(kind="UpdateOptions"))
+        written = await self._server.writer.update(call, change, WriteOptions(kind="UpdateOptions"), anew=True)
         return written.obj
 
     async def patch(
