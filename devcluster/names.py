@@ -102,7 +102,7 @@ _MOST_REMEMBERED = 4096
 
 
 def _remembering(check: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    """The same check, which is quick about what it has found right before: the same few names come each time."""
+    """The same check, which is quick about what it has found right before: the same few come again."""
     right: set[str] = set()
 
     @functools.wraps(check)

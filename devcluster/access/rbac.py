@@ -35,12 +35,11 @@ class _Grants:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Binding:
-    """Subjects and the rules they get."""
+    """Subjects and the role they get; it is read once a user is among them, as few ever are."""
 
     subjects: tuple[dict[str, Any], ...]
     namespace: str
-    rules: tuple[Rule, ...]
-    problem: str
+    role: dict[str, Any]
     describe: Callable[[dict[str, Any]], str]
 
 
@@ -108,10 +107,11 @@ class RbacAuthorizer:
             subject = next((each for each in binding.subjects if _is(user, each, binding.namespace)), None)
             if subject is None:
                 continue
-            if binding.problem:
-                problems.append(binding.problem)
+            granted, problem = self.rules_of_role(binding.role, binding.namespace)
+            if problem:
+                problems.append(problem)
             source = binding.describe(subject)
-            rules += [(rule, source) for rule in binding.rules]
+            rules += [(rule, source) for rule in granted]
         return _Grants(tuple(rules), tuple(dict.fromkeys(problems)))
 
     def _bindings_in(self, namespace: str) -> list[_Binding]:
@@ -127,14 +127,12 @@ class RbacAuthorizer:
             binding = stored.decode()
             role = binding["roleRef"]
             name = binding["metadata"]["name"]
-            rules, problem = self.rules_of_role(role, namespace)
             shown = f"{name}/{namespace}" if namespace else name
             head = f"{kind} {quoted(shown)} of {role['kind']} {quoted(role['name'])} to "
             yield _Binding(
                 tuple(binding.get("subjects") or ()),
                 namespace,
-                rules,
-                problem,
+                role,
                 lambda subject, head=head: head + _described(subject, namespace),  # type: ignore[misc]
             )
 

@@ -302,7 +302,8 @@ class ApiServer:
             first, given = given, None
             return first
 
-        return await self._written(call, await self.writer.update(call, change, options, anew=True), representation)
+        written = await self.writer.update(call, change, options, anew=True)
+        return await self._written(call, written, representation)
 
     async def _patch(self, call: Call, representation: Representation) -> ApiResponse:
         applies = is_apply(call)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -38,6 +38,9 @@ from devcluster.names import path_segment
 from devcluster.storage.errors import Missing, VersionConflict
 from devcluster.storage.records import Stored
 from devcluster.storage.store import Store
+
+if TYPE_CHECKING:
+    from devcluster.patch import Convert
 
 __all__ = ["Change", "Part", "Writer", "Written", "check_name", "reset_fields"]
 

@@ -164,7 +164,7 @@ class _Named:
 
 class _Slice:
     omits = True
-    plain = None
+    plain: type | None = None
 
     def __init__(self, item: Codec) -> None:
         self.go = f"[]{item.go}"
@@ -190,7 +190,7 @@ class _Slice:
 
 class _Map:
     omits = True
-    plain = None
+    plain: type | None = None
 
     def __init__(self, item: Codec) -> None:
         self.go = f"map[string]{item.go}"
@@ -227,7 +227,7 @@ class Struct:
     """A struct: its fields and those of the structs embedded in it."""
 
     omits = False
-    plain = None
+    plain: type | None = None
 
     def __init__(self, name: str) -> None:
         """`name`: its OpenAPI name. Its fields are looked at when first used: types contain themselves."""
@@ -259,12 +259,10 @@ class Struct:
 
     def convert(self, value: Any, problems: Problems) -> dict[str, Any]:
         """As `Codec.convert`."""
-        if not isinstance(value, dict):
-            raise DecodeError(json_type(value), self.go, value=value, kind="struct")
+        if type(value) is not dict:
+            return self._with_repeated(value, problems)
         fields = self._fields
         converted = {}
-        if type(value) is Repeated:
-            return self._with_repeated(value, problems)
         before = len(problems)
         for name, item in value.items():
             field = fields.get(name)
@@ -296,8 +294,10 @@ class Struct:
         """As `Codec.zero`."""
         return {name: zero() for name, zero in self._always}
 
-    def _with_repeated(self, value: Repeated, problems: Problems) -> dict[str, Any]:
+    def _with_repeated(self, value: Any, problems: Problems) -> dict[str, Any]:
         """The same for an object with a name twice: a known one is reported where it comes again."""
+        if not isinstance(value, Repeated):
+            raise DecodeError(json_type(value), self.go, value=value, kind="struct")
         seen = set()
         for name, item in value.pairs:
             if name in seen and name in self._fields:

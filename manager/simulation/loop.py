@@ -248,16 +248,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
         All turns until the loop is to stop, as there are some ten thousand in each run.
         """
-        scheduled, ready, shuffles = self._scheduled, self._ready, self._rng is not None
-        pop, true_clock = heapq.heappop, TRUE_CLOCK
+        ready, shuffles = self._ready, self._rng is not None
         while True:
-            while scheduled and scheduled[0][2]._cancelled:
-                pop(scheduled)
-            if not ready and not self._stopping:
-                self._jump()
-            now = self._ticks / TICKS + self._clock_resolution
-            while scheduled and scheduled[0][0] < now:
-                ready.append(pop(scheduled)[2])
+            self._add_due()
             turn = list(ready)
             ready.clear()
             if shuffles and len(turn) > 1:
@@ -267,7 +260,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 if handle._cancelled:
                     continue
                 context = handle._context
-                clock = context.get(process_clock, true_clock)
+                clock = context.get(process_clock, TRUE_CLOCK)
                 if clock.minute != minute:
                     clock.minute, clock.turns = minute, 0
                 clock.turns += 1
@@ -286,12 +279,22 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             if self._stopping:
                 return
 
-    def _jump(self) -> None:
-        """To the next timer, but ahead in any case: by the clock of a process it may be a trifle later."""
-        if not self._scheduled:
-            raise RuntimeError("the simulation has come to a standstill: no timer, nothing to run")
-        due = math.ceil(self._scheduled[0][0] * TICKS - ROUNDING)
-        self._ticks = max(due, self._ticks + 1)
+    def _add_due(self) -> None:
+        """To what is ready, the timers that are due; if nothing is, time jumps to the next of them.
+
+        It goes ahead in any case: by the clock of a process, the timer may be a trifle later.
+        """
+        scheduled, ready = self._scheduled, self._ready
+        while scheduled and scheduled[0][2]._cancelled:
+            heapq.heappop(scheduled)
+        if not ready and not self._stopping:
+            if not scheduled:
+                raise RuntimeError("the simulation has come to a standstill: no timer, nothing to run")
+            due = math.ceil(scheduled[0][0] * TICKS - ROUNDING)
+            self._ticks = max(due, self._ticks + 1)
+        now = self._ticks / TICKS + self._clock_resolution
+        while scheduled and scheduled[0][0] < now:
+            ready.append(heapq.heappop(scheduled)[2])
 
     def _shuffle(self, turn: list[Any]) -> None:
         """Other callbacks keep their places: of these, the order is promised."""

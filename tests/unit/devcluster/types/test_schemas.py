@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from devcluster.types import duplicate_fields, name_of, schema_for, schema_of
