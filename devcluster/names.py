@@ -6,7 +6,9 @@ end in a dash.
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 
 __all__ = [
     "config_key",
@@ -96,6 +98,28 @@ _HEADER_TEXT = (
 )
 
 
+_MOST_REMEMBERED = 4096
+
+
+def _remembering(check: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    """The same check, which is quick about what it has found right before: the same few come again."""
+    right: set[str] = set()
+
+    @functools.wraps(check)
+    def remembering(value: str, *, prefix: bool = False) -> list[str]:
+        if value in right and not prefix:
+            return []
+        wrong = check(value, prefix=True) if prefix else check(value)
+        if not wrong and not prefix:
+            if len(right) >= _MOST_REMEMBERED:
+                right.clear()
+            right.add(value)
+        return wrong
+
+    return remembering
+
+
+@_remembering
 def dns_subdomain(name: str, *, prefix: bool = False) -> list[str]:
     """The name of most objects: labels joined by dots."""
     name = _masked(name) if prefix else name
@@ -105,6 +129,7 @@ def dns_subdomain(name: str, *, prefix: bool = False) -> list[str]:
     return wrong
 
 
+@_remembering
 def dns_label(name: str, *, prefix: bool = False) -> list[str]:
     """A name without dots, such as a namespace's or a container's."""
     name = _masked(name) if prefix else name
@@ -138,6 +163,7 @@ def path_segment(name: str, *, prefix: bool = False) -> list[str]:
     return [f"may not contain '{each}'" for each in "/%" if each in name]
 
 
+@_remembering
 def label_key(key: str) -> list[str]:
     """The key of a label, an annotation, a resource: `name`, or `subdomain/name`."""
     parts = key.split("/")
@@ -163,6 +189,7 @@ def label_key(key: str) -> list[str]:
     return wrong
 
 
+@_remembering
 def label_value(value: str) -> list[str]:
     """The value of a label."""
     wrong = []

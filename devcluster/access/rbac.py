@@ -35,12 +35,11 @@ class _Grants:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Binding:
-    """Subjects and the rules they get."""
+    """Subjects and the role they get; it is read once a user is among them, as few ever are."""
 
     subjects: tuple[dict[str, Any], ...]
     namespace: str
-    rules: tuple[Rule, ...]
-    problem: str
+    role: dict[str, Any]
     describe: Callable[[dict[str, Any]], str]
 
 
@@ -54,12 +53,22 @@ class RbacAuthorizer:
         self._store = store
         self._bindings: dict[str, list[_Binding]] = {}
         self._grants: dict[tuple[str, tuple[str, ...], str], _Grants] = {}
+        self._decisions: dict[tuple[str, tuple[str, ...], Attributes], Decision] = {}
         store.subscribe(self._forget)
 
     def authorize(self, user: User, wanted: Attributes) -> Decision:
         """Whether `user` may do it."""
         if _ALMIGHTY in user.groups:
             return _ALLOWED
+        key = (user.name, user.groups, wanted)
+        decision = self._decisions.get(key)
+        if decision is None:
+            if len(self._decisions) >= _MOST_CACHED:
+                self._decisions.clear()
+            decision = self._decisions[key] = self._decide(user, wanted)
+        return decision
+
+    def _decide(self, user: User, wanted: Attributes) -> Decision:
         grants = self._grants_of(user, wanted.namespace)
         for rule, source in grants.rules:
             if rule.allows(wanted):
@@ -77,6 +86,7 @@ class RbacAuthorizer:
         if stored is not None and stored.key.group == _GROUP:
             self._bindings.clear()
             self._grants.clear()
+            self._decisions.clear()
 
     def _grants_of(self, user: User, namespace: str) -> _Grants:
         key = (user.name, user.groups, namespace)
@@ -97,10 +107,11 @@ class RbacAuthorizer:
             subject = next((each for each in binding.subjects if _is(user, each, binding.namespace)), None)
             if subject is None:
                 continue
-            if binding.problem:
-                problems.append(binding.problem)
+            granted, problem = self.rules_of_role(binding.role, binding.namespace)
+            if problem:
+                problems.append(problem)
             source = binding.describe(subject)
-            rules += [(rule, source) for rule in binding.rules]
+            rules += [(rule, source) for rule in granted]
         return _Grants(tuple(rules), tuple(dict.fromkeys(problems)))
 
     def _bindings_in(self, namespace: str) -> list[_Binding]:
@@ -116,14 +127,12 @@ class RbacAuthorizer:
             binding = stored.decode()
             role = binding["roleRef"]
             name = binding["metadata"]["name"]
-            rules, problem = self.rules_of_role(role, namespace)
             shown = f"{name}/{namespace}" if namespace else name
             head = f"{kind} {quoted(shown)} of {role['kind']} {quoted(role['name'])} to "
             yield _Binding(
                 tuple(binding.get("subjects") or ()),
                 namespace,
-                rules,
-                problem,
+                role,
                 lambda subject, head=head: head + _described(subject, namespace),  # type: ignore[misc]
             )
 

@@ -92,6 +92,8 @@ class Configuration:
         self._store = store
         self._registry = registry
         self._hooks: dict[bool, tuple[Hook, ...]] = {}
+        self._named: dict[tuple[str, str], bool] = {}
+        """Whether any rule names a resource, in whatever version."""
         store.subscribe(self._forget)
 
     def concerns(self, info: AdmissionInfo) -> bool:
@@ -99,7 +101,12 @@ class Configuration:
         mutating, validating = self.hooks(mutating=True), self.hooks(mutating=False)
         if not mutating and not validating:
             return False
-        return any(self._resource_for(hook, info) is not None for hook in (*mutating, *validating))
+        place = (info.resource.group, info.resource.plural)
+        named = self._named.get(place)
+        if named is None:
+            rules = [rule for hook in (*mutating, *validating) for rule in hook.rules]
+            named = self._named[place] = any(_names_resource(rule, *place) for rule in rules)
+        return named and any(self._resource_for(hook, info) is not None for hook in (*mutating, *validating))
 
     def hooks(self, *, mutating: bool) -> tuple[Hook, ...]:
         """In the order in which they are called."""
@@ -159,6 +166,7 @@ class Configuration:
     def _forget(self, change: Change) -> None:
         if change.key.group == _GROUP:
             self._hooks.clear()
+            self._named.clear()
 
 
 def _rule_matches(rule: Object, info: AdmissionInfo, version: str) -> bool:
@@ -168,6 +176,12 @@ def _rule_matches(rule: Object, info: AdmissionInfo, version: str) -> bool:
         and _has(rule.get("apiVersions"), version)
         and _in_scope(rule.get("scope") or _ANY, info)
         and any(_names(each, info.resource.plural, info.subresource) for each in rule.get("resources") or ())
+    )
+
+
+def _names_resource(rule: Object, group: str, plural: str) -> bool:
+    return _has(rule.get("apiGroups"), group) and any(
+        each.partition("/")[0] in {_ANY, plural} for each in rule.get("resources") or ()
     )
 
 

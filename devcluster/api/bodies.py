@@ -130,7 +130,7 @@ def _custom(document: Object, resource: Resource, raw: bytes | None) -> tuple[Ob
     from devcluster.types import json_text  # noqa: PLC0415
     from devcluster.types.decode import DecodeError, convert  # noqa: PLC0415
 
-    problems = json_text.duplicate_fields(raw) if raw is not None else []
+    problems = json_text.duplicate_fields(raw, document) if raw is not None else []
     obj = dict(document)
     metadata = obj.pop("metadata", None)
     unknown = [f'unknown field "{path}"' for path in prune(obj, resource.schema)]

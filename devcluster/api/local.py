@@ -96,7 +96,8 @@ class LocalClient:
         async def change(_: Object | None) -> Object:
             return self._typed(call, obj)
 
-        written = await self._server.writer.update(call, change, WriteOptions(kind="UpdateOptions"))
+        options = WriteOptions(kind="UpdateOptions")
+        written = await self._server.writer.update(call, change, options, anew=True)
         return written.obj
 
     async def patch(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
+from time import perf_counter
 from typing import Final
 
 from devcluster.api.call import Call
@@ -158,7 +158,7 @@ class Metrics:
         series = self.series.get(key)
         if series is None:
             series = self.series[key] = Series(method, "", "", "", "", page[0], "", page[1])
-        series.count(answer.status, time.perf_counter() - since, len(answer.body))
+        series.count(answer.status, perf_counter() - since, len(answer.body))
 
     def count(self, call: Call, verb: str, answer: ApiResponse, since: float) -> None:
         """Count a request to a resource, a stream once it ends; `since` as in `count_page`.
@@ -187,7 +187,7 @@ class Metrics:
                 return
             series = self.series[key] = self._begin(call, verb, dry_run=dry_run, applies=applies)
         if answer.stream is None:
-            series.count(answer.status, time.perf_counter() - since, len(answer.body))
+            series.count(answer.status, perf_counter() - since, len(answer.body))
         else:
             answer.stream = self._counted(call, series, answer, answer.stream, since)
 
@@ -224,7 +224,7 @@ class Metrics:
 
         def ended() -> None:
             self.open[where] -= 1
-            series.count(answer.status, time.perf_counter() - since, 0)
+            series.count(answer.status, perf_counter() - since, 0)
 
         self.open[where] += 1
         return _Stream(stream, sent, ended)

@@ -131,7 +131,7 @@ def _parse(body: bytes, media_type: str, validation: str) -> tuple[Any, list[str
     if validation != "Ignore":
         from devcluster.types.json_text import duplicate_fields  # noqa: PLC0415
 
-        repeated = duplicate_fields(body)
+        repeated = duplicate_fields(body, patch)
         if media_type == JSON:
             repeated = [f"json patch {each}" for each in repeated]
     return patch, repeated

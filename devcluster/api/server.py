@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import random
-import time
 from collections.abc import Awaitable, Callable
+from time import perf_counter
 from typing import Any
 
 import orjson
@@ -127,7 +127,7 @@ class ApiServer:
             return ApiResponse.failure(internal_error("devcluster failed at this request; its log says more"))
 
     async def _handle(self, request: ApiRequest) -> ApiResponse:
-        since = time.perf_counter()
+        since = perf_counter()
         user = request.user
         if user is None:
             user = ANYBODY if self.authenticator is None else self.authenticator.authenticate(request)
@@ -302,7 +302,8 @@ class ApiServer:
             first, given = given, None
             return first
 
-        return await self._written(call, await self.writer.update(call, change, options), representation)
+        written = await self.writer.update(call, change, options, anew=True)
+        return await self._written(call, written, representation)
 
     async def _patch(self, call: Call, representation: Representation) -> ApiResponse:
         applies = is_apply(call)

@@ -303,8 +303,8 @@ class _Lines(AsyncIterator[bytes]):
         self._lines = lines
         self._watch = watch
 
-    async def __anext__(self) -> bytes:
-        return await anext(self._lines)
+    def __anext__(self) -> Awaitable[bytes]:
+        return self._lines.__anext__()
 
     async def aclose(self) -> None:
         """End the watch."""

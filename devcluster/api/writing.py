@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -38,6 +38,9 @@ from devcluster.names import path_segment
 from devcluster.storage.errors import Missing, VersionConflict
 from devcluster.storage.records import Stored
 from devcluster.storage.store import Store
+
+if TYPE_CHECKING:
+    from devcluster.patch import Convert
 
 __all__ = ["Change", "Part", "Writer", "Written", "check_name", "reset_fields"]
 
@@ -160,10 +163,12 @@ class Writer:
         may_create: bool = False,
         managed: bool = False,
         part: Part | None = None,
+        anew: bool = False,
     ) -> Written:
         """Replace the object that `call` names by what `change` makes of it, and again after a conflict.
 
-        With `may_create`, an object that does not exist is created. `managed` as in `create`.
+        With `may_create`, an object that does not exist is created. `managed` as in `create`. With `anew`,
+        `change` does not look at what there is.
 
         Raises:
             StatusError: it is refused.
@@ -178,8 +183,7 @@ class Writer:
                     raise not_found(resource.group, resource.plural, call.name)
                 return await self._create_named(call, await change(None), options, managed=managed)
             old = await conversion.read(resource, stored)
-            live = await conversion.read(resource, stored)
-            obj = await change(live)
+            obj = await change({} if anew else await conversion.read(resource, stored))
             try:
                 return await self._update(call, obj, old, stored, options, managed=managed, part=part)
             except VersionConflict:
@@ -277,7 +281,9 @@ class Writer:
         resource, metadata, before = call.resource, obj["metadata"], old["metadata"]
         changed = validate_metadata_update(metadata, before)
         # The real server checks the change in general, and each kind does again: causes come twice.
-        errors = validate_metadata(metadata, namespaced=resource.namespaced, name_rule=path_segment)
+        errors = validate_metadata(
+            metadata, namespaced=resource.namespaced, name_rule=path_segment, before=before
+        )
         errors += changed + changed
         if call.subresource == "status":
             return errors + resource.strategy.validate_status_update(obj, old, context)
@@ -296,7 +302,7 @@ class Writer:
         self, call: Call, obj: Object, old: Object | None, options: WriteOptions, context: Context
     ) -> None:
         from devcluster.api.field_versions import with_versions  # noqa: PLC0415
-        from devcluster.patch import Convert, record_update  # noqa: PLC0415
+        from devcluster.patch.ownership import record_update  # noqa: PLC0415
 
         metadata = obj["metadata"]
 
@@ -381,12 +387,15 @@ class Writer:
             name=call.name or obj["metadata"].get("name", ""),
             obj=obj,
             old=old,
-            options=options.to_object("CreateOptions" if operation == "CREATE" else "UpdateOptions"),
+            options=None,
             dry_run=options.dry_run,
             user=call.user,
             warnings=call.warnings,
         )
-        return info if self.admission.handles(info) else None
+        if not self.admission.handles(info):
+            return None
+        info.options = options.to_object("CreateOptions" if operation == "CREATE" else "UpdateOptions")
+        return info
 
     async def _mutate(self, call: Call, info: AdmissionInfo) -> Object:
         assert self.admission is not None

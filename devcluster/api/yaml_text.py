@@ -7,6 +7,8 @@ import math
 import re
 from typing import Any
 
+import orjson
+
 __all__ = ["parse_yaml"]
 
 _TAG = "tag:yaml.org,2002:"
@@ -24,6 +26,8 @@ def parse_yaml(body: bytes) -> Any:
     Raises:
         ValueError: it is none; the text says why.
     """
+    if (plain := _plain_json(body)) is not None:
+        return plain
     import yaml  # noqa: PLC0415 -- costs start-up time
 
     try:
@@ -35,6 +39,26 @@ def parse_yaml(body: bytes) -> Any:
         number = 0 if mark is None else mark.line + isinstance(error, yaml.scanner.ScannerError)
         line = f"line {number}: " if number else ""
         raise ValueError(f"yaml: {line}{problem}") from None
+
+
+def _plain_json(body: bytes) -> dict[str, Any] | None:
+    """The object that `body` is as JSON, as most programs send it; None where YAML may have it otherwise.
+
+    That may be a name twice, a number that is no whole one, or a character that does not print.
+    """
+    if not body.startswith(b"{") or not body.isascii() or b"\x7f" in body:
+        return None
+    try:
+        document: dict[str, Any] = orjson.loads(body)
+        return document if orjson.dumps(document) == body and not _has_floats(document) else None
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return None
+
+
+def _has_floats(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_floats, value.values()))
+    return any(map(_has_floats, value)) if isinstance(value, list) else isinstance(value, float)
 
 
 class _Converter:

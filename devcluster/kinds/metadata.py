@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from devcluster.errors import (
     FieldError,
@@ -89,9 +89,17 @@ def dedup_owner_references(metadata: Metadata) -> list[str]:
 
 
 def validate_metadata(
-    metadata: Metadata, *, namespaced: bool, name_rule: NameRule, built_in: bool = False
+    metadata: Metadata,
+    *,
+    namespaced: bool,
+    name_rule: NameRule,
+    built_in: bool = False,
+    before: Metadata | None = None,
 ) -> list[FieldError]:
-    """What is wrong with the metadata of an object; `built_in` kinds are stricter about finalizers."""
+    """What is wrong with the metadata of an object; `built_in` kinds are stricter about finalizers.
+
+    What has been stored as it is `before` needs no second look.
+    """
     errors: list[FieldError] = []
     if generate := metadata.get("generateName"):
         errors += [
@@ -113,11 +121,11 @@ def validate_metadata(
         errors.append(
             field_invalid("metadata.generation", metadata["generation"], "must be greater than or equal to 0")
         )
-    errors += _labels(metadata.get("labels"))
-    errors += _annotations(metadata.get("annotations"))
-    errors += _owner_references(metadata.get("ownerReferences"))
-    errors += _finalizers(metadata.get("finalizers"))
-    errors += _managed_fields(metadata.get("managedFields"))
+    before = before or {}
+    for field, check in _CHECKS.items():
+        value = metadata.get(field)
+        if value and value != before.get(field):
+            errors += check(value)
     if built_in:
         errors += _unqualified_finalizers(metadata.get("finalizers"))
     return errors
@@ -143,10 +151,10 @@ def validate_metadata_update(new: Metadata, old: Metadata) -> list[FieldError]:
         if new.get(field) != old.get(field):
             missing = "" if field in {"name", "namespace", "uid"} else None
             errors.append(field_invalid(f"metadata.{field}", new.get(field, missing), _IMMUTABLE_TEXT))
-    errors += _labels(new.get("labels"))
-    errors += _annotations(new.get("annotations"))
-    errors += _owner_references(new.get("ownerReferences"))
-    errors += _managed_fields(new.get("managedFields"))
+    for field, check in _CHECKS.items():
+        value = new.get(field)
+        if value and field != "finalizers" and value != old.get(field):
+            errors += check(value)
     return errors
 
 
@@ -172,15 +180,13 @@ def _printable(character: str) -> bool:
     return character == " " or unicodedata.category(character)[0] in "LMNPS"
 
 
-def _labels(labels: Mapping[str, str] | None) -> Iterable[FieldError]:
-    for key, value in (labels or {}).items():
+def _labels(labels: Mapping[str, str]) -> Iterable[FieldError]:
+    for key, value in labels.items():
         yield from (field_invalid("metadata.labels", key, text) for text in label_key(key))
         yield from (field_invalid("metadata.labels", value, text) for text in label_value(value))
 
 
-def _annotations(annotations: Mapping[str, str] | None) -> Iterable[FieldError]:
-    if not annotations:
-        return
+def _annotations(annotations: Mapping[str, str]) -> Iterable[FieldError]:
     size = 0
     for key, value in annotations.items():
         yield from (field_invalid("metadata.annotations", key, text) for text in label_key(key.lower()))
@@ -189,10 +195,10 @@ def _annotations(annotations: Mapping[str, str] | None) -> Iterable[FieldError]:
         yield field_too_long("metadata.annotations", ANNOTATIONS_MAXIMUM)
 
 
-def _owner_references(references: list[dict[str, Any]] | None) -> Iterable[FieldError]:
+def _owner_references(references: list[dict[str, Any]]) -> Iterable[FieldError]:
     path = "metadata.ownerReferences"
     first = ""
-    for reference in references or ():
+    for reference in references:
         version = reference.get("apiVersion", "").rpartition("/")[2]
         kind = reference.get("kind", "")
         if not version:
@@ -209,7 +215,7 @@ def _owner_references(references: list[dict[str, Any]] | None) -> Iterable[Field
             if first:
                 yield field_invalid(
                     path,
-                    [_shown(each) for each in references or ()],
+                    [_shown(each) for each in references],
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{first} and {shown}",
                 )
@@ -221,11 +227,11 @@ def _shown(reference: dict[str, Any]) -> dict[str, Any]:
     return {field: reference[field] for field in _REFERENCE_FIELDS if field in reference}
 
 
-def _finalizers(finalizers: list[str] | None) -> Iterable[FieldError]:
+def _finalizers(finalizers: list[str]) -> Iterable[FieldError]:
     path = "metadata.finalizers"
-    for finalizer in finalizers or ():
+    for finalizer in finalizers:
         yield from (field_invalid(path, finalizer, text) for text in label_key(finalizer))
-    if finalizers and {"orphan", "foregroundDeletion"} <= set(finalizers):
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
         yield field_invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
 
 
@@ -236,8 +242,8 @@ def _unqualified_finalizers(finalizers: list[str] | None) -> Iterable[FieldError
             yield field_invalid(f"metadata.finalizers[{index}]", finalizer, text)
 
 
-def _managed_fields(entries: list[dict[str, Any]] | None) -> Iterable[FieldError]:
-    for index, entry in enumerate(entries or ()):
+def _managed_fields(entries: list[dict[str, Any]]) -> Iterable[FieldError]:
+    for index, entry in enumerate(entries):
         path = f"metadata.managedFields[{index}]"
         operation = entry.get("operation", "")
         if operation not in {"Apply", "Update"}:
@@ -247,3 +253,12 @@ def _managed_fields(entries: list[dict[str, Any]] | None) -> Iterable[FieldError
         yield from field_manager_errors(f"{path}.manager", entry.get("manager", ""))
         if len(entry.get("subresource", "").encode()) > SUBRESOURCE_MAXIMUM:
             yield field_too_long(f"{path}.subresource", SUBRESOURCE_MAXIMUM)
+
+
+_CHECKS: Final[dict[str, Callable[[Any], Iterable[FieldError]]]] = {
+    "labels": _labels,
+    "annotations": _annotations,
+    "ownerReferences": _owner_references,
+    "finalizers": _finalizers,
+    "managedFields": _managed_fields,
+}

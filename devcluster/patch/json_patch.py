@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -23,7 +22,7 @@ def json_patch(document: Any, operations: list[dict[str, Any]]) -> Any:
         raise request_entity_too_large(
             f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
         )
-    patched = copy.deepcopy(document)
+    patched = _copied(document)
     for operation in operations:
         run = _OPERATIONS.get(operation.get("op") or "", _unknown)
         try:
@@ -44,7 +43,7 @@ def _unknown(_document: Any, _operation: dict[str, Any]) -> Any:
 
 
 def _add(document: Any, operation: dict[str, Any]) -> Any:
-    _insert(document, _path(operation), copy.deepcopy(operation.get("value")))
+    _insert(document, _path(operation), _copied(operation.get("value")))
     return document
 
 
@@ -54,7 +53,7 @@ def _remove(document: Any, operation: dict[str, Any]) -> Any:
 
 
 def _replace(document: Any, operation: dict[str, Any]) -> Any:
-    path, value = _path(operation), copy.deepcopy(operation.get("value"))
+    path, value = _path(operation), _copied(operation.get("value"))
     if not path:
         if not isinstance(value, dict | list):
             raise _Refused
@@ -75,7 +74,7 @@ def _move(document: Any, operation: dict[str, Any]) -> Any:
 
 def _copy(document: Any, operation: dict[str, Any]) -> Any:
     value = _get(document, _path(operation, "from"))
-    _insert(document, _path(operation), copy.deepcopy(value))
+    _insert(document, _path(operation), _copied(value))
     return document
 
 
@@ -157,6 +156,13 @@ def _insert(document: Any, path: str, value: Any) -> None:
         container.append(value)
     else:
         container.insert(_index(container, key, end=1), value)
+
+
+def _copied(value: Any) -> Any:
+    """A JSON value that shares nothing that can be changed."""
+    if isinstance(value, dict):
+        return {name: _copied(below) for name, below in value.items()}
+    return [_copied(below) for below in value] if isinstance(value, list) else value
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -45,6 +45,8 @@ class Managed:
     api_version: str
     fields: Fields
     time: str = ""
+    in_order: bool = False
+    """Whether its fields are as `encode` has written them, but for what was taken away since."""
 
 
 Entries = dict[Identity, Managed]
@@ -73,7 +75,9 @@ def parse(entries: Sequence[Any] | None, *, ours: bool = False) -> Entries:
     if ours:
         for entry in entries or ():
             identity = _identity(entry)
-            found[identity] = Managed(identity, entry["apiVersion"], entry["fieldsV1"], entry.get("time", ""))
+            found[identity] = Managed(
+                identity, entry["apiVersion"], entry["fieldsV1"], entry.get("time", ""), in_order=True
+            )
         return found
     for index, entry in enumerate(entries or ()):
         if not isinstance(entry, Mapping):
@@ -105,7 +109,7 @@ def encode(entries: Collection[Managed], *, custom: bool) -> list[dict[str, Any]
             "apiVersion": entry.api_version,
             "time": entry.time,
             "fieldsType": "FieldsV1",
-            "fieldsV1": ordered(entry.fields, by_text=custom),
+            "fieldsV1": entry.fields if entry.in_order else ordered(entry.fields, by_text=custom),
             "subresource": identity.subresource,
         }
         keys = _SORTED_KEYS if custom else facts

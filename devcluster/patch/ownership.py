@@ -273,6 +273,9 @@ def _reconcile(entries: Entries, live: Object, write: Write) -> Entries:
         at = write.at(live, entry.api_version)
         if at is None:
             continue
+        if entry.in_order and is_builtin(at[1]):  # a type that comes with the server does not change
+            result[identity] = entry
+            continue
         fields = reconciled(entry.fields, root_shape(at[1]))
         result[identity] = entry if fields is entry.fields else dataclasses.replace(entry, fields=fields)
     return result

@@ -76,6 +76,8 @@ class Codec(Protocol):
     """What Go calls the type in errors."""
     omits: bool
     """Whether `omitempty` leaves out a value that is false in Python; Go never leaves out a struct."""
+    plain: type | None
+    """Every value of just this type is read as it is."""
 
     def convert(self, value: Any, problems: Problems) -> Any:
         """The value as Go would write it again; `value` is not None.
@@ -133,6 +135,7 @@ class _Pointer:
 
     def __init__(self, target: Codec) -> None:
         self.go = target.go
+        self.plain = target.plain
         self.convert: Callable[[Any, Problems], Any] = target.convert
 
     def zero(self) -> None:
@@ -145,6 +148,7 @@ class _Named:
     def __init__(self, go: str, target: Codec) -> None:
         self.go = go
         self.omits = target.omits
+        self.plain = target.plain
         self.zero = target.zero
         self._convert = target.convert
         self._target = target.go
@@ -160,6 +164,7 @@ class _Named:
 
 class _Slice:
     omits = True
+    plain: type | None = None
 
     def __init__(self, item: Codec) -> None:
         self.go = f"[]{item.go}"
@@ -168,7 +173,9 @@ class _Slice:
     def convert(self, value: Any, problems: Problems) -> list[Any] | None:
         if type(value) is not list:
             raise DecodeError(json_type(value), self.go, value=value, kind="slice")
-        convert = self._item.convert
+        plain, convert = self._item.plain, self._item.convert
+        if plain is not None and all(type(item) is plain for item in value):
+            return list(value) or None
         converted = []
         for index, item in enumerate(value):
             before = len(problems)
@@ -183,6 +190,7 @@ class _Slice:
 
 class _Map:
     omits = True
+    plain: type | None = None
 
     def __init__(self, item: Codec) -> None:
         self.go = f"map[string]{item.go}"
@@ -211,10 +219,15 @@ class _Map:
         return None
 
 
+_Field = tuple[Callable[[Any, Problems], Any], bool, tuple[str, ...], type | None]
+"""Its reader, whether what is false in Python is left out, its path for errors, and `Codec.plain`."""
+
+
 class Struct:
     """A struct: its fields and those of the structs embedded in it."""
 
     omits = False
+    plain: type | None = None
 
     def __init__(self, name: str) -> None:
         """`name`: its OpenAPI name. Its fields are looked at when first used: types contain themselves."""
@@ -223,10 +236,15 @@ class Struct:
         self._short = name.rpartition(".")[2]
 
     @functools.cached_property
-    def _fields(self) -> dict[str, tuple[Callable[[Any, Problems], Any], bool, tuple[str, ...]]]:
-        """For each name, its reader, whether what is false in Python is left out, its path for errors."""
+    def _fields(self) -> dict[str, _Field]:
+        """By name."""
         return {
-            path[0]: (codec.convert, "omitzero" in flags or (codec.omits and "omitempty" in flags), path)
+            path[0]: (
+                codec.convert,
+                "omitzero" in flags or (codec.omits and "omitempty" in flags),
+                path,
+                codec.plain,
+            )
             for path, codec, flags in _flattened(self._name)
         }
 
@@ -241,28 +259,32 @@ class Struct:
 
     def convert(self, value: Any, problems: Problems) -> dict[str, Any]:
         """As `Codec.convert`."""
-        if not isinstance(value, dict):
-            raise DecodeError(json_type(value), self.go, value=value, kind="struct")
+        if type(value) is not dict:
+            return self._with_repeated(value, problems)
         fields = self._fields
         converted = {}
-        if type(value) is Repeated:
-            return self._with_repeated(value, problems)
+        before = len(problems)
         for name, item in value.items():
             field = fields.get(name)
             if field is None:
                 problems.append(["unknown", name])
+                before += 1
             elif item is not None:
-                before = len(problems)
-                try:
-                    result = field[0](item, problems)
-                except DecodeError as error:
-                    self._locate(error, field[2])
-                    raise
-                if result or not field[1]:
+                convert, omits, path, plain = field
+                if type(item) is plain:
+                    result = item
+                else:
+                    try:
+                        result = convert(item, problems)
+                    except DecodeError as error:
+                        self._locate(error, path)
+                        raise
+                if result or not omits:
                     converted[name] = result
                 if len(problems) > before:
                     for problem in problems[before:]:
                         problem.append(name)
+                    before = len(problems)
         for name, zero in self._always:
             if name not in converted:
                 converted[name] = zero()
@@ -272,8 +294,10 @@ class Struct:
         """As `Codec.zero`."""
         return {name: zero() for name, zero in self._always}
 
-    def _with_repeated(self, value: Repeated, problems: Problems) -> dict[str, Any]:
+    def _with_repeated(self, value: Any, problems: Problems) -> dict[str, Any]:
         """The same for an object with a name twice: a known one is reported where it comes again."""
+        if not isinstance(value, Repeated):
+            raise DecodeError(json_type(value), self.go, value=value, kind="struct")
         seen = set()
         for name, item in value.pairs:
             if name in seen and name in self._fields:

@@ -40,7 +40,7 @@ def decode_strict(
     Raises:
         StatusError: 400, a value has the wrong type; the `DecodeError` is its cause.
     """
-    if raw is not None and (marked := json_text.with_repeated(raw)) is not None:
+    if raw is not None and (marked := json_text.with_repeated(raw, document)) is not None:
         document = marked
     try:
         return convert(document, schema.openapi_name)

@@ -22,12 +22,12 @@ class Repeated(dict[str, Any]):
         self.pairs = pairs
 
 
-def with_repeated(raw: bytes | str) -> Any | None:
-    """The document with `Repeated` in place of such objects, or None when it has none.
+def with_repeated(raw: bytes | str, document: Any) -> Any | None:
+    """`document`, as orjson has read it from `raw`, with `Repeated` in place of such objects.
 
-    `raw` must have been found to be JSON before.
+    None when it has none.
     """
-    if _is_compact(raw):
+    if _is_compact(raw, document):
         return None  # the quick way, for what most clients send
     found = False
 
@@ -46,20 +46,23 @@ def with_repeated(raw: bytes | str) -> Any | None:
     return document if found else None
 
 
-def _is_compact(raw: bytes | str) -> bool:
+def _is_compact(raw: bytes | str, document: Any) -> bool:
     """Whether it is just what orjson would write, which never writes a name twice."""
     try:
-        return orjson.dumps(orjson.loads(raw)) == raw.strip()
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # it goes less deep than others
+        return orjson.dumps(document) == raw.strip()
+    except orjson.JSONEncodeError:  # it goes less deep than others
         return False
 
 
-def duplicate_fields(raw: bytes | str) -> list[str]:
-    """What is there twice, as the server reports it: `duplicate field "spec.replicas"`, in order."""
-    document = with_repeated(raw)
-    if document is None:
+def duplicate_fields(raw: bytes | str, document: Any) -> list[str]:
+    """What is there twice, as the server reports it: `duplicate field "spec.replicas"`, in order.
+
+    `document` is what orjson has read from `raw`.
+    """
+    marked = with_repeated(raw, document)
+    if marked is None:
         return []
-    return list(dict.fromkeys(f'duplicate field "{path}"' for path in _walk(document, "")))
+    return list(dict.fromkeys(f'duplicate field "{path}"' for path in _walk(marked, "")))
 
 
 def _walk(value: Any, path: str) -> Iterator[str]:

@@ -23,6 +23,7 @@ _JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSch
 class _String:
     go = "string"
     omits = True
+    plain: type | None = str
 
     def convert(self, value: Any, _problems: Problems) -> str:
         if type(value) is str:
@@ -36,6 +37,7 @@ class _String:
 class _Bool:
     go = "bool"
     omits = True
+    plain: type | None = bool
 
     def convert(self, value: Any, _problems: Problems) -> bool:
         if value is True or value is False:
@@ -48,6 +50,7 @@ class _Bool:
 
 class _Integer:
     omits = True
+    plain: type | None = None
 
     def __init__(self, go: str, least: int, most: int) -> None:
         self.go = go
@@ -69,6 +72,7 @@ class _Integer:
 class _Float:
     go = "float64"
     omits = True
+    plain: type | None = None
 
     def convert(self, value: Any, _problems: Problems) -> float:
         if type(value) is int:
@@ -86,6 +90,7 @@ class _Bytes:
 
     go = "[]uint8"
     omits = True
+    plain: type | None = None
 
     def convert(self, value: Any, _problems: Problems) -> str:
         if type(value) is not str:
@@ -105,6 +110,7 @@ class _Bytes:
 class _Time:
     go = "v1.Time"
     omits = False
+    plain: type | None = None
 
     def convert(self, value: Any, _problems: Problems) -> str | None:
         if type(value) is not str:
@@ -132,6 +138,7 @@ class _MicroTime(_Time):
 class _Quantity:
     go = "resource.Quantity"
     omits = False
+    plain: type | None = None
 
     def convert(self, value: Any, _problems: Problems) -> str:
         text = value if type(value) is str else "" if json_type(value) != "number" else str(value)
@@ -147,6 +154,7 @@ class _Quantity:
 class _IntOrString:
     go = "intstr.IntOrString"
     omits = False
+    plain: type | None = None
 
     def convert(self, value: Any, problems: Problems) -> int | str:
         if type(value) is str:
@@ -166,6 +174,7 @@ class _Raw:
     """Any JSON, kept as it is."""
 
     omits = False
+    plain: type | None = None
 
     def __init__(self, go: str) -> None:
         self.go = go
@@ -182,6 +191,7 @@ class _SchemaOr:
 
     go = "v1.JSONSchemaProps"
     omits = False
+    plain: type | None = None
 
     def __init__(self) -> None:
         self._schema = codec_of(_JSON_SCHEMA)

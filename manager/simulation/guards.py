@@ -191,6 +191,13 @@ def _is_operators(file: str) -> bool:
     """Whether that is neither of the standard library, nor installed, nor of the runtime."""
     if file.startswith("<") or {"site-packages", "dist-packages"} & set(Path(file).parts):
         return False
-    not_theirs = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    not_theirs += [str(Path(sys.modules[name].__file__ or "").parent) for name in ("manager", "devcluster")]
-    return not any(Path(file).is_relative_to(each) for each in not_theirs)
+    return not file.startswith(_not_theirs())
+
+
+@cache
+def _not_theirs() -> tuple[str, ...]:
+    """The folders of what no operator has written."""
+    paths = sysconfig.get_paths()
+    folders = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    folders += [str(Path(sys.modules[name].__file__ or "").parent) for name in ("manager", "devcluster")]
+    return tuple(f"{each}{os.sep}" for each in folders)

@@ -173,6 +173,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         heapq.heappush(self._scheduled, (when, self._timers, timer))
         return timer
 
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """As any loop does, on the clock of the process that asks."""
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
     def call_soon(
         self,
         callback: Callable[[*Ts], object],
@@ -234,47 +244,57 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """None of its threads has anything to do."""
 
     def _run_once(self) -> None:
-        """One turn, as the loops of the standard library have it, but for time, order and freezes."""
+        """Turns as the loops of the standard library have them, but for time, order and freezes.
+
+        All turns until the loop is to stop, as there are some ten thousand in each run.
+        """
+        ready, shuffles = self._ready, self._rng is not None
+        while True:
+            self._add_due()
+            turn = list(ready)
+            ready.clear()
+            if shuffles and len(turn) > 1:
+                self._shuffle(turn)
+            minute = self._ticks // (60 * TICKS)
+            for handle in turn:
+                if handle._cancelled:
+                    continue
+                context = handle._context
+                clock = context.get(process_clock, TRUE_CLOCK)
+                if clock.minute != minute:
+                    clock.minute, clock.turns = minute, 0
+                clock.turns += 1
+                if clock.turns > clock.most_turns and clock.paused is None:
+                    clock.overworked()
+                if clock.paused is not None:
+                    clock.paused.append(handle)
+                    continue
+                try:
+                    context.run(handle._callback, *handle._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:  # noqa: BLE001 - as in any loop
+                    what = f"Exception in callback {handle!r}"
+                    self.call_exception_handler({"message": what, "exception": error, "handle": handle})
+            if self._stopping:
+                return
+
+    def _add_due(self) -> None:
+        """To what is ready, the timers that are due; if nothing is, time jumps to the next of them.
+
+        It goes ahead in any case: by the clock of a process, the timer may be a trifle later.
+        """
         scheduled, ready = self._scheduled, self._ready
         while scheduled and scheduled[0][2]._cancelled:
             heapq.heappop(scheduled)
         if not ready and not self._stopping:
-            self._jump()
+            if not scheduled:
+                raise RuntimeError("the simulation has come to a standstill: no timer, nothing to run")
+            due = math.ceil(scheduled[0][0] * TICKS - ROUNDING)
+            self._ticks = max(due, self._ticks + 1)
         now = self._ticks / TICKS + self._clock_resolution
         while scheduled and scheduled[0][0] < now:
             ready.append(heapq.heappop(scheduled)[2])
-        turn = list(ready)
-        ready.clear()
-        if self._rng is not None and len(turn) > 1:
-            self._shuffle(turn)
-        minute = self._ticks // (60 * TICKS)
-        for handle in turn:
-            if handle._cancelled:
-                continue
-            context = handle._context
-            clock = context.get(process_clock, TRUE_CLOCK)
-            if clock.minute != minute:
-                clock.minute, clock.turns = minute, 0
-            clock.turns += 1
-            if clock.turns > clock.most_turns and clock.paused is None:
-                clock.overworked()
-            if clock.paused is not None:
-                clock.paused.append(handle)
-                continue
-            try:
-                context.run(handle._callback, *handle._args)
-            except (SystemExit, KeyboardInterrupt):
-                raise
-            except BaseException as error:  # noqa: BLE001 - as in any loop
-                told = {"message": f"Exception in callback {handle!r}", "exception": error, "handle": handle}
-                self.call_exception_handler(told)
-
-    def _jump(self) -> None:
-        """To the next timer, but ahead in any case: by the clock of a process it may be a trifle later."""
-        if not self._scheduled:
-            raise RuntimeError("the simulation has come to a standstill: no timer, nothing to run")
-        due = math.ceil(self._scheduled[0][0] * TICKS - ROUNDING)
-        self._ticks = max(due, self._ticks + 1)
 
     def _shuffle(self, turn: list[Any]) -> None:
         """Other callbacks keep their places: of these, the order is promised."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 import orjson
 
@@ -151,45 +150,31 @@ class Network:
         self._dead = False
         self._context = context
 
-    @asynccontextmanager
-    async def exchange(self, request: WireRequest) -> AsyncIterator[_Answer]:
+    def exchange(self, request: WireRequest) -> _Exchanging:
         """See `Wire`. Sent again once if the credentials were rejected and there are new ones."""
-        header = (await self._credentials.current()).header
-        async with self._one(request, header) as answer:
-            if answer.status == HTTPStatus.UNAUTHORIZED:
-                renewed = (await self._credentials.current(rejected=header)).header
-            else:
-                renewed = header
-            if renewed == header:
-                yield answer
-                return
-        async with self._one(request, renewed) as answer:
-            yield answer
+        return _Exchanging(self, request)
 
-    @asynccontextmanager
-    async def _one(self, request: WireRequest, header: str | None) -> AsyncIterator[_Answer]:
+    async def _send(self, exchange: _Exchange, request: WireRequest, header: str | None) -> _Answer:
+        """The answer to a request; `exchange` is to be left in any case."""
         self._counted()
-        exchange = _Exchange(asyncio.get_running_loop(), request.path)
         self._open[exchange] = None
-        try:
-            if self._dead:
-                await exchange.answered
-            if self.weather.refusing or not self._plane.is_up:
-                await asyncio.sleep(self._delay())
-                raise Unreachable("connection refused (simulated)")
-            parts = urlsplit(request.path)
-            sent = Sent(self._process, request.method, request.path)
-            if request.permit is not None:
-                request.permit()
-            carrying = asyncio.get_running_loop().create_task(
-                self._carry(exchange, sent, request, header, parts.path, parts.query),
-                context=self._context.copy(),
-            )
-            exchange.carrying = carrying
-            yield _Answer(await exchange.answered, exchange, self)
-        finally:
-            self._open.pop(exchange, None)
-            exchange.leave(self._rng)
+        if self._dead:
+            await exchange.answered
+        if self.weather.refusing or not self._plane.is_up:
+            await asyncio.sleep(self._delay())
+            raise Unreachable("connection refused (simulated)")
+        path, _, query = request.path.partition("#")[0].partition("?")
+        sent = Sent(self._process, request.method, request.path)
+        if request.permit is not None:
+            request.permit()
+        exchange.carrying = asyncio.get_running_loop().create_task(
+            self._carry(exchange, sent, request, header, path, query), context=self._context.copy()
+        )
+        return _Answer(await exchange.answered, exchange, self)
+
+    def _leave(self, exchange: _Exchange) -> None:
+        self._open.pop(exchange, None)
+        exchange.leave(self._rng)
 
     @property
     def requests(self) -> list[str]:
@@ -276,7 +261,7 @@ class Network:
     async def _ask(
         self, exchange: _Exchange, request: WireRequest, header: str | None, path: str, query: str
     ) -> ApiResponse:
-        asked = parse_qs(query, keep_blank_values=True)
+        asked = parse_qs(query, keep_blank_values=True) if query else {}
         headers = {name.lower(): value for name, value in request.headers.items()}
         headers["authorization"] = header or ""
         if self.weather.stale and request.method == "GET":
@@ -491,6 +476,42 @@ def _without_bookmarks(piece: bytes) -> bytes:
         if b'"BOOKMARK"' not in line or b"initial-events-end" in line
     ]
     return b"".join(kept)
+
+
+class _Exchanging:
+    """A request while somebody waits for its answer, or reads that."""
+
+    def __init__(self, network: Network, request: WireRequest) -> None:
+        self._network = network
+        self._request = request
+        self._exchange: _Exchange | None = None
+
+    async def __aenter__(self) -> _Answer:
+        credentials = self._network._credentials
+        header = (await credentials.current()).header
+        try:
+            answer = await self._send(header)
+            if answer.status == HTTPStatus.UNAUTHORIZED:
+                renewed = (await credentials.current(rejected=header)).header
+                if renewed != header:
+                    self._leave()
+                    answer = await self._send(renewed)
+        except BaseException:
+            self._leave()
+            raise
+        return answer
+
+    async def __aexit__(self, *_: object) -> None:
+        self._leave()
+
+    def _send(self, header: str | None) -> Awaitable[_Answer]:
+        self._exchange = _Exchange(asyncio.get_running_loop(), self._request.path)
+        return self._network._send(self._exchange, self._request, header)
+
+    def _leave(self) -> None:
+        left, self._exchange = self._exchange, None
+        if left is not None:
+            self._network._leave(left)
 
 
 class _Exchange:

@@ -134,3 +134,24 @@ async def test_a_deep_body_and_a_deep_patch_are_bad_requests(api: Api, levels: i
     media = "application/merge-patch+json"
     refused = await api.expect(400, "PATCH", f"{CONFIG_MAPS}/a", nested(levels), media=media)
     assert refused["message"] == "error decoding patch: exceeded max depth"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":{"yes":"no","<<":"on","=":null},"b":[true,1,18446744073709551615,"\\\\\\"\\n\\u0007"]}',
+        '{"a":"1e3","b":"2001-01-01","c":"~","":[],"d":{}}',
+        '{"a":1.0,"b":1e16,"c":1e400,"d":-0.0}',
+        '{"a":99999999999999999999}',
+        '{"a":"é\x85\ufeff"}',
+    ],
+)
+def test_json_is_read_as_the_yaml_that_it_is(text: str):
+    quickly, slowly = [], []
+    for body, read in ((text, quickly), (f"{text}\n", slowly)):
+        try:
+            read.append(parse_yaml(body.encode()))
+        except ValueError as error:
+            read.append(str(error))
+    assert quickly == slowly
+    assert repr(quickly) == repr(slowly)
