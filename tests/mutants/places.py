@@ -36,6 +36,8 @@ TOKENS: dict[type[ast.AST], tuple[str, str]] = {
     ast.RShift: (">>", "<<"),
 }
 TYPES_ALONE = {"TypeVar", "ParamSpec", "NewType", "cast"}
+FORBIDS_OR_SAVES = {"frozen", "slots", "kw_only", "total", "gc"}
+"""Keywords of classes, without which all that is right goes on as before."""
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,7 @@ class _Finder(ast.NodeVisitor):
             self._visit_all(node.args[1:])
             return
         for keyword in node.keywords:
-            if keyword.arg is not None:
+            if keyword.arg is not None and keyword.arg not in FORBIDS_OR_SAVES:
                 start, end = self._span(keyword)
                 if following := re.match(rb"\s*,\s*", self._source[end:]):
                     end += following.end()
@@ -259,6 +261,10 @@ class _Finder(ast.NodeVisitor):
                     start = ahead.start()
                 self._add("keyword", start, end, "")
         self.generic_visit(node)
+
+    def visit_keyword(self, node: ast.keyword) -> None:
+        if node.arg not in FORBIDS_OR_SAVES:
+            self.visit(node.value)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         """Python 3.11 does not know where in the file their parts are."""
