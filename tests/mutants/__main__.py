@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -47,6 +48,13 @@ def main() -> int:
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="every mutant and what became of it, as JSON"
     )
+    parser.add_argument(
+        "--at-most",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="of CPU for the tests of one mutant, the quickest first; default: all that reach it",
+    )
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="default 2")
     options = parser.parse_args()
     if options.tests_of:
@@ -84,7 +92,7 @@ def try_all(mutants: list[Mutant], options: argparse.Namespace) -> int:
             entries = [{"mutant": each.key, **vars(trials.verdicts.get(each, Verdict()))} for each in mutants]
             options.out.write_text(json.dumps(entries, indent=1) + "\n")
 
-    trials = Trials(options.code, mutants, tiers, options.workers, tell)
+    trials = Trials(options.code, mutants, tiers, options.workers, options.at_most, tell)
     pytest.main([*dict.fromkeys(path for tier in tiers for path in tier), *FLAGS], plugins=[trials])
     keep()
     outcomes = Counter(verdict.outcome for verdict in trials.verdicts.values())
@@ -115,6 +123,7 @@ def with_tests_of(commit: str, options: argparse.Namespace) -> int:
         archive = subprocess.run(["git", "archive", commit, "tests"], check=True, capture_output=True).stdout
         subprocess.run(["tar", "-x", "--skip-old-files", "-C", copy], input=archive, check=True)
         words = [f"--seed={options.seed}", f"--count={options.count}", f"--workers={options.workers}"]
+        words += [f"--at-most={options.at_most}"]
         words += [
             f"--{each}={getattr(options, each).resolve()}"
             for each in ("again", "out")

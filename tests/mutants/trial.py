@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import contextlib
 import gc
 import importlib
 import importlib.machinery
 import importlib.util
 import inspect
+import itertools
 import json
 import os
 import resource
@@ -74,13 +76,15 @@ class Job(NamedTuple):
 class Trials:
     """A pytest plugin that tries every mutant instead of running the tests once.
 
-    `tiers` are folders, or files, of tests: who survives those of the first is tried with the next.
+    `tiers` are folders, or files, of tests: who survives those of the first is tried with the next. Of each
+    the quickest run, for `at_most` seconds of CPU on the code as it is, and one at least.
     """
 
     code: Sequence[Path]
     mutants: Sequence[Mutant]
     tiers: Sequence[Sequence[str]]
     workers: int
+    at_most: float
     tell: Callable[[Mutant, Verdict], None]
     verdicts: dict[Mutant, Verdict] = field(default_factory=dict)
     _items: dict[str, pytest.Item] = field(default_factory=dict)
@@ -175,6 +179,8 @@ class Trials:
         if not as_before:  # it ran when its module was imported, so that has to be imported anew
             names = [name for name, cost in self._costs.items() if self._is_near(name, cost, path)]
         names.sort(key=lambda name: self._costs[name].cpu * (1 if _is_own(name, path) else 4))
+        spent = list(itertools.accumulate(self._costs[name].cpu for name in names))
+        names = names[: max(1, bisect.bisect(spent, self.at_most))]
 
         def work(folder: Path) -> None:
             if not names:
