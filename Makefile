@@ -27,7 +27,7 @@ PYTHON_IMAGE ?=
 OVERLAY ?= default
 # a,b: watch these namespaces only, with Roles in them instead of a ClusterRole
 NAMESPACES ?=
-# Flags, for `make run`, `make record`, `make bench-micro` and `make bench ONLY=shards`.
+# Flags, for `make run`, `make record`, `make mutants`, `make bench-micro` and `make bench ONLY=shards`.
 ARGS ?=
 
 RELEASE = KUBECTL=$(KUBECTL) $(BIN)/python -m release
@@ -112,6 +112,10 @@ SECONDS ?= 60
 .PHONY: fuzz
 fuzz: tools ## odd input for everything that reads what others write (SECONDS=600: for longer; ARGS="--only=TARGET --seed=N")
 	@$(BIN)/python -m tests.fuzz --seconds=$(SECONDS) $(ARGS)
+
+.PHONY: mutants
+mutants: tools ## small faults in the code, one at a time, and which of them no test finds (ARGS="--seed=N --count=200")
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
 .PHONY: simulate
 simulate: tools ## the operators in a simulated cluster where things go wrong (SEEDS=10000; ARGS="--operator=NAME --seed=N")

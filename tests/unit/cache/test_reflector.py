@@ -474,7 +474,7 @@ class TestAWatch:
             assert following.reflector.problem is None
 
     async def test_that_expired_leads_to_a_new_list_which_tells_what_vanished(
-        self, following: Following, server: PodServer
+        self, following: Following, server: PodServer, metrics: Metrics
     ):
         stream = Listed(10, ("a", 1), ("b", 2), ("c", 3))
         server.on("stream", stream, Listed(30, ("b", 2), ("c", 25), ("d", 26)))
@@ -486,6 +486,7 @@ class TestAWatch:
             await asyncio.sleep(5)
             assert following.told.take() == ["DELETED ns/a@1", "MODIFIED ns/c@25", "ADDED ns/d@26"]
         assert server.sorts() == ["stream", "watch", "stream"]
+        assert restarts(metrics) == {"closed": 1, "expired": 1}
 
     async def test_that_expired_in_an_outage_is_listed_again_as_soon_as_the_server_is_back(
         self, following: Following, server: PodServer, log_lines: LogLines

@@ -1,0 +1,141 @@
+"""`make mutants`: plants small faults into the code, one at a time, and tells which of them no test finds.
+
+Functions are changed in memory, in forked processes: no file is touched. What tests start as programs runs
+without the fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.places import Mutant, chosen, mutants_of
+from tests.mutants.trial import FLAGS, Trials, Verdict
+
+CODE = ("manager/cache", "manager/controller", "manager/client")
+TIERS = (
+    tuple(f"tests/unit/{each}" for each in ("cache", "controller", "client", "operator")),
+    ("tests/unit",),
+)
+
+
+def main() -> int:
+    """Returns 1 unless all were tried."""
+    parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="which are chosen at random; default 1")
+    parser.add_argument("--count", type=int, default=200, help="how many; default 200")
+    parser.add_argument(
+        "--code", nargs="+", type=Path, default=[Path(each) for each in CODE], metavar="PATH",
+        help=f"what is changed; default {' '.join(CODE)}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tests", nargs="+", metavar="PATH",
+        help="default: tests/unit, those of the same packages first",
+    )  # fmt: skip
+    parser.add_argument("--tests-of", metavar="COMMIT", help="with tests/ as it was then")
+    parser.add_argument("--again", type=Path, metavar="FILE", help="what survived then, or was not tried")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="every mutant and what became of it, as JSON"
+    )
+    parser.add_argument(
+        "--at-most",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="of CPU for the tests of one mutant, the quickest first; default: all that reach it",
+    )
+    parser.add_argument("--workers", type=int, default=2, metavar="N", help="default 2")
+    options = parser.parse_args()
+    if options.tests_of:
+        return with_tests_of(options.tests_of, options)
+    mutants = mutants_of(options.code)
+    if options.again:
+        keys = {
+            each["mutant"]
+            for each in json.loads(options.again.read_text())
+            if each["outcome"] in {"survived", "untried"}
+        }
+        known = {each.key for each in mutants}
+        mutants = [each for each in mutants if each.key in keys]
+        for key in sorted(keys - known):
+            print(f"mutants: no longer in the code: {key}")
+    else:
+        mutants = chosen(mutants, options.seed, options.count)
+    return try_all(mutants, options)
+
+
+def try_all(mutants: list[Mutant], options: argparse.Namespace) -> int:
+    """Try them, and tell of each."""
+    # Nothing is kept from one mutant for the next.
+    os.environ["CI"] = "1"
+    tiers = [options.tests] if options.tests else TIERS
+    told = Counter[str]()
+
+    def tell(mutant: Mutant, verdict: Verdict) -> None:
+        told[verdict.outcome] += 1
+        print(f"{sum(told.values())}/{len(mutants)} {verdict.outcome} {mutant.key} {verdict.by}", flush=True)
+        keep()
+
+    def keep() -> None:
+        if options.out:
+            entries = [{"mutant": each.key, **vars(trials.verdicts.get(each, Verdict()))} for each in mutants]
+            options.out.write_text(json.dumps(entries, indent=1) + "\n")
+
+    trials = Trials(options.code, mutants, tiers, options.workers, options.at_most, tell)
+    pytest.main([*dict.fromkeys(path for tier in tiers for path in tier), *FLAGS], plugins=[trials])
+    keep()
+    outcomes = Counter(verdict.outcome for verdict in trials.verdicts.values())
+    for mutant, verdict in trials.verdicts.items():
+        if verdict.outcome == "survived":
+            print(f"\n{mutant.key}")
+            before, after = (
+                text.decode().splitlines() for text in (Path(mutant.file).read_bytes(), mutant.applied())
+            )
+            print("\n".join(difflib.unified_diff(before, after, mutant.file, mutant.file, lineterm="")))
+    print(f"\nmutants: {', '.join(f'{count} {outcome}' for outcome, count in sorted(outcomes.items()))}")
+    return 0 if trials.verdicts and "untried" not in outcomes else 1
+
+
+def with_tests_of(commit: str, options: argparse.Namespace) -> int:
+    """The same in a copy of this tree with the tests of a commit."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        check=True,
+        capture_output=True,
+    )
+    with tempfile.TemporaryDirectory(prefix="mutants-") as name:
+        copy = Path(name)
+        for file in map(Path, listed.stdout.decode().split("\0")):
+            if file.is_file() and (file.parts[0] != "tests" or file.is_relative_to("tests/mutants")):
+                (copy / file.parent).mkdir(parents=True, exist_ok=True)
+                shutil.copy2(file, copy / file)
+        archive = subprocess.run(["git", "archive", commit, "tests"], check=True, capture_output=True).stdout
+        subprocess.run(["tar", "-x", "--skip-old-files", "-C", copy], input=archive, check=True)
+        words = [f"--seed={options.seed}", f"--count={options.count}", f"--workers={options.workers}"]
+        words += [f"--at-most={options.at_most}"]
+        words += [
+            f"--{each}={getattr(options, each).resolve()}"
+            for each in ("again", "out")
+            if getattr(options, each)
+        ]
+        words += ["--code", *map(str, options.code)]
+        words += ["--tests", *options.tests] if options.tests else []
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join([name, os.environ.get("PYTHONPATH", "")])}
+        return subprocess.run(
+            [sys.executable, "-m", "tests.mutants", *words], cwd=copy, env=environ, check=False
+        ).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

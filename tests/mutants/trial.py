@@ -1,0 +1,431 @@
+"""Runs tests on mutants, each in a process of its own that is forked when all is imported and collected."""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import contextlib
+import gc
+import importlib
+import importlib.machinery
+import importlib.util
+import inspect
+import itertools
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple, NoReturn
+
+import pytest
+
+from tests.mutants.places import Mutant
+from tests.support.fork_server import end_with
+
+FLAGS = (
+    *("-q", "-s", "--no-header", "--no-summary", "-p", "no:randomly", "-p", "no:cacheprovider"),
+    *("--timeout=0", "--continue-on-collection-errors"),
+    *("-m", "not whole and not long and not integration"),
+)
+MEMORY = 4 << 30
+SLACK = 3.0
+"""Seconds of CPU that a test may take on top of ten times what it took on the code as it is."""
+WAIT = 60.0
+"""Seconds that it may take on top of thirty times as many: others may be at work on this machine."""
+COLLECTING = 120.0
+TOUCHED = "__touched__"
+
+
+class Cost(NamedTuple):
+    """Of a test, on the code as it is: seconds, and the functions that ran."""
+
+    cpu: float
+    wall: float
+    functions: frozenset[str]
+
+
+@dataclass
+class Verdict:
+    """What became of a mutant: killed, timeout, survived; or untried. And in which test."""
+
+    outcome: str = "untried"
+    by: str = ""
+
+
+Live = dict[tuple[str, str, int], list[FunctionType]]
+"""By file, name and line."""
+Swap = list[tuple[FunctionType, CodeType]]
+
+
+class Job(NamedTuple):
+    work: Callable[[Path], None]
+    ended: Callable[[Path, int], None]
+
+
+@dataclass
+class Trials:
+    """A pytest plugin that tries every mutant instead of running the tests once.
+
+    `tiers` are folders, or files, of tests: who survives those of the first is tried with the next. Of each
+    the quickest run, for `at_most` seconds of CPU on the code as it is, and one at least.
+    """
+
+    code: Sequence[Path]
+    mutants: Sequence[Mutant]
+    tiers: Sequence[Sequence[str]]
+    workers: int
+    at_most: float
+    tell: Callable[[Mutant, Verdict], None]
+    verdicts: dict[Mutant, Verdict] = field(default_factory=dict)
+    _items: dict[str, pytest.Item] = field(default_factory=dict)
+    _live: Live = field(default_factory=dict)
+    _costs: dict[str, Cost] = field(default_factory=dict)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self._live = _live_functions(self.code)
+        left = {item.nodeid: item for item in session.items}
+        for tier in self.tiers:
+            folders = [session.startpath / name for name in tier]
+            within = [
+                item for item in left.values() if any(item.path.is_relative_to(path) for path in folders)
+            ]
+            mutants = [
+                each for each in self.mutants if self._verdict(each).outcome in {"untried", "survived"}
+            ]
+            if not mutants or not within:
+                continue
+            left = {name: item for name, item in left.items() if item not in within}
+            self._items = {item.nodeid: item for item in within}
+            self._record(within)
+            _run((self._job(mutant) for mutant in mutants), self.workers)
+        return True
+
+    def _verdict(self, mutant: Mutant) -> Verdict:
+        return self.verdicts.setdefault(mutant, Verdict())
+
+    def _record(self, items: list[pytest.Item]) -> None:
+        """Run the tests once on code that writes down which function is called."""
+        begun = time.monotonic()
+        print(f"mutants: {len(items)} tests on the code as it is", flush=True)
+        touched: set[str] = set()
+        swap = [pair for path in _files(self.code) for pair in self._watched(path, touched)]
+        self._costs = {}
+        parts = [items[start :: self.workers] for start in range(min(self.workers, len(items)))]
+
+        def job(part: list[pytest.Item]) -> Job:
+            return Job(lambda folder: _recorded(part, swap, touched, folder), ended)
+
+        def ended(folder: Path, status: int) -> None:
+            if status:
+                raise RuntimeError(f"on the code as it is: {status}: {(folder / 'log').read_text()}")
+            for name, (cpu, wall, functions) in json.loads((folder / "costs").read_text()).items():
+                self._costs[name] = Cost(cpu, wall, frozenset(functions))
+
+        _run([job(part) for part in parts], self.workers)
+        without = len(items) - len(self._costs)
+        print(
+            f"mutants: {sum(cost.cpu for cost in self._costs.values()):.0f} s of CPU,"
+            f" {time.monotonic() - begun:.0f} s; left out, as they fail or skip: {without}",
+            flush=True,
+        )
+
+    def _watched(self, path: Path, touched: set[str]) -> Swap:
+        """Of every function in a file, code that adds it to what was touched."""
+        tree = ast.parse(path.read_bytes())
+        for name, node in _outermost(tree):
+            watch = ast.parse(f"{TOUCHED}.add({f'{path} {name}'!r})").body[0]
+            for each in ast.walk(watch):
+                ast.copy_location(each, node.body[0])
+            node.body.insert(0, watch)
+        swap = self._swap(path, compile(tree, str(path.resolve()), "exec", dont_inherit=True))
+        for function, _ in swap:
+            function.__globals__[TOUCHED] = touched
+        return swap
+
+    def _swap(self, path: Path, code: CodeType) -> Swap:
+        """Which function takes which code, so that all is as if the file had been so."""
+        name = str(path.resolve())
+        before = compile(path.read_bytes(), name, "exec", dont_inherit=True)
+        return [
+            (function, new)
+            for old, new in zip(_functions(before), _functions(code), strict=True)
+            if old != new
+            for function in self._live.get((name, old.co_qualname, old.co_firstlineno), ())
+        ]
+
+    def _job(self, mutant: Mutant) -> Job:
+        verdict = self._verdict(mutant)
+        path = Path(mutant.file)
+        place = f"{path} {mutant.function}"
+        swap: Swap = []
+        names = []
+        if mutant.function:
+            swap = self._swap(path, compile(mutant.applied(), str(path.resolve()), "exec", dont_inherit=True))
+            names = [name for name, cost in self._costs.items() if place in cost.functions]
+        as_before = bool(swap and names) and all(
+            len(function.__code__.co_freevars) == len(code.co_freevars) for function, code in swap
+        )
+        if not as_before:  # it ran when its module was imported, so that has to be imported anew
+            names = [name for name, cost in self._costs.items() if self._is_near(name, cost, path)]
+        names.sort(key=lambda name: self._costs[name].cpu * (1 if _is_own(name, path) else 4))
+        spent = list(itertools.accumulate(self._costs[name].cpu for name in names))
+        names = names[: max(1, bisect.bisect(spent, self.at_most))]
+
+        def work(folder: Path) -> None:
+            if not names:
+                os._exit(0)
+            if as_before:
+                for function, code in swap:
+                    function.__code__ = code
+                _try([self._items[name] for name in names], self._costs, folder)
+            _limit(COLLECTING, COLLECTING * 10)
+            (folder / "trial").write_text(
+                json.dumps(
+                    [mutant.file, mutant.applied().decode(), {name: self._costs[name] for name in names}],
+                    default=list,
+                )
+            )
+            os.execv(sys.executable, [sys.executable, "-m", "tests.mutants.trial", str(folder)])
+
+        def ended(folder: Path, status: int) -> None:
+            by = folder / "by"
+            verdict.by = by.read_text() if by.exists() else "import"
+            if status in {-signal.SIGPROF, -signal.SIGALRM}:
+                verdict.outcome = "timeout"
+            elif status == 0:
+                verdict.outcome, verdict.by = "survived", ""
+            elif status == 1 or by.exists():
+                verdict.outcome = "killed"
+            else:
+                raise RuntimeError(f"{mutant.key}: {status}: {(folder / 'log').read_text()}")
+            self.tell(mutant, verdict)
+
+        return Job(work, ended)
+
+    def _is_near(self, name: str, cost: Cost, path: Path) -> bool:
+        return _is_own(name, path) or any(function.startswith(f"{path} ") for function in cost.functions)
+
+
+class Anew:
+    """A pytest plugin that runs some tests alone, in this order."""
+
+    def __init__(self, costs: dict[str, Cost], folder: Path) -> None:
+        self._costs = costs
+        self._folder = folder
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        if not self._costs.keys() <= items.keys():
+            os._exit(1)
+        _try([items[name] for name in self._costs], self._costs, self._folder)
+
+
+class Changed(importlib.machinery.SourceFileLoader):
+    """Loads a module, from source that is not in its file."""
+
+    def __init__(self, name: str, path: str, source: str) -> None:
+        super().__init__(name, path)
+        self._changed = source
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self._changed, self.path, "exec", dont_inherit=True)
+
+
+class ChangedFinder:
+    """Finds that one module."""
+
+    def __init__(self, file: str, source: str) -> None:
+        path = Path(file).with_suffix("")
+        self.name = ".".join((path.parent if path.name == "__init__" else path).parts)
+        self._path = str(Path(file).resolve())
+        self._source = source
+
+    def find_spec(self, name: str, *_: Any) -> importlib.machinery.ModuleSpec | None:
+        if name != self.name:
+            return None
+        loader = Changed(name, self._path, self._source)
+        return importlib.util.spec_from_file_location(name, self._path, loader=loader)
+
+
+class _Reports:
+    """The results of one test after the other."""
+
+    def __init__(self, items: list[pytest.Item]) -> None:
+        self._items = items
+        self.results: list[str] = []
+        items[0].config.pluginmanager.register(self)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.results.append(report.outcome)
+
+    def __iter__(self) -> Iterator[pytest.Item]:
+        """Each test, after it was run."""
+        for item, following in zip(self._items, [*self._items[1:], None], strict=True):
+            self.results.clear()
+            self.before(item)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            yield item
+
+    def before(self, item: pytest.Item) -> None:
+        """What is to be done before a test is run."""
+
+
+def _recorded(items: list[pytest.Item], swap: Swap, touched: set[str], folder: Path) -> None:
+    for function, code in swap:
+        function.__code__ = code
+    costs: dict[str, Any] = {}
+    cpu, wall = time.process_time(), time.monotonic()
+    reports = _Reports(items)
+    for item in reports:
+        now = time.process_time(), time.monotonic()
+        if set(reports.results) == {"passed"}:
+            costs[item.nodeid] = [now[0] - cpu, now[1] - wall, list(touched)]
+        cpu, wall = now
+        touched.clear()
+    (folder / "costs").write_text(json.dumps(costs))
+
+
+def _try(items: list[pytest.Item], costs: dict[str, Cost], folder: Path) -> NoReturn:
+    """Run these tests until one fails, and end the process: with 0 if none has."""
+    by = folder / "by"
+
+    def before(item: pytest.Item) -> None:
+        by.write_text(item.nodeid)
+        cpu, wall, _ = costs[item.nodeid]
+        _limit(SLACK + 10 * cpu, WAIT + 30 * wall)
+
+    reports = _Reports(items)
+    reports.before = before  # type: ignore[method-assign]
+    for _ in reports:
+        if "failed" in reports.results:
+            os._exit(1)
+    os._exit(0)
+
+
+def _limit(cpu: float, wall: float) -> None:
+    signal.setitimer(signal.ITIMER_PROF, cpu)
+    signal.setitimer(signal.ITIMER_REAL, wall)
+
+
+def _run(jobs: Iterable[Job], workers: int) -> None:
+    """Each in a process that is forked for it, with a folder for what it leaves behind."""
+    running: dict[int, tuple[Job, Path]] = {}
+    waiting = deque(jobs)
+    parent = os.getpid()
+    try:
+        while waiting or running:
+            if waiting and len(running) < workers:
+                job, folder = waiting.popleft(), Path(tempfile.mkdtemp(prefix="mutant-"))
+                pid = os.fork()
+                if pid == 0:
+                    _become(job, folder, parent)
+                running[pid] = job, folder
+                continue
+            pid, status = os.wait()
+            if pid in running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)  # whatever its tests have started
+                job, folder = running.pop(pid)
+                job.ended(folder, os.waitstatus_to_exitcode(status))
+                shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        for pid, (_, folder) in running.items():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _become(job: Job, folder: Path, parent: int) -> NoReturn:
+    try:
+        os.setpgid(0, 0)
+        end_with(parent)
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+        log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        job.work(folder)
+        os._exit(0)
+    except BaseException:  # noqa: BLE001 - whatever it is, this process is not the one that goes on
+        traceback.print_exc()
+        os._exit(3)
+
+
+def _files(code: Iterable[Path]) -> list[Path]:
+    return sorted({file for path in code for file in (path.rglob("*.py") if path.is_dir() else [path])})
+
+
+def _is_own(test: str, path: Path) -> bool:
+    """Whether a test is in the folder of the package that the file is of."""
+    return f"/{path.parent.name}/" in test.partition("::")[0]
+
+
+def _functions(code: CodeType) -> Iterator[CodeType]:
+    """Of a module, the functions and methods; what is within them is part of them."""
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            if each.co_flags & inspect.CO_OPTIMIZED:
+                yield each
+            else:
+                yield from _functions(each)
+
+
+def _outermost(
+    node: ast.AST, scope: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ".".join([*scope, child.name]), child
+        else:
+            yield from _outermost(child, (*scope, child.name) if isinstance(child, ast.ClassDef) else scope)
+
+
+def _live_functions(code: Iterable[Path]) -> Live:
+    """As many as there are; gc.freeze hides none of them from gc.get_objects, unlike from a collection."""
+    files = {str(path.resolve()) for path in _files(code)}
+    live: Live = {}
+    for each in _all_objects():
+        if isinstance(each, FunctionType) and each.__code__.co_filename in files:
+            key = each.__code__.co_filename, each.__code__.co_qualname, each.__code__.co_firstlineno
+            live.setdefault(key, []).append(each)
+    return live
+
+
+def _all_objects() -> list[Any]:
+    gc.unfreeze()
+    try:
+        return gc.get_objects()
+    finally:
+        gc.freeze()
+
+
+def anew(folder: Path) -> int:
+    """In a process of its own: a mutant of what ran when its module was imported."""
+    file, source, costs = json.loads((folder / "trial").read_text())
+    finder = ChangedFinder(file, source)
+    sys.meta_path.insert(0, finder)
+    try:
+        importlib.import_module(finder.name)
+    except Exception:  # noqa: BLE001 - no test could import it either
+        return 1
+    plugin = Anew({name: Cost(*cost) for name, cost in costs.items()}, folder)
+    pytest.main([*dict.fromkeys(name.partition("::")[0] for name in costs), *FLAGS], plugins=[plugin])
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(anew(Path(sys.argv[1])))
