@@ -27,7 +27,7 @@ PYTHON_IMAGE ?=
 OVERLAY ?= default
 # a,b: watch these namespaces only, with Roles in them instead of a ClusterRole
 NAMESPACES ?=
-# Flags, for `make run`, `make record`, `make bench-micro` and `make bench ONLY=shards`.
+# Flags, for `make run`, `make record`, `make bench` and `make bench-micro`.
 ARGS ?=
 
 RELEASE = KUBECTL=$(KUBECTL) $(BIN)/python -m release
@@ -166,8 +166,8 @@ picture: venv ## docs/demo.svg: the demo on a small terminal, recorded anew
 ONLY ?=
 
 .PHONY: bench
-bench: tools ## operators side by side on a real control plane, into docs/benchmarks/ (ONLY=cold: one part, printed)
-	@$(BIN)/python -m $(if $(filter shards,$(ONLY)),benchmarks.shards $(ARGS),benchmarks $(if $(ONLY),--only=$(ONLY)))
+bench: tools ## operators side by side on a real control plane, into docs/benchmarks/ (ONLY=cold: one part, printed; ARGS: flags)
+	@$(BIN)/python -m $(if $(filter shards,$(ONLY)),benchmarks.shards $(ARGS),benchmarks $(if $(ONLY),--only=$(ONLY)) $(ARGS))
 
 .PHONY: bench-micro
 bench-micro: tools ## what single parts of the runtime cost, next to simpler ones (ARGS="--against FILE": next to before)

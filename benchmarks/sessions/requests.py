@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.support.openmetrics import Samples
+
 if TYPE_CHECKING:
     from tests.support.envtest import EnvtestControlPlane
-    from tests.support.openmetrics import Samples
 
 COUNTER = "apiserver_request_total"
 WATCHES = "apiserver_longrunning_requests"
@@ -19,9 +20,10 @@ COUNTED = OBJECTS | {"events", "namespaces", "customresourcedefinitions"}
 class Requests:
     """Counts from the moment this is made, without those that the suite sends itself."""
 
-    def __init__(self, plane: EnvtestControlPlane) -> None:
+    def __init__(self, plane: EnvtestControlPlane, *, anew: bool = False) -> None:
+        """`anew`: the API server will start again before the first request, and count from zero."""
         self._plane = plane
-        self._before = plane.server_metrics(COUNTER)
+        self._before = Samples([]) if anew else plane.server_metrics(COUNTER)
 
     def so_far(self) -> dict[str, int]:
         """By verb, resource, subresource and code, as "PATCH memcacheds status 200"."""
@@ -42,6 +44,16 @@ class Requests:
 def writes(counts: dict[str, int]) -> int:
     """Those that write objects; Events are not among them."""
     return sum(count for name, count in counts.items() if _is_write(name))
+
+
+def all_writes(counts: dict[str, int]) -> int:
+    """Everything that is not only read, Events too."""
+    return sum(count for name, count in counts.items() if name.split()[0] in WRITES)
+
+
+def server_errors(counts: dict[str, int]) -> int:
+    """Those that the API server could not answer, or would not yet."""
+    return sum(count for name, count in counts.items() if name.split()[-1].startswith(("5", "429")))
 
 
 def events(counts: dict[str, int]) -> int:
