@@ -3,7 +3,8 @@
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
-VENV := .venv
+# `make test PYTHON=python3.13` has an environment of its own, made of that interpreter.
+VENV := .venv$(if $(findstring command,$(origin PYTHON)),-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 PYTEST_FLAGS ?=
 # Integration tests wait more than they work, so more of them than there are processors pay; but each worker
@@ -84,7 +85,7 @@ demo: venv ## the manager with every operator on an embedded control plane, to w
 	@$(BIN)/python -m demo $(if $(filter-out 0,$(ONCE)),--once)
 
 .PHONY: test
-test: tools ## the tests, on the embedded control plane; the contract on a real one too when KUBEBUILDER_ASSETS names it (SEEDS=300: the long ones too)
+test: tools ## the tests, on the embedded control plane; the contract on a real one too when KUBEBUILDER_ASSETS names it (SEEDS=300: the long ones too; PYTHON=python3.12: on that)
 	$(PYTEST) -m "not whole$(if $(SEEDS),, and not long)" tests $(PYTEST_FLAGS)
 	@$(call passed,the contract)
 

@@ -158,7 +158,7 @@ def _latency(results: Results) -> Iterator[Aim]:
 
 
 def _others(results: Results) -> Iterator[Aim]:
-    text = f"{{others:,}} Deployments of others, {{among:,}} of ours: at most {AND_OURS} times their metadata's MB"
+    text = f"{{others:,}} Deployments of others, {{among:,}} of ours: {AND_OURS} times their metadata's MB"
     whole, metadata = (
         _median(results, "others", OURS, f"{group}.mb") for group in ("memcached", "deployments-metadata")
     )

@@ -50,14 +50,14 @@ def table_of(results: Results, key: str) -> Table:
             lacking.setdefault(lacks[key], []).append(peer)
     absent: dict[tuple[str, str], list[str]] = {}
     for group in part.groups:
-        if grouped and not _is_measured(results, part, group):
-            continue
         for peer in run.versions:
             lacks = run.lacks.get(peer, {})
             if key in lacks:
                 continue
             if group.key in lacks:
                 absent.setdefault((peer, lacks[group.key]), []).append(group_label(group, run))
+                continue
+            if grouped and not _is_measured(results, part, group):
                 continue
             found = {figure.key: summarize(results, key, peer, group.of(figure)) for figure in figures}
             why = why_empty(results, part, group, peer)
