@@ -17,7 +17,7 @@ class Sizes:
     """How much of everything; the defaults are those of the page."""
 
     objects: int = 2_000
-    rates: tuple[int, ...] = (50, 100, 200, 300)
+    rates: tuple[int, ...] = (50, 100, 300)
     long_seconds: float = 30.0
     """Of the rates in `LONG`."""
     seconds: float = 2.0

@@ -122,7 +122,8 @@ class Suite:
         for peer in self._peers:
             parts = self._of(peer, many.PARTS)
             if "others" in parts:
-                total += many.others_seconds(self._sizes, rounds, len(self._beside_others(peer)))
+                of_others = min(rounds, many.OTHERS_ROUNDS)
+                total += many.others_seconds(self._sizes, of_others, len(self._beside_others(peer)))
             total += many.own_seconds(parts, self._sizes, rounds)
         return total
 
@@ -221,8 +222,8 @@ class Suite:
                 stand.grow(sizes.among)
                 stand.stop()
                 many.store_others(stand, sizes.others)
-                what, each = f"{peer} beside others", usual / 2
-                for number in self._budget.rounds(self._many_rounds, each, what, after=after):
+                each = usual / 2
+                for number in range(1, many.OTHERS_ROUNDS + 1):
                     for workload in workloads:
                         progress.step(number, peer, f"beside others: {workload}", each / len(workloads))
                         many.others(stand, sizes, workload, number)

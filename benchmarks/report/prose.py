@@ -54,7 +54,8 @@ The same {own:,} objects. *Start*: until all have been looked at. *Lists anew*: 
 and has forgotten what was before; the time includes its own start. *A new version*: `--memcached-image`
 names another image, so each Deployment is changed. Meanwhile one object after the other is changed by hand;
 the first as soon as the program is ready, or the API server back. The loop's lag is the program's own
-metric, as the upper bound of a bucket. Server errors are answers with 5xx or 429. One round.
+metric, as the upper bound of a bucket. Server errors are answers with 5xx or 429; those of a server that
+has just started and not yet filled its caches do not count. One round.
 """,
     "steady": """\
 {objects:,} finished objects, and no changes. Each round takes {quiet_seconds} s; the figures are for a
@@ -114,7 +115,7 @@ REPEAT = """\
 else should run on the machine.
 
 ```sh
-make bench   # everything, in about forty minutes, and this page
+make bench   # everything, in about three quarters of an hour, and this page
 make bench ARGS="--python=python3.12 --python=python3.13"   # and ours on these interpreters
 make bench ONLY=cold,takeover   # some parts, printed only
 make bench ONLY=done,backlog ARGS=--own-objects=200000   # needs 16 GB

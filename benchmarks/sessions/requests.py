@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.support.openmetrics import Samples
-
 if TYPE_CHECKING:
     from tests.support.envtest import EnvtestControlPlane
+    from tests.support.openmetrics import Samples
 
 COUNTER = "apiserver_request_total"
 WATCHES = "apiserver_longrunning_requests"
@@ -20,10 +19,9 @@ COUNTED = OBJECTS | {"events", "namespaces", "customresourcedefinitions"}
 class Requests:
     """Counts from the moment this is made, without those that the suite sends itself."""
 
-    def __init__(self, plane: EnvtestControlPlane, *, anew: bool = False) -> None:
-        """`anew`: the API server will start again before the first request, and count from zero."""
+    def __init__(self, plane: EnvtestControlPlane) -> None:
         self._plane = plane
-        self._before = Samples([]) if anew else plane.server_metrics(COUNTER)
+        self._before = plane.server_metrics(COUNTER)
 
     def so_far(self) -> dict[str, int]:
         """By verb, resource, subresource and code, as "PATCH memcacheds status 200"."""
