@@ -1,4 +1,4 @@
-"""What is left out so that a whole run stays within three quarters of an hour, beyond what a library cannot do."""
+"""What is left out so that a whole run takes three quarters of an hour, beyond what a library cannot do."""
 
 from __future__ import annotations
 

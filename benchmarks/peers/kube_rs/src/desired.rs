@@ -32,8 +32,9 @@ pub fn labels(memcached: &Memcached) -> BTreeMap<String, String> {
 /// With those by which tools group objects; they select nothing.
 fn shown_labels(memcached: &Memcached) -> BTreeMap<String, String> {
     let mut shown = labels(memcached);
+    let instance = memcached.name_any();
     for (name, value) in
-        [("name", "memcached"), ("instance", &memcached.name_any()), ("managed-by", "operator-manager")]
+        [("name", "memcached"), ("instance", instance.as_str()), ("managed-by", "operator-manager")]
     {
         shown.insert(format!("app.kubernetes.io/{name}"), value.to_owned());
     }
