@@ -3,7 +3,8 @@
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
-VENV := .venv
+# `make test PYTHON=python3.13` has an environment of its own, made of that interpreter.
+VENV := .venv$(if $(findstring command,$(origin PYTHON)),-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 PYTEST_FLAGS ?=
 # Integration tests wait more than they work, so more of them than there are processors pay; but each worker
@@ -27,7 +28,7 @@ PYTHON_IMAGE ?=
 OVERLAY ?= default
 # a,b: watch these namespaces only, with Roles in them instead of a ClusterRole
 NAMESPACES ?=
-# Flags, for `make run`, `make record`, `make mutants`, `make bench-micro` and `make bench ONLY=shards`.
+# Flags, for `make run`, `make record`, `make mutants`, `make bench` and `make bench-micro`.
 ARGS ?=
 
 RELEASE = KUBECTL=$(KUBECTL) $(BIN)/python -m release
@@ -84,7 +85,7 @@ demo: venv ## the manager with every operator on an embedded control plane, to w
 	@$(BIN)/python -m demo $(if $(filter-out 0,$(ONCE)),--once)
 
 .PHONY: test
-test: tools ## the tests, on the embedded control plane; the contract on a real one too when KUBEBUILDER_ASSETS names it (SEEDS=300: the long ones too)
+test: tools ## the tests, on the embedded control plane; the contract on a real one too when KUBEBUILDER_ASSETS names it (SEEDS=300: the long ones too; PYTHON=python3.12: on that)
 	$(PYTEST) -m "not whole$(if $(SEEDS),, and not long)" tests $(PYTEST_FLAGS)
 	@$(call passed,the contract)
 
@@ -170,8 +171,8 @@ picture: venv ## docs/demo.svg: the demo on a small terminal, recorded anew
 ONLY ?=
 
 .PHONY: bench
-bench: tools ## operators side by side on a real control plane, into docs/benchmarks/ (ONLY=cold: one part, printed)
-	@$(BIN)/python -m $(if $(filter shards,$(ONLY)),benchmarks.shards $(ARGS),benchmarks $(if $(ONLY),--only=$(ONLY)))
+bench: tools ## operators side by side on a real control plane, into docs/benchmarks/ (ONLY=cold: one part, printed; ARGS: flags)
+	@$(BIN)/python -m $(if $(filter shards,$(ONLY)),benchmarks.shards $(ARGS),benchmarks $(if $(ONLY),--only=$(ONLY)) $(ARGS))
 
 .PHONY: bench-micro
 bench-micro: tools ## what single parts of the runtime cost, next to simpler ones (ARGS="--against FILE": next to before)

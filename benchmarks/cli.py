@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import datetime
 import os
 import sys
@@ -16,7 +17,8 @@ from benchmarks.economy import lacks_of
 from benchmarks.machine import describe
 from benchmarks.parts import PARTS, Sizes
 from benchmarks.peers import PEERS, LeftOutError, Peer, Ready
-from benchmarks.program import Program
+from benchmarks.peers.ours import on_python
+from benchmarks.program import PROGRAM_CPUS, SERVER_CPUS, Program
 from benchmarks.progress import Progress, minutes
 from benchmarks.report.page import RAW, files_of
 from benchmarks.report.quotes import with_quotes
@@ -36,8 +38,8 @@ PAGE = ROOT / "docs" / "benchmarks"
 QUOTING = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), PAGE / "profiles.md")
 KEPT = ROOT / ".local" / "benchmarks"
 ROUNDS = 3
-# Of twenty minutes, what is left when the last step has run over.
-MINUTES = 19
+# Of fifty minutes, what is left when the last step has run over.
+MINUTES = 48
 WHERE_FROM = "go run sigs.k8s.io/controller-runtime/tools/setup-envtest@latest use -p path"
 
 
@@ -48,17 +50,21 @@ def main(arguments: Sequence[str], description: str) -> int:
     if options.render:
         return _render(parser, check=options.check)
     peers = _chosen(parser, options)
+    try:
+        pinned = pin()
+    except ValueError as error:
+        parser.error(str(error))
     problem = why_not()
     if problem:
         parser.error(f"{problem}. One way to get one: {VARIABLE}=$({WHERE_FROM})")
     parts = [part for part in PARTS if not options.only or part in options.only]
     try:
-        results = _measure(peers, parts, options)
+        results = _measure(peers, parts, options, pinned)
     except KeyboardInterrupt:
         print(f"\nstopped; what was measured until then is in {KEPT}", file=sys.stderr)
         return 130
     print(shown(results))
-    if options.write or _is_whole(options):
+    if options.write or (_is_whole(options) and not pinned):
         kept = PAGE / RAW
         results = Results.read(kept).merged_with(results) if kept.exists() else results
         results.write(kept)
@@ -97,6 +103,21 @@ def _parser(description: str) -> argparse.ArgumentParser:
         metavar="NAME=COMMAND",
         help="one more program that does the work of Memcached, such as an older version of this one; in the"
         " command {kubeconfig}, {concurrency} and {health} stand for what they say",
+    )
+    parser.add_argument(
+        "--python",
+        type=_interpreter,
+        action="append",
+        default=[],
+        metavar="PYTHON",
+        help="measure this project on this interpreter too, in a cold start and one change; its environment"
+        " is made in .local/peers/",
+    )
+    parser.add_argument(
+        "--own-objects",
+        type=_at_least_one,
+        metavar="N",
+        help=f"finished objects in the parts done and backlog ({Sizes().own})",
     )
     parser.add_argument(
         "--minutes",
@@ -143,6 +164,13 @@ def _program(text: str) -> Program:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _interpreter(text: str) -> Peer:
+    try:
+        return on_python(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _at_least_one(text: str) -> int:
     with contextlib.suppress(ValueError):
         if int(text) >= 1:
@@ -153,6 +181,7 @@ def _at_least_one(text: str) -> int:
 def _chosen(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Peer]:
     """The peers in the order of the tables, then the programs that were given."""
     peers = [peer for peer in PEERS if options.peers is None or peer.name in options.peers]
+    peers += options.python
     for program in options.program:
         if program.name in {peer.name for peer in PEERS}:
             parser.error(f"--program: {program.name} is the name of a peer")
@@ -164,9 +193,10 @@ def _given(program: Program) -> Peer:
     """A program of which only the command line is known."""
     lacks = {}
     if not program.tells_readiness:
-        lacks = dict.fromkeys(("takeover",), "its command has no {health}")
+        lacks = dict.fromkeys(("takeover", "others", "done"), "its command has no {health}")
     if not any("{workload}" in part for part in program.command):
-        lacks |= dict.fromkeys(("pods-metadata", "pods", "ten"), "its command has no {workload}")
+        others = ("pods-metadata", "pods", "deployments-metadata", "deployments", "ten")
+        lacks |= dict.fromkeys(others, "its command has no {workload}")
     return Peer(
         name=program.name,
         make=lambda: Ready(program=program, version="as given on the command line"),
@@ -177,18 +207,57 @@ def _given(program: Program) -> Peer:
 
 def _is_whole(options: argparse.Namespace) -> bool:
     return (
-        not (options.only or options.peers or options.program or options.quick) and options.rounds >= ROUNDS
+        not (options.only or options.peers or options.program or options.quick or options.own_objects)
+        and options.rounds >= ROUNDS
     )
 
 
-def _measure(peers: Sequence[Peer], parts: Sequence[str], options: argparse.Namespace) -> Results:
+def pin() -> str:
+    """Move the suite away from processors that are for others alone; a sentence about it, empty if none are.
+
+    Raises:
+        ValueError: a variable has another form, or names processors that are not there.
+    """
+    lists = {name: os.environ[name] for name in (SERVER_CPUS, PROGRAM_CPUS) if os.environ.get(name)}
+    if not lists:
+        return ""
+    if len(lists) == 1:
+        raise ValueError(f"{SERVER_CPUS} and {PROGRAM_CPUS} have to be set both")
+    there = os.sched_getaffinity(0)
+    server, program = (_processors(name, text, there) for name, text in lists.items())
+    os.sched_setaffinity(0, there - server - program or server)
+    return (
+        f"The control plane had processors {lists[SERVER_CPUS]} to itself, and the measured program"
+        f" {lists[PROGRAM_CPUS]}."
+    )
+
+
+def _processors(name: str, text: str, there: set[int]) -> set[int]:
+    """Those of a list as taskset takes it: "0,2-5"."""
+    found = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if not first.isdecimal() or not last.isdecimal():
+            raise ValueError(f"{name}={text} is no list of processors such as 0,2-5")
+        found |= set(range(int(first), int(last) + 1))
+    if not found or not found <= there:
+        raise ValueError(f"{name}={text}: there are processors {', '.join(map(str, sorted(there)))}")
+    return found
+
+
+def _measure(
+    peers: Sequence[Peer], parts: Sequence[str], options: argparse.Namespace, pinned: str
+) -> Results:
     rounds, sizes = options.rounds, Sizes.quick() if options.quick else Sizes()
+    if options.own_objects:
+        sizes = dataclasses.replace(sizes, own=options.own_objects)
     ready, left_out = _build(peers)
     began = time.monotonic()
     run = Run(
         date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
         rounds=rounds,
-        machine=describe(Path(os.environ[VARIABLE])),
+        machine=describe(Path(os.environ[VARIABLE])) | ({"pinned": pinned} if pinned else {}),
         versions={peer.name: built.version for peer, built in ready},
         about={peer.name: peer.about for peer in peers},
         left_out=left_out,

@@ -1,4 +1,4 @@
-"""Pods written straight into etcd: tens of thousands in seconds, each with the usual managedFields."""
+"""Pods and Deployments written straight into etcd, tens of thousands in seconds; with usual managedFields."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import functools
 import http.client
 import json
 import uuid
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PER_TRANSACTION = 100
 NAMESPACES = 20
@@ -19,21 +22,53 @@ CREATED = "2026-01-01T00:00:00Z"
 
 def store_pods(etcd: str, count: int) -> None:
     """Put `count` pods into the etcd at HOST:PORT; the API server sees them as if it had stored them."""
+    _store(
+        etcd, count, lambda index: (f"/registry/pods/{_namespace(index)}/{_name(index)}", encode_pod(index))
+    )
+
+
+def store_deployments(etcd: str, count: int) -> None:
+    """The same with Deployments that no controller owns and whose pods are like those of `store_pods`."""
+    _store(
+        etcd,
+        count,
+        lambda index: (
+            f"/registry/deployments/{_namespace(index)}/{_deployment_name(index)}",
+            encode_deployment(index),
+        ),
+    )
+
+
+def _store(etcd: str, count: int, made: Callable[[int], tuple[str, bytes]]) -> None:
     connection = http.client.HTTPConnection(etcd)
     for start in range(0, count, PER_TRANSACTION):
-        puts = [{"requestPut": _entry(index)} for index in range(start, min(start + PER_TRANSACTION, count))]
+        indexes = range(start, min(start + PER_TRANSACTION, count))
+        puts = [{"requestPut": _entry(*made(index))} for index in indexes]
         connection.request("POST", "/v3/kv/txn", orjson.dumps({"success": puts}))
         answer = connection.getresponse()
         text = answer.read().decode()
         if answer.status != http.HTTPStatus.OK:
-            raise OSError(f"etcd refused the pods: {text}")
+            raise OSError(f"etcd refused them: {text}")
     connection.close()
 
 
 def last_stored(count: int) -> list[str]:
     """The API paths of the pods that `store_pods` stores in its last transaction."""
-    first = max(0, count - 1) // PER_TRANSACTION * PER_TRANSACTION
-    return [f"/api/v1/namespaces/{_namespace(index)}/pods/{_name(index)}" for index in range(first, count)]
+    return [
+        f"/api/v1/namespaces/{_namespace(index)}/pods/{_name(index)}" for index in _last_transaction(count)
+    ]
+
+
+def last_deployments(count: int) -> list[str]:
+    """Those of the Deployments that `store_deployments` stores in its last transaction."""
+    return [
+        f"/apis/apps/v1/namespaces/{_namespace(index)}/deployments/{_deployment_name(index)}"
+        for index in _last_transaction(count)
+    ]
+
+
+def _last_transaction(count: int) -> range:
+    return range(max(0, count - 1) // PER_TRANSACTION * PER_TRANSACTION, count)
 
 
 def encode_pod(index: int) -> bytes:
@@ -43,9 +78,15 @@ def encode_pod(index: int) -> bytes:
     return orjson.dumps(pod)
 
 
-def _entry(index: int) -> dict[str, str]:
-    key = f"/registry/pods/{_namespace(index)}/{_name(index)}".encode()
-    return {"key": base64.b64encode(key).decode(), "value": base64.b64encode(encode_pod(index)).decode()}
+def encode_deployment(index: int) -> bytes:
+    """The Deployment as it is stored, close to 8 KB."""
+    deployment = _deployment(index)
+    deployment["metadata"]["managedFields"] = _managed_fields_of_deployments()
+    return orjson.dumps(deployment)
+
+
+def _entry(key: str, value: bytes) -> dict[str, str]:
+    return {"key": base64.b64encode(key.encode()).decode(), "value": base64.b64encode(value).decode()}
 
 
 def _namespace(index: int) -> str:
@@ -142,6 +183,86 @@ def _pod(index: int) -> dict[str, Any]:
         "spec": spec,
         "status": status,
     }
+
+
+def _deployment_name(index: int) -> str:
+    return f"shop-{index:05d}"
+
+
+def _deployment(index: int) -> dict[str, Any]:
+    pod = _pod(index)
+    # The scheduler's and the kubelet's are not asked for.
+    given = {
+        name: pod["spec"][name]
+        for name in ("containers", "volumes", "restartPolicy", "terminationGracePeriodSeconds", "dnsPolicy")
+    }
+    name = _deployment_name(index)
+    labels = {"app": name, "tier": "backend", "app.kubernetes.io/managed-by": "Helm"}
+    metadata = {
+        "name": name,
+        "namespace": _namespace(index),
+        "uid": str(uuid.uuid5(uuid.NAMESPACE_DNS, name)),
+        "generation": 3,
+        "creationTimestamp": CREATED,
+        "labels": labels,
+        "annotations": {
+            "deployment.kubernetes.io/revision": "3",
+            "meta.helm.sh/release-name": name,
+            "meta.helm.sh/release-namespace": _namespace(index),
+        },
+    }
+    conditions = [
+        {
+            "type": kind,
+            "status": "True",
+            "reason": reason,
+            "message": f"{name} is as it should be",
+            "lastTransitionTime": CREATED,
+            "lastUpdateTime": CREATED,
+        }
+        for kind, reason in (
+            ("Available", "MinimumReplicasAvailable"),
+            ("Progressing", "NewReplicaSetAvailable"),
+        )
+    ]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata,
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": labels, "annotations": pod["metadata"]["annotations"]},
+                "spec": given,
+            },
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
+            },
+            "revisionHistoryLimit": 10,
+            "progressDeadlineSeconds": 600,
+        },
+        "status": {
+            "observedGeneration": 3,
+            **dict.fromkeys(("replicas", "readyReplicas", "availableReplicas", "updatedReplicas"), 2),
+            "conditions": conditions,
+        },
+    }
+
+
+@functools.cache
+def _managed_fields_of_deployments() -> list[dict[str, Any]]:
+    deployment = _deployment(0)
+    owned = {
+        "metadata": {name: deployment["metadata"][name] for name in ("labels", "annotations")},
+        "spec": deployment["spec"],
+    }
+    status = {
+        **_managed("kube-controller-manager", {"status": deployment["status"]}),
+        "subresource": "status",
+    }
+    return [{**each, "apiVersion": "apps/v1"} for each in (_managed("helm", owned), status)]
 
 
 @functools.cache

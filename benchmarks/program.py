@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 CONCURRENCY = 8
 MEMCACHED = "memcached"
 ROOT = Path(__file__).parents[1]
+# Variables with the processors that the control plane, and what is measured, may use: "0,1" or "2-5".
+SERVER_CPUS, PROGRAM_CPUS = "BENCH_SERVER_CPUS", "BENCH_PROGRAM_CPUS"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,7 +45,11 @@ class Setting:
     concurrency: int = CONCURRENCY
     health_address: str = "0"
     """HOST:PORT of /readyz; "0": nowhere."""
+    metrics_address: str = "0"
+    """The same of /metrics, for programs that can be told."""
     election: Election | None = None
+    flags: Sequence[str] = ()
+    """More of them, at the end of the command."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +57,8 @@ class Program:
     """A name for the tables, and a command.
 
     In the command `{kubeconfig}` stands for that file, and `{workload}`, `{concurrency}` and `{health}` for
-    what the setting says. Flags of leader election are put at its end where that is on.
+    what the setting says, and `{metrics}` where a program has that. Flags of leader election are put at its
+    end where that is on.
     """
 
     name: str
@@ -83,13 +90,15 @@ class Program:
             "{workload}": setting.workload,
             "{concurrency}": str(setting.concurrency),
             "{health}": setting.health_address,
+            "{metrics}": setting.metrics_address,
         }
         filled = []
         for part in self.others.get(setting.workload, self.command):
             for placeholder, value in values.items():
                 part = part.replace(placeholder, value)  # noqa: PLW2901 -- one placeholder after the other
             filled.append(part)
-        return filled + (setting.election.flags() if setting.election else [])
+        filled += setting.election.flags() if setting.election else []
+        return [*filled, *setting.flags]
 
     def daemon(
         self, kubeconfig: Path, folder: Path, setting: Setting | None = None, *, replica: str = ""
@@ -100,7 +109,14 @@ class Program:
         # Where it is set, every start compiles everything again: no user has it so.
         environ.pop("PYTHONDONTWRITEBYTECODE", None)
         log = folder / f"{name.replace(' ', '-').replace('/', '-')}.log"
-        return Daemon(name, self.arguments(kubeconfig, setting or Setting()), log=log, environ=environ)
+        command = [*pinned_by(PROGRAM_CPUS), *self.arguments(kubeconfig, setting or Setting())]
+        return Daemon(name, command, log=log, environ=environ)
+
+
+def pinned_by(variable: str) -> list[str]:
+    """What goes before a command so that it uses the processors of that variable alone."""
+    cpus = os.environ.get(variable, "")
+    return ["taskset", "--cpu-list", cpus] if cpus else []
 
 
 def by_contract(name: str, *command: str, concurrency: int | None = None) -> Program:

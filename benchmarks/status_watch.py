@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http
 import http.client
 import socket
 import threading
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tests.support.daemon import Daemon
 
 CHUNK = 1 << 16
+AGAIN = 0.05
 MEMCACHEDS = "/apis/cache.example.com/v1/memcacheds"
 
 
@@ -112,6 +114,13 @@ class StatusWatch:
         query = {"watch": "true", "resourceVersion": self._version, "timeoutSeconds": 3600}
         self._connection.request("GET", f"{self._path}?{urlencode(query)}", headers=self._headers)
         answer = self._connection.getresponse()
+        if answer.status != http.HTTPStatus.OK:
+            text = answer.read().decode(errors="replace")
+            # One that has just started has not filled its caches yet.
+            if answer.status not in {http.HTTPStatus.TOO_MANY_REQUESTS, http.HTTPStatus.SERVICE_UNAVAILABLE}:
+                raise OSError(f"the watch on {self._path} was refused: {text}")
+            time.sleep(AGAIN)
+            return
         # The response's own readline costs more than all the rest here, and we share the machine's cores.
         rest = b""
         while chunk := answer.read1(CHUNK):

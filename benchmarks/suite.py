@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING
 
 from benchmarks.economy import lacks_of
 from benchmarks.failures import FAILURES, reason_of
 from benchmarks.parts import PARTS, WORKED
+from benchmarks.peers.ours import ALL_FIVE
 from benchmarks.results import Recorder
-from benchmarks.sessions import busy, pods, quiet, warmup
+from benchmarks.sessions import busy, five, many, pods, quiet, warmup
 from benchmarks.sessions.plane import fresh_plane
 from benchmarks.sessions.stand import Stand
 
@@ -76,6 +78,7 @@ class Suite:
         """How long it usually takes."""
         busy_seconds = sum(self._each_round()) * self._rounds
         rest = self._pods_seconds(self._rounds) + self._quiet_seconds(self._rounds)
+        rest += self._five_seconds(self._rounds) + self._many_seconds(self._many_rounds)
         return self._warm_up_seconds() + busy_seconds + rest
 
     def run(self, progress: Progress) -> None:
@@ -84,11 +87,14 @@ class Suite:
         # Of what comes after, which takes part in fewer aims, two rounds would do.
         enough = min(ENOUGH, self._rounds)
         after = self._pods_seconds(enough) + self._quiet_seconds(enough)
+        after += self._five_seconds(enough) + self._many_seconds(1)
         usual = sum(self._each_round())
         for number in self._budget.rounds(self._rounds, usual, "one program after the other", after=after):
             for peer in quiet.rotated(self._peers, number):
                 self._busy(peer, number, progress)
                 self._save()
+        self._five(progress)
+        self._many(progress)
         self._pods(progress)
         self._quiet(progress)
         progress.end()
@@ -107,6 +113,33 @@ class Suite:
     def _quiet_seconds(self, rounds: int) -> float:
         waiting = [self._of(peer, quiet.PARTS) for peer in self._peers]
         return quiet.seconds(waiting, rounds, self._sizes)
+
+    def _five_seconds(self, rounds: int) -> float:
+        return five.seconds(rounds, self._sizes.settle) * len(self._with_five())
+
+    def _many_seconds(self, rounds: int) -> float:
+        total = 0.0
+        for peer in self._peers:
+            parts = self._of(peer, many.PARTS)
+            if "others" in parts:
+                of_others = min(rounds, many.OTHERS_ROUNDS)
+                total += many.others_seconds(self._sizes, of_others, len(self._beside_others(peer)))
+            total += many.own_seconds(parts, self._sizes, rounds)
+        return total
+
+    @property
+    def _many_rounds(self) -> int:
+        return min(many.ROUNDS, self._rounds)
+
+    def _with_five(self) -> list[str]:
+        return [
+            peer
+            for peer in self._peers
+            if ALL_FIVE not in self._peers[peer].lacks and self._of(peer, ["memory"])
+        ]
+
+    def _beside_others(self, peer: str) -> list[str]:
+        return [each for each in many.WORKLOADS if each not in self._peers[peer].lacks]
 
     def _warm_up(self, progress: Progress) -> None:
         """Every program once, so that all are compiled and in the system's cache when it counts."""
@@ -153,6 +186,87 @@ class Suite:
             for part, group in busy.missing(parts, self._results, peer, number, sizes):
                 recorder.fail(part, number, reason_of(error), group=group)
 
+    def _five(self, progress: Progress) -> None:
+        for peer in self._with_five():
+            progress.step("", peer, "all five operators, their samples", five.PLANE)
+            recorder, program, settle = self._recorders[peer], self._peers[peer].program, self._sizes.settle
+            try:
+                with five.plane_with_samples() as (plane, store):
+                    for number in range(1, self._rounds + 1):
+                        progress.step(number, peer, "all five operators, idle", five.EACH + settle)
+                        five.idle(plane, store, program, number, recorder, settle)
+            except FAILURES as error:
+                recorder.fail("memory", 1, reason_of(error), group=ALL_FIVE)
+            self._save()
+
+    def _many(self, progress: Progress) -> None:
+        """Parts with so many objects that each program has its turn with all of its rounds."""
+        after = self._pods_seconds(1) + self._quiet_seconds(1)
+        for peer in self._peers:
+            parts = self._of(peer, many.PARTS)
+            if "others" in parts:
+                self._beside(peer, progress, after)
+            if parts - {"others"}:
+                self._own(peer, parts, progress, after)
+            self._save()
+
+    def _beside(self, peer: str, progress: Progress, after: float) -> None:
+        sizes, workloads = self._sizes, self._beside_others(peer)
+        usual = many.others_seconds(sizes, 1, len(workloads))
+        if not self._budget.allows(usual + after, f"{sizes.others} Deployments of others: {peer}"):
+            return
+        recorder = self._recorders[peer]
+        try:
+            progress.step("", peer, f"{sizes.others} Deployments of others", usual / 2)
+            with self._stand(peer) as stand:
+                stand.grow(sizes.among)
+                stand.stop()
+                many.store_others(stand, sizes.others)
+                each = usual / 2
+                for number in range(1, many.OTHERS_ROUNDS + 1):
+                    for workload in workloads:
+                        progress.step(number, peer, f"beside others: {workload}", each / len(workloads))
+                        many.others(stand, sizes, workload, number)
+                    self._save()
+        except FAILURES as error:
+            recorder.fail("others", 1, reason_of(error))
+            progress.note(f"{peer}, beside others: {reason_of(error)}")
+
+    def _own(self, peer: str, parts: set[str], progress: Progress, after: float) -> None:
+        sizes = self._sizes
+        usual = many.own_seconds({"done"}, sizes, 1)
+        if not self._budget.allows(usual + after, f"{sizes.own} own objects: {peer}"):
+            return
+        recorder = self._recorders[peer]
+        try:
+            progress.step("", peer, f"{sizes.own} own objects", usual / 2)
+            with self._stand(peer) as stand:
+                stand.stop()
+                stand.grow(sizes.own)
+                if "done" in parts:
+                    for number in self._budget.rounds(
+                        self._many_rounds, usual / 2, f"{peer}, all done", after=after
+                    ):
+                        progress.step(number, peer, "a start with all done", usual / 2)
+                        many.done(stand, number)
+                        self._save()
+                if "backlog" in parts:
+                    usual = many.own_seconds({"backlog"}, sizes, 1)
+                    if self._budget.allows(usual + after, f"{peer}: all objects at once"):
+                        progress.step("", peer, "a start, 410, and a new version that changes all", usual)
+                        many.backlog(stand)
+        except FAILURES as error:
+            for part in parts - {"others"}:
+                recorder.fail(part, 1, reason_of(error))
+            progress.note(f"{peer}, {sizes.own} own objects: {reason_of(error)}")
+
+    @contextlib.contextmanager
+    def _stand(self, peer: str) -> Iterator[Stand]:
+        stand = Stand(self._peers[peer].program, self._recorders[peer])
+        with contextlib.closing(stand):
+            stand.open()
+            yield stand
+
     def _pods(self, progress: Progress) -> None:
         peers = [peer for peer in self._peers if self._workloads(peer)]
         if not peers:
@@ -188,4 +302,4 @@ class Suite:
         self._save()
 
 
-assert {*busy.PARTS, *quiet.PARTS} == set(PARTS)
+assert {*busy.PARTS, *many.PARTS, *quiet.PARTS} == set(PARTS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.parts import PARTS
+from benchmarks.parts import LONG, PARTS
 from benchmarks.summary import summarize
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from benchmarks.parts import Group
     from benchmarks.results import Results
 
-__all__ = ["LATENCY", "behind", "falling"]
+__all__ = ["LATENCY", "behind", "falling", "rate_of"]
 
 LATENCY = "latency"
 # Who has more than so many seconds' worth of new objects waiting at the end does not keep up.
@@ -23,7 +23,7 @@ SECONDS = 0.5
 def behind(results: Results, peer: str, group: Group) -> bool | None:
     """Whether a peer falls behind at a rate; None when that was not measured."""
     summary = summarize(results, LATENCY, peer, f"{group.key}.behind")
-    return None if summary is None else summary.median > SECONDS * _rate(group)
+    return None if summary is None else summary.median > SECONDS * rate_of(group)
 
 
 def falling(results: Results) -> Iterator[tuple[Group, str, str]]:
@@ -34,9 +34,14 @@ def falling(results: Results) -> Iterator[tuple[Group, str, str]]:
             if behind(results, peer, group):
                 waiting = summarize(results, LATENCY, peer, f"{group.key}.behind")
                 assert waiting is not None
-                sent = round(_rate(group) * run.sizes["seconds"])
+                # Older runs had one time for all rates.
+                seconds = run.sizes["seconds"]
+                if rate_of(group) in LONG:
+                    seconds = run.sizes.get("long_seconds", seconds)
+                sent = round(rate_of(group) * seconds)
                 yield group, peer, f"falls behind: {waiting.median:.0f} of {sent} waited at the end"
 
 
-def _rate(group: Group) -> int:
+def rate_of(group: Group) -> int:
+    """New objects a second."""
     return int(group.key.removeprefix("at_"))

@@ -15,9 +15,10 @@ one run only, not of different runs or machines.
 """
 
 AIMS = """\
-Where a line names nothing else, the aim is measured against the better of two settings of
-controller-runtime: its defaults, and read-your-writes. Both have {concurrency} workers, as ours. Lines
-without a verdict are not aims; they compare with other settings.
+Where a line names nothing else, the aim is measured against the best that Go does in the same run:
+kubebuilder's sample with the library's defaults (*controller-runtime*), the same with read-your-writes
+(*-ryw*), and one that does everything in one pass, as most operators in the wild (*-onepass*). All have
+{concurrency} workers, as ours. Lines without a verdict are not aims; they compare with other settings.
 """
 
 ABOUT = {
@@ -27,15 +28,34 @@ last status. CPU per object: from the first status until the program is idle aga
 start. The API server's CPU is its own, over the whole time.
 """,
     "latency": """\
-New objects are created at a steady rate for {seconds} s, whether or not the program keeps up;
-{objects:,} objects and those of the lower rates exist already. Latency is from the event of the new
-object to the event of its status, as one watch from outside sees them. Waiting at the end: objects
-without a status when the last one was created.
+New objects are created at a steady rate, whether or not the program keeps up: for {long_seconds:g} s at 50/s
+and 100/s, which are aims, and for {seconds:g} s at higher rates. {objects:,} objects and those of the lower
+rates exist already. Latency is from the event of the new object to the event of its status, as one watch
+from outside sees them. Waiting at the end: objects without a status when the last one was created. Left
+idle: of all processors of the machine, from the first new object to the last.
 """,
     "memory": """\
-Resident memory, a few seconds after the program has become idle. Idle means with one finished object.
+Resident memory, a few seconds after the program has become idle. Idle means with one finished object; all
+five operators have those of `config/samples/`, and a pet store, whose process is not counted.
 The Pods have nearly 10 KB of JSON each, exist before the program starts, and do not change. The program
 only caches them, as metadata or whole.
+""",
+    "others": """\
+{others:,} Deployments of some 8 KB belong to somebody else, and {among:,} are those of finished Memcacheds.
+The operator has only those to look after. Next to it are programs that only cache all these Deployments, as
+metadata or whole. Memory is read once the program is idle.
+""",
+    "done": """\
+{own:,} Memcacheds with their Deployments exist when the program starts, and all are as they should be. Idle
+means that the program has looked at each. CPU is from the start until then. Events count as writes.
+""",
+    "backlog": """\
+The same {own:,} objects. *Start*: until all have been looked at. *Lists anew*: the API server starts again,
+and has forgotten what was before; the time includes its own start. *A new version*: `--memcached-image`
+names another image, so each Deployment is changed. Meanwhile one object after the other is changed by hand;
+the first as soon as the program is ready, or the API server back. The loop's lag is the program's own
+metric, as the upper bound of a bucket. Server errors are answers with 5xx or 429; those of a server that
+has just started and not yet filled its caches do not count. One round.
 """,
     "steady": """\
 {objects:,} finished objects, and no changes. Each round takes {quiet_seconds} s; the figures are for a
@@ -70,7 +90,7 @@ FAIRNESS = """\
   one control plane (Pods, one change), do so for all alike.
 - The API server, etcd and the suite share the cores with the program, as on a small machine. That is
   hard on programs that use much CPU or send many requests. Where the server has cores of its own, CPU
-  counts for less and requests still count.
+  counts for less and requests still count ([how](#cores-of-its-own-for-the-api-server)).
 - CPU per object leaves the start out. That favours Python, whose imports cost more than the start of a
   Go or Rust program. CPU in all includes it.
 - Our operator sends Events, and the peers send none. That favours the peers.
@@ -80,6 +100,8 @@ FAIRNESS = """\
 - Objects that only have to exist (those of a cold start, the Pods, the finished ones of *one change*)
   are written directly to etcd. A program sees no difference.
 - The peers are written as their libraries' documentation says, without tuning. So is ours.
+- Every program keeps the same Deployment, with the same labels, limits and probes, and writes the same
+  status; `tests/integration/test_peers.py` compares them.
 - {concurrency} workers are our default. controller-runtime's default is 1: it is measured with
   {concurrency}, and with 1 in the cold start only (*controller-runtime-1*).
 - controller-runtime's cache keeps managedFields unless told otherwise; *controller-runtime-stripped*
@@ -93,20 +115,26 @@ REPEAT = """\
 else should run on the machine.
 
 ```sh
-make bench   # everything, in under twenty minutes, and this page
+make bench   # everything, in about three quarters of an hour, and this page
+make bench ARGS="--python=python3.12 --python=python3.13"   # and ours on these interpreters
 make bench ONLY=cold,takeover   # some parts, printed only
+make bench ONLY=done,backlog ARGS=--own-objects=200000   # needs 16 GB
 .venv/bin/python -m benchmarks --help
 ```
 
-The API server shares all cores with the programs. To give it and etcd cores of their own, make a folder
-with a script for each of etcd, kube-apiserver and kubectl:
+### Cores of its own for the API server
 
-```text
-#!/bin/sh
-exec taskset --cpu-list 2,3 /path/to/assets/etcd "$@"
+On this page the API server shares all cores with the programs. Two variables give each side its own, with
+`taskset`, whose notation they have:
+
+```sh
+make bench ARGS=--write BENCH_SERVER_CPUS=2-5 BENCH_PROGRAM_CPUS=0,1
 ```
 
-Then let `KUBEBUILDER_ASSETS` name that folder, and start the suite with `taskset --cpu-list 0,1`.
+etcd and the API server then use processors 2 to 5 alone, and the measured program 0 and 1. What creates the
+objects and looks at them goes where neither is (6 and up), or to the server's processors if none is left.
+Without `--write` the figures are printed and the page stays as it is; with it, the page says which processors
+they were. Go and Rust make as many threads as they may use processors.
 
 The first run builds the peers into `.local/peers/`, which takes some minutes more and needs `go` and
 `cargo`. A peer that cannot be built is left out, and the page says so. The raw figures are in `{raw}`

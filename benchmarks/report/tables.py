@@ -57,6 +57,8 @@ def table_of(results: Results, key: str) -> Table:
             if group.key in lacks:
                 absent.setdefault((peer, lacks[group.key]), []).append(group_label(group, run))
                 continue
+            if grouped and not _is_measured(results, part, group):
+                continue
             found = {figure.key: summarize(results, key, peer, group.of(figure)) for figure in figures}
             why = why_empty(results, part, group, peer)
             if why:
@@ -74,6 +76,15 @@ def table_of(results: Results, key: str) -> Table:
     labels = 2 if grouped else 1
     header = [""] * labels + [figure.heading for figure in figures]
     return Table(header, rows, labels, list(dict.fromkeys(notes)))
+
+
+def _is_measured(results: Results, part: Part, group: Group) -> bool:
+    """Whether the run knew the group: an older one may not."""
+    keys = {group.of(figure) for figure in part.figures}
+    return any(
+        {group.key, ""} & set(sample.failed) or not keys.isdisjoint(sample.figures)
+        for sample in results.samples[part.key]
+    )
 
 
 def why_empty(results: Results, part: Part, group: Group, peer: str) -> str | None:

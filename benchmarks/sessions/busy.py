@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 from benchmarks.program import Setting
 from benchmarks.sessions.load import create_steadily
 from benchmarks.sessions.plane import create, delete_copies, fresh_plane, name_of, store_copies
-from benchmarks.sessions.process import health_ports, peak_mb, resident_mb, started, wait_quiet, wait_ready
+from benchmarks.sessions.process import (
+    Machine,
+    health_ports,
+    peak_mb,
+    resident_mb,
+    started,
+    wait_quiet,
+    wait_ready,
+)
 from benchmarks.sessions.requests import Requests, conflicts, events, writes
 from benchmarks.status_watch import StatusWatch
 from benchmarks.summary import quantile
@@ -38,7 +46,7 @@ def seconds(parts: Collection[str], sizes: Sizes) -> float:
     if {"cold", "memory", "latency"} & set(parts):
         total += COLD
     if "latency" in parts:
-        total += len(sizes.rates) * (sizes.seconds + RATE)
+        total += sum(sizes.seconds_of(rate) + RATE for rate in sizes.rates)
     return total
 
 
@@ -142,10 +150,12 @@ class Busy:
 
     def _latency(self, plane: EnvtestControlPlane, watch: StatusWatch, process: Daemon, rate: int) -> None:
         """New objects at one rate, until all have their status."""
-        self.step(f"{rate} new objects/s", self.sizes.seconds + RATE)
-        names = [f"at-{rate}-{index:05d}" for index in range(round(rate * self.sizes.seconds))]
-        before = len(watch.converged)
+        seconds = self.sizes.seconds_of(rate)
+        self.step(f"{rate} new objects/s", seconds + RATE)
+        names = [f"at-{rate}-{index:05d}" for index in range(round(rate * seconds))]
+        before, machine = len(watch.converged), Machine()
         load = create_steadily(plane.kubeconfig, names, rate, lambda: len(watch.converged))
+        idle = machine.idle_share()
         watch.wait(before + len(names), process, RATE_WITHIN)
         delays = sorted((watch.converged[name] - watch.seen[name]) * 1000 for name in names)
         figures = {
@@ -154,6 +164,7 @@ class Busy:
             "p90_ms": quantile(delays, 0.9),
             "p99_ms": quantile(delays, 0.99),
             "behind": load.behind,
+            "idle": idle * 100,
         }
         self.recorder.record("latency", self.number, figures, group=f"at_{rate}")
         time.sleep(self.sizes.settle / 4)

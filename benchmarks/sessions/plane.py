@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from benchmarks.program import SERVER_CPUS, pinned_by
 from manager.shards.ranges import label_of
 from tests.support.api_objects import deployment_path
 from tests.support.crds import printed_crds, wait_served
@@ -35,16 +36,17 @@ DEPLOYMENT_KEY = "/registry/deployments/{}/"
 
 
 @contextlib.contextmanager
-def fresh_plane(*flags: str) -> Iterator[EnvtestControlPlane]:
+def fresh_plane(*flags: str, all_kinds: bool = False) -> Iterator[EnvtestControlPlane]:
     """etcd and kube-apiserver with nothing in them but the definition of Memcached, thrown away after.
 
-    `flags` are the API server's.
+    `flags` are the API server's; with `all_kinds` it has all definitions of this project.
     """
     folder = Path(tempfile.mkdtemp(prefix="benchmark-"))
     try:
-        with EnvtestControlPlane(folder, parts=BARE, apiserver_flags=flags) as plane:
+        before = pinned_by(SERVER_CPUS)
+        with EnvtestControlPlane(folder, parts=BARE, apiserver_flags=flags, before=before) as plane:
             definitions = yaml.safe_load_all(printed_crds())
-            plane.api.apply(each for each in definitions if each["spec"]["group"] == GROUP)
+            plane.api.apply(each for each in definitions if all_kinds or each["spec"]["group"] == GROUP)
             wait_served(plane)
             yield plane
     finally:

@@ -12,7 +12,7 @@ from benchmarks.sessions.plane import fresh_plane
 from benchmarks.sessions.process import health_ports, peak_mb, resident_mb, started, wait_ready
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from benchmarks.parts import Sizes
     from benchmarks.program import Program
@@ -34,21 +34,21 @@ def plane_with_pods(count: int) -> Iterator[EnvtestControlPlane]:
     """A control plane with so many."""
     with fresh_plane() as plane:
         store_pods(plane.etcd, count)
-        _wait_shown(plane, count)
+        wait_shown(plane, last_stored(count))
         yield plane
 
 
-def _wait_shown(plane: EnvtestControlPlane, count: int) -> None:
-    """Wait until the API server's own cache has them all.
+def wait_shown(plane: EnvtestControlPlane, paths: Iterable[str]) -> None:
+    """Wait until the API server's own cache has these, which were the last to be stored.
 
     Until then it ends a stream of them as one that is too slow, or refuses it, and the program that happens
     to come first has to start anew.
     """
     deadline = time.monotonic() + SHOWN_WITHIN
-    for path in last_stored(count):
+    for path in paths:
         while plane.api.find(f"{path}?resourceVersion=0") is None:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the API server did not show {count} Pods within {SHOWN_WITHIN:g} s")
+                raise TimeoutError(f"the API server did not show {path} within {SHOWN_WITHIN:g} s")
             time.sleep(0.1)
 
 

@@ -25,6 +25,25 @@ READY_WITHIN = 60.0
 QUIET, QUIET_SHARE = 0.5, 0.04
 
 
+class Machine:
+    """How busy all processors are, from the moment this is made (Linux)."""
+
+    def __init__(self) -> None:
+        self._before = self._times()
+
+    def idle_share(self) -> float:
+        """The part of their time since then in which they had nothing to do, from 0 to 1."""
+        idle, total = (now - then for now, then in zip(self._times(), self._before, strict=True))
+        return idle / total if total else 0.0
+
+    @staticmethod
+    def _times() -> tuple[int, int]:
+        # user nice system idle iowait irq softirq steal; what guests use is part of user
+        first = Path("/proc/stat").read_text().splitlines()[0]
+        times = [int(value) for value in first.split()[1:9]]
+        return times[3] + times[4], sum(times)
+
+
 @contextlib.contextmanager
 def health_ports(count: int = 1) -> Iterator[list[str]]:
     """So many free addresses."""
@@ -72,6 +91,11 @@ def wait_quiet(process: Daemon, *, at_least: float = 1.0, timeout: float = READY
         if now - before <= QUIET_SHARE * QUIET and time.monotonic() >= earliest:
             return
         before = now
+
+
+def forget_peak(process: Daemon) -> None:
+    """From here on, `peak_mb` tells of what comes (Linux)."""
+    Path(f"/proc/{process.pid}/clear_refs").write_text("5")
 
 
 def resident_mb(process: Daemon) -> float:

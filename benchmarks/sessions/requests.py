@@ -44,6 +44,16 @@ def writes(counts: dict[str, int]) -> int:
     return sum(count for name, count in counts.items() if _is_write(name))
 
 
+def all_writes(counts: dict[str, int]) -> int:
+    """Everything that is not only read, Events too."""
+    return sum(count for name, count in counts.items() if name.split()[0] in WRITES)
+
+
+def server_errors(counts: dict[str, int]) -> int:
+    """Those that the API server could not answer, or would not yet."""
+    return sum(count for name, count in counts.items() if name.split()[-1].startswith(("5", "429")))
+
+
 def events(counts: dict[str, int]) -> int:
     """Those that write Events."""
     return sum(count for name, count in counts.items() if "events" in name.split())

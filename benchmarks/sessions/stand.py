@@ -38,6 +38,7 @@ class Stand:
         self._size = 3
         self._stack = contextlib.ExitStack()
         self._running = contextlib.ExitStack()
+        self._watching = contextlib.ExitStack()
         self._steady: tuple[Requests, float, float] | None = None
         self.plane: EnvtestControlPlane
         self.watch: StatusWatch
@@ -46,7 +47,8 @@ class Stand:
     def open(self) -> None:
         """A control plane with one object that the program has finished."""
         self.plane = self._stack.enter_context(fresh_plane())
-        self.watch = self._stack.enter_context(StatusWatch(self.plane))
+        self._stack.enter_context(self._watching)
+        self.rewatch()
         self._stack.enter_context(self._running)
         self.start()
         create(self.plane, 0)
@@ -82,7 +84,7 @@ class Stand:
         """Until there are so many finished objects."""
         store_copies(self.plane, self.objects, count, of=0)
         self.objects = count
-        deadline = time.monotonic() + SEEN_WITHIN
+        deadline = time.monotonic() + SEEN_WITHIN + count / 500
         while len(self.watch.seen) < count:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the API server showed {len(self.watch.seen)} of {count} objects")
@@ -145,6 +147,15 @@ class Stand:
         """One of two that contend for a lease, not yet started."""
         setting = Setting(health_address=address, election=Election(f"bench-{self.program.name}"))
         return self.program.daemon(self.plane.kubeconfig, self.plane.folder, setting, replica=name)
+
+    def unwatch(self) -> None:
+        """Stop looking, before the API server ends."""
+        self._watching.close()
+
+    def rewatch(self) -> None:
+        """Look at what changes from now on."""
+        self._watching.close()
+        self.watch = self._watching.enter_context(StatusWatch(self.plane))
 
     def resize(self) -> int:
         """Change the first object; return its generation."""

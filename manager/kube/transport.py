@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 
-from prometheus_client import Counter, Histogram
 
 from manager.backoff import ExponentialDelay
 from manager.kube.deadlines import Deadlines
@@ -28,7 +27,7 @@ from manager.kube.errors import (
 )
 from manager.kube.wire import LONGEST, Wire, WireRequest
 from manager.logs import get_logger
-from manager.metrics import Metrics
+from manager.metrics import Metrics, Observe, counting, observing
 from manager.runs import NO_ANSWER, Sent, current_run
 from manager.tracing import current_trace
 
@@ -44,7 +43,7 @@ class RequestMetrics:
         self._requests = metrics.rest_requests
         self._latency = metrics.rest_latency
         self._host = host
-        self._bound: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self._bound: dict[tuple[str, int], tuple[Callable[[], None], Observe]] = {}
 
     def record(self, method: str, code: int, seconds: float) -> None:
         """Count a request of `method` that took `seconds` to be answered with `code`, or `NO_ANSWER`."""
@@ -52,13 +51,13 @@ class RequestMetrics:
         if bound is None:
             label = "<error>" if code == NO_ANSWER else str(code)
             bound = (
-                self._requests.labels(code=label, method=method, host=self._host),
-                self._latency.labels(verb=method, host=self._host),
+                counting(self._requests.labels(code=label, method=method, host=self._host)),
+                observing(self._latency.labels(verb=method, host=self._host)),
             )
             self._bound[method, code] = bound
-        counter, histogram = bound
-        counter.inc()
-        histogram.observe(seconds)
+        count, observe = bound
+        count()
+        observe(seconds)
 
 
 _log = get_logger("kube")

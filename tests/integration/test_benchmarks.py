@@ -22,7 +22,19 @@ from tests.support.benchmark_results import made_run
 from tests.support.envtest import why_not
 
 SIZES = Sizes(
-    objects=30, rates=(50,), seconds=1, pods=20, few=5, many=20, changes=5, quiet_seconds=1, settle=0.2
+    objects=30,
+    rates=(50,),
+    long_seconds=1,
+    seconds=1,
+    pods=20,
+    few=5,
+    many=20,
+    others=50,
+    among=5,
+    own=50,
+    changes=5,
+    quiet_seconds=1,
+    settle=0.2,
 )
 PEERS = (*OURS, *BARE)
 
@@ -62,12 +74,35 @@ def test_a_session_of_one_program_after_the_other_measures_what_each_does():
     (latency,) = results.samples["latency"]
     assert 0 < latency.figures["at_50.p50_ms"] <= latency.figures["at_50.p99_ms"]
     assert 0 <= latency.figures["at_50.behind"] <= 50
+    assert 0 <= latency.figures["at_50.idle"] <= 100
     (memory,) = results.samples["memory"]
-    for group in ("idle", "objects", "pods-metadata", "pods"):
+    for group in ("idle", "five", "objects", "pods-metadata", "pods"):
         assert 0 < memory.figures[f"{group}.mb"] <= memory.figures[f"{group}.peak_mb"]
     (startup,) = results.samples["startup"]
     assert startup.figures["ready_s"] > 0
     assert table_of(results, "startup").rows[0][0] == "operator-manager"
+
+
+@pytest.mark.integration
+@pytest.mark.whole
+def test_many_objects_are_read_and_left_alone_and_all_of_them_are_changed_by_a_new_version():
+    results = run_suite("others", "done", "backlog")
+    (beside,) = results.samples["others"]
+    for group in ("memcached", "deployments-metadata", "deployments"):
+        assert 0 < beside.figures[f"{group}.mb"] <= beside.figures[f"{group}.peak_mb"]
+    (done,) = results.samples["done"]
+    assert done.figures["writes"] == 0
+    assert 0 < done.figures["ready_s"] < done.figures["quiet_s"]
+    (backlog,) = results.samples["backlog"]
+    for group in ("start", "relist", "rollout"):
+        assert 0 < backlog.figures[f"{group}.first_ms"] <= backlog.figures[f"{group}.worst_ms"]
+        assert backlog.figures[f"{group}.errors"] == 0
+    table = table_of(results, "backlog")
+    assert [row[0] for row in table.rows] == [
+        "start",
+        "lists anew after 410",
+        "a new version changes all",
+    ]
 
 
 @pytest.mark.integration

@@ -65,12 +65,14 @@ class EnvtestControlPlane(ControlPlane):
         apiserver_flags: Sequence[str] = (),
         controllers_flags: Sequence[str] = (),
         programs: str = VARIABLE,
+        before: Sequence[str] = (),
     ) -> None:
-        """`programs` is the variable that names their folder."""
+        """`programs` is the variable that names their folder, `before` a command that runs each of them."""
         self._folder = folder
         self._programs = Path(os.environ[programs])
         self._parts = [part for part in parts if (self._programs / PROGRAMS[part]).exists()]
         self._extra_flags = {"apiserver": apiserver_flags, "controllers": controllers_flags}
+        self._before = before
         self._daemons: dict[str, Daemon] = {}
         self._ports: PortBlock | None = None
         self._authority = Authority("test control plane")
@@ -203,7 +205,7 @@ class EnvtestControlPlane(ControlPlane):
     def _command(self, part: str) -> list[str | Path]:
         program = self._programs / PROGRAMS[part]
         flags = getattr(self, f"_{part}_flags")()
-        return [program, *flags, *self._extra_flags.get(part, ())]
+        return [*self._before, program, *flags, *self._extra_flags.get(part, ())]
 
     def _etcd_flags(self) -> list[str]:
         assert self._ports is not None

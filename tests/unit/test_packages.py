@@ -113,6 +113,18 @@ def test_pin_leaves_the_digest_when_no_registry_answers(pin: Pin):
     assert "crane: no route to host" in said
 
 
+def test_an_interpreter_that_is_asked_for_is_the_one_that_is_taken_or_an_error(tmp_path: Path):
+    made = subprocess.run(
+        [ROOT / "scripts" / "make-venv", tmp_path / "venv", "demo"],
+        env={**os.environ, "PYTHON": "python2.7"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 1
+    assert made.stderr == "make venv: PYTHON=python2.7 is not Python 3.11 or newer\n"
+
+
 def test_where_no_environment_can_be_made_nothing_is_fetched_and_what_to_install_is_told(tmp_path: Path):
     calls = tmp_path / "calls"
     python = tmp_path / "python3"

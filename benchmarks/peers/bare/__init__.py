@@ -6,6 +6,7 @@ import platform
 import sys
 from importlib.metadata import version
 
+from benchmarks.parts import PARTS
 from benchmarks.peers.peer import Peer, Ready
 from benchmarks.program import Program
 
@@ -32,8 +33,6 @@ PEERS = (
         name=NAME,
         make=_make,
         about="a Python loop that only sends the writes of the work: no operator, but a yardstick",
-        lacks=dict.fromkeys(
-            ("latency", "memory", "steady", "change", "takeover", "startup", "ten"), NO_OPERATOR
-        ),
+        lacks=dict.fromkeys((part for part in PARTS if part != "cold"), NO_OPERATOR),
     ),
 )

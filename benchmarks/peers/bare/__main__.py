@@ -15,6 +15,7 @@ from typing import Any
 
 from benchmarks.bare import JSON, MERGE_PATCH, BareLoop, run
 
+ANSWERS = {"tcpSocket": {"port": "memcached"}, "timeoutSeconds": 3}
 CONDITIONS = {"Available": "False", "Progressing": "True", "Degraded": "False"}
 
 
@@ -36,6 +37,12 @@ def deployment(memcached: dict[str, Any]) -> dict[str, Any]:
     """The same Deployment that the operator wants."""
     metadata = memcached["metadata"]
     labels = {"app": "memcached", "memcached_cr": metadata["name"]}
+    shown = {
+        **labels,
+        "app.kubernetes.io/name": "memcached",
+        "app.kubernetes.io/instance": metadata["name"],
+        "app.kubernetes.io/managed-by": "operator-manager",
+    }
     owner = {
         "apiVersion": memcached["apiVersion"],
         "kind": memcached["kind"],
@@ -49,6 +56,9 @@ def deployment(memcached: dict[str, Any]) -> dict[str, Any]:
         "image": "memcached:1.6.39-alpine",
         "command": ["memcached", "-m=64", "-o", "modern", "-v"],
         "ports": [{"name": "memcached", "containerPort": 11211, "protocol": "TCP"}],
+        "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "128Mi"}},
+        "readinessProbe": {**ANSWERS, "periodSeconds": 5},
+        "livenessProbe": {**ANSWERS, "periodSeconds": 10},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -65,11 +75,11 @@ def deployment(memcached: dict[str, Any]) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": metadata["name"], "labels": labels, "ownerReferences": [owner]},
+        "metadata": {"name": metadata["name"], "labels": shown, "ownerReferences": [owner]},
         "spec": {
             "replicas": memcached["spec"]["size"],
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
+            "template": {"metadata": {"labels": shown}, "spec": pod},
         },
     }
 
@@ -90,6 +100,7 @@ def observed(memcached: dict[str, Any]) -> dict[str, Any]:
     ]
     return {
         "nodes": [],
+        "nodeCount": 0,
         "replicas": 0,
         "readyReplicas": 0,
         "selector": f"app=memcached,memcached_cr={memcached['metadata']['name']}",

@@ -51,21 +51,27 @@ PEERS: tuple[Peer, ...] = (
     Peer(
         name=NAME,
         make=_make(NAME),
-        about="the Go library that kubebuilder builds on, with its defaults, but as many workers as all have",
+        about="kubebuilder's sample, on its Go library with the defaults, but as many workers as all have: it"
+        " returns after the create, and writes the status when the Deployment's event has come back",
     ),
     Peer(
         name=f"{NAME}-ryw",
         make=_make(f"{NAME}-ryw", "--read-your-writes"),
-        about="the same with Client.Cache.EnableReadYourWritesConsistency, which is experimental, on",
+        about="the sample with Client.Cache.EnableReadYourWritesConsistency, which is experimental, on",
+    ),
+    Peer(
+        name=f"{NAME}-onepass",
+        make=_make(f"{NAME}-onepass", "--one-pass"),
+        about="as most operators in the wild are written: it creates, and writes the status in the same pass",
     ),
     Peer(
         name=f"{NAME}-1",
         make=_make(f"{NAME}-1", concurrency=1),
-        about="the same as it comes out of the box: MaxConcurrentReconciles is 1, where ours has 8",
+        about="the sample as it comes out of the box: MaxConcurrentReconciles is 1, where ours has 8",
     ),
     Peer(
         name=f"{NAME}-stripped",
         make=_make(f"{NAME}-stripped", "--strip-managed-fields"),
-        about="the same with cache.TransformStripManagedFields, which is not the default",
+        about="the sample with cache.TransformStripManagedFields, which is not the default",
     ),
 )

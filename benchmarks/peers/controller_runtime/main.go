@@ -11,7 +11,7 @@
 // warnings, and metrics are not served, as with the other programs; caches are warm before a standby is elected,
 // and the lease is released on a clean stop, so that a takeover is quick; an index for the pods of one Memcached;
 // and its own status writes do not call the reconciler again, as with ours.
-// Choices that change what is compared have a flag: --read-your-writes, --strip-managed-fields.
+// Choices that change what is compared have a flag: --read-your-writes, --strip-managed-fields, --one-pass.
 package main
 
 import (
@@ -39,6 +39,7 @@ const usageError = 2
 var (
 	scheme      = runtime.NewScheme()
 	concurrency int
+	onePass     bool
 )
 
 func init() {
@@ -53,17 +54,18 @@ func main() {
 	// --kubeconfig comes with controller-runtime.
 	flag.IntVar(&concurrency, "concurrency", 8, "objects worked on at a time, by each controller")
 	flag.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "where /readyz is served")
-	flag.StringVar(&workload, "workload", "memcached", "memcached, pods-metadata, pods or ten")
+	flag.StringVar(&workload, "workload", "memcached", knownWorkloads())
 	flag.BoolVar(&options.LeaderElection, "leader-elect", false, "work only while holding the lease")
 	flag.StringVar(&options.LeaderElectionID, "leader-election-id", "memcached.example.com", "name of the lease")
 	flag.StringVar(&options.LeaderElectionNamespace, "leader-election-namespace", "default", "where the lease is")
 	flag.BoolVar(&readYourWrites, "read-your-writes", false, "cached reads wait for the program's own writes")
 	flag.BoolVar(&stripManagedFields, "strip-managed-fields", false, "keep no managedFields in the cache")
+	flag.BoolVar(&onePass, "one-pass", false, "write the status right after the create, as most operators do")
 	flag.Parse()
 
 	setUp, ok := workloads[workload]
 	if !ok {
-		fmt.Fprintf(os.Stderr, "controller-runtime: no workload %q; there are memcached, pods-metadata, pods and ten\n", workload)
+		fmt.Fprintf(os.Stderr, "controller-runtime: no workload %q; there are %s\n", workload, knownWorkloads())
 		os.Exit(usageError)
 	}
 	ctrl.SetLogger(zap.New(zap.Level(zapcore.WarnLevel)))

@@ -6,8 +6,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	cachev1 "example.com/memcached/api/v1"
@@ -28,16 +30,33 @@ func labelsOf(memcached *cachev1.Memcached) map[string]string {
 	return map[string]string{"app": "memcached", crLabel: memcached.Name}
 }
 
+// shownLabelsOf adds those by which tools group objects; they select nothing.
+func shownLabelsOf(memcached *cachev1.Memcached) map[string]string {
+	shown := labelsOf(memcached)
+	shown["app.kubernetes.io/name"] = "memcached"
+	shown["app.kubernetes.io/instance"] = memcached.Name
+	shown["app.kubernetes.io/managed-by"] = "operator-manager"
+	return shown
+}
+
+// probeEvery asks a server so often, in seconds, whether it takes connections.
+func probeEvery(seconds int32) *corev1.Probe {
+	port := &corev1.TCPSocketAction{Port: intstr.FromString("memcached")}
+	return &corev1.Probe{
+		ProbeHandler: corev1.ProbeHandler{TCPSocket: port}, TimeoutSeconds: 3, PeriodSeconds: seconds,
+	}
+}
+
 // deploymentFor is the wanted Deployment.
 func (r *MemcachedReconciler) deploymentFor(memcached *cachev1.Memcached) (*appsv1.Deployment, error) {
-	labels := labelsOf(memcached)
+	labels, shown := labelsOf(memcached), shownLabelsOf(memcached)
 	deployment := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: memcached.Name, Namespace: memcached.Namespace, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Name: memcached.Name, Namespace: memcached.Namespace, Labels: shown},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &memcached.Spec.Size,
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				ObjectMeta: metav1.ObjectMeta{Labels: shown},
 				Spec: corev1.PodSpec{
 					AutomountServiceAccountToken: new(false),
 					EnableServiceLinks:           new(false),
@@ -52,6 +71,15 @@ func (r *MemcachedReconciler) deploymentFor(memcached *cachev1.Memcached) (*apps
 						Ports: []corev1.ContainerPort{{
 							Name: "memcached", ContainerPort: 11211, Protocol: corev1.ProtocolTCP,
 						}},
+						Resources: corev1.ResourceRequirements{
+							Requests: corev1.ResourceList{
+								corev1.ResourceCPU:    resource.MustParse("10m"),
+								corev1.ResourceMemory: resource.MustParse("96Mi"),
+							},
+							Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+						},
+						ReadinessProbe: probeEvery(5),
+						LivenessProbe:  probeEvery(10),
 						SecurityContext: &corev1.SecurityContext{
 							AllowPrivilegeEscalation: new(false),
 							Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -70,6 +98,7 @@ func (r *MemcachedReconciler) deploymentFor(memcached *cachev1.Memcached) (*apps
 func observe(memcached *cachev1.Memcached, deployment *appsv1.Deployment, nodes []string) {
 	status := &memcached.Status
 	status.Nodes = nodes
+	status.NodeCount = int32(len(nodes))
 	status.Replicas = deployment.Status.Replicas
 	status.ReadyReplicas = deployment.Status.ReadyReplicas
 	status.Selector = labels.Set(labelsOf(memcached)).String()

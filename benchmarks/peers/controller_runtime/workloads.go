@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -19,10 +23,16 @@ import (
 type workload func(context.Context, ctrl.Manager) ([]client.Object, error)
 
 var workloads = map[string]workload{
-	"memcached":     memcachedWorkload,
-	"pods":          podsWorkload,
-	"pods-metadata": podsMetadataWorkload,
-	"ten":           tenWorkload,
+	"memcached":            memcachedWorkload,
+	"pods":                 caching(&corev1.Pod{}),
+	"pods-metadata":        caching(podMetadata()),
+	"deployments":          caching(&appsv1.Deployment{}),
+	"deployments-metadata": caching(metadataOf(appsv1.SchemeGroupVersion.WithKind("Deployment"))),
+	"ten":                  tenWorkload,
+}
+
+func knownWorkloads() string {
+	return strings.Join(slices.Sorted(maps.Keys(workloads)), ", ")
 }
 
 // One controller: the operator.
@@ -32,14 +42,9 @@ func memcachedWorkload(ctx context.Context, mgr ctrl.Manager) ([]client.Object, 
 	return kinds, reconciler.SetupWithManager(ctx, mgr)
 }
 
-// A cache of all pods, whole, and nothing else.
-func podsWorkload(context.Context, ctrl.Manager) ([]client.Object, error) {
-	return []client.Object{&corev1.Pod{}}, nil
-}
-
-// A cache of all pods' metadata, and nothing else.
-func podsMetadataWorkload(context.Context, ctrl.Manager) ([]client.Object, error) {
-	return []client.Object{podMetadata()}, nil
+// A cache of all objects of a kind, and nothing else.
+func caching(kind client.Object) workload {
+	return func(context.Context, ctrl.Manager) ([]client.Object, error) { return []client.Object{kind}, nil }
 }
 
 // Ten controllers on one kind, each of which only reads its object.
@@ -62,7 +67,12 @@ func tenWorkload(_ context.Context, mgr ctrl.Manager) ([]client.Object, error) {
 
 // podMetadata names the kind Pod in its projection to metadata.
 func podMetadata() *metav1.PartialObjectMetadata {
-	pod := &metav1.PartialObjectMetadata{}
-	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
-	return pod
+	return metadataOf(corev1.SchemeGroupVersion.WithKind("Pod"))
+}
+
+// metadataOf names a kind in its projection to metadata.
+func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	projection := &metav1.PartialObjectMetadata{}
+	projection.SetGroupVersionKind(kind)
+	return projection
 }

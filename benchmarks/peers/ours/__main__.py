@@ -7,6 +7,7 @@ import sys
 
 from apis.cache.v1.memcached import Memcached
 from manager import ObjectKey, Operator, Result
+from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
 from manager.cli import main as run_command
 from manager.operator import AnyOperator
@@ -35,6 +36,26 @@ class PodsMetadataOperator(Operator[Pod]):
         self.manager.cache.informer(Pod, metadata_only=True)
 
 
+class DeploymentsOperator(Operator[Deployment]):
+    """A cache of all Deployments, whole; nothing reads it."""
+
+    name = "deployments"
+
+    def setup(self) -> None:
+        """Have them cached."""
+        self.manager.cache.informer(Deployment)
+
+
+class DeploymentsMetadataOperator(Operator[Deployment]):
+    """A cache of all Deployments, for their metadata; nothing reads it."""
+
+    name = "deployments-metadata"
+
+    def setup(self) -> None:
+        """Have them cached."""
+        self.manager.cache.informer(Deployment, metadata_only=True)
+
+
 class Looking(Operator[Memcached]):
     """One of ten controllers on one kind, which each look at their object and do nothing."""
 
@@ -47,6 +68,8 @@ class Looking(Operator[Memcached]):
 OPERATORS: dict[str, tuple[AnyOperator, ...]] = {
     "pods-metadata": (PodsMetadataOperator,),
     "pods": (PodsOperator,),
+    "deployments": (DeploymentsOperator,),
+    "deployments-metadata": (DeploymentsMetadataOperator,),
     "ten": tuple(type(f"Looking{index}", (Looking,), {"name": f"c{index}"}) for index in range(COUNT)),
 }
 

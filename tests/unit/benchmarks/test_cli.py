@@ -32,11 +32,43 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--rounds=many"], "--rounds: 'many' is not a number of at least 1"),
         (["--program=mine"], "--program: 'mine' is not NAME=COMMAND"),
         (["--program=mine=/bin/mine run"], "with {kubeconfig} in the command"),
+        (["--python=no-such-python"], "no-such-python -c"),
+        (["--own-objects=0"], "--own-objects: '0' is not a number of at least 1"),
         (["--program=bare=/bin/mine {kubeconfig}"], "--program: bare is the name of a peer"),
     ],
 )
 def test_a_wrong_argument_is_named(capsys: pytest.CaptureFixture[str], arguments: Sequence[str], said: str):
     assert said in refused(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("server", "program", "said"),
+    [
+        ("0", "", "BENCH_SERVER_CPUS and BENCH_PROGRAM_CPUS have to be set both"),
+        ("0", "one", "BENCH_PROGRAM_CPUS=one is no list of processors such as 0,2-5"),
+        ("0-", "0", "BENCH_SERVER_CPUS=0- is no list of processors"),
+        ("0", "9999", "BENCH_PROGRAM_CPUS=9999: there are processors 0"),
+    ],
+)
+def test_processors_that_are_not_there_are_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, server: str, program: str, said: str
+):
+    monkeypatch.setenv("BENCH_SERVER_CPUS", server)
+    monkeypatch.setenv("BENCH_PROGRAM_CPUS", program)
+    assert said in refused(capsys, "--only=cold")
+
+
+@pytest.mark.parametrize(("there", "left"), [({0, 1, 2, 3, 4}, {4}), ({0, 1, 2, 3}, {1, 2})])
+def test_the_suite_goes_where_neither_the_server_nor_the_program_is(
+    monkeypatch: pytest.MonkeyPatch, there: set[int], left: set[int]
+):
+    moved: list[set[int]] = []
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: there)
+    monkeypatch.setattr("os.sched_setaffinity", lambda pid, cpus: moved.append(cpus))
+    monkeypatch.setenv("BENCH_SERVER_CPUS", "1-2")
+    monkeypatch.setenv("BENCH_PROGRAM_CPUS", "0,3")
+    assert cli.pin() == ("The control plane had processors 1-2 to itself, and the measured program 0,3.")
+    assert moved == [left]
 
 
 def test_help_lists_the_parts_and_the_peers():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -20,6 +21,24 @@ def test_placeholders_are_filled_from_the_setting():
     assert program.arguments(FILE, setting) == [
         *("/bin/mine", "--file=/tmp/kubeconfig", "-n", "3", "--probe=127.0.0.1:9", "ten")
     ]
+
+
+def test_what_is_measured_has_processors_of_its_own_where_a_variable_names_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("BENCH_PROGRAM_CPUS", str(min(os.sched_getaffinity(0))))
+    script = "import os; print(len(os.sched_getaffinity(0)), '{metrics}')"
+    program = Program("mine", [sys.executable, "-c", script])
+    daemon = program.daemon(FILE, tmp_path, Setting(metrics_address="127.0.0.1:8"))
+    daemon.start()
+    daemon.wait(30)
+    assert daemon.output() == "1 127.0.0.1:8\n"
+
+
+def test_flags_of_a_setting_come_last():
+    program = Program.parse("mine=/bin/mine {kubeconfig}")
+    setting = Setting(flags=("--image=other",), election=Election("lease"))
+    assert program.arguments(FILE, setting)[-2:] == ["--leader-election-namespace=default", "--image=other"]
 
 
 def test_a_peer_gets_the_flags_that_all_peers_have():

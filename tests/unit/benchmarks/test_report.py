@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.report.aims import Aim, aims_of, asides_of
+from benchmarks.report.aims import Aim, aims_of, all_aims, asides_of
 from benchmarks.report.tables import DASH, NOTHING, number, table_of
 from benchmarks.results import Results
 from benchmarks.summary import Summary, failure, quantile, requests, summarize
@@ -88,6 +88,14 @@ def test_groups_are_rows_with_the_sizes_of_the_run():
     ]
 
 
+def test_rows_that_an_older_run_did_not_know_are_not_in_its_table():
+    run = made_run("a", "b")
+    found = table_of(made_results(run, "memory", a={"five.mb": [60.0]}, b={"idle.mb": [50.0]}), "memory")
+    assert [row[:2] for row in found.rows] == [
+        *([label, peer] for label in ("idle", "idle, all five operators") for peer in ("a", "b"))
+    ]
+
+
 def test_who_failed_is_in_the_table_and_why_below_it():
     results = made_results(made_run("a", "b"), "cold", a={"rate": [200.0]})
     results.sample("cold", "b", 1).failed[""] = "b: 12 of 2000 converged within 90 s"
@@ -105,8 +113,8 @@ def test_who_falls_behind_is_named():
 
 def test_who_does_not_take_part_is_below_the_table_only():
     run = made_run("a", "b", lacks={"a": {"pods": "it keeps no Pods"}, "b": {"memory": "it is too slow"}})
-    found = table_of(made_results(run, "memory", a={"idle.mb": [60.0]}), "memory")
-    assert [row[1] for row in found.rows] == ["a"] * 3
+    found = table_of(made_results(run, "memory", a={"idle.mb": [60.0], "objects.mb": [80.0]}), "memory")
+    assert [row[:2] for row in found.rows] == [["idle", "a"], ["2,000 objects", "a"]]
     assert found.notes == [
         "not measured: b (it is too slow)",
         "not measured at 50,000 Pods, whole: a (it keeps no Pods)",
@@ -183,11 +191,69 @@ def test_the_leanest_operator_and_the_bare_requests_are_peers_too(
     assert aim.reached is reached
 
 
+@pytest.mark.parametrize(("ours", "reached"), [(10.5, True), (10.6, False)])
+def test_at_the_rates_that_are_aims_kube_rs_is_a_peer_too(ours: float, reached: bool):
+    run = made_run("operator-manager", "controller-runtime", "kube-rs")
+    for figure, theirs, leanest in (("at_50.p50_ms", 12.0, 10.0), ("at_100.p99_ms", 10.0, 12.0)):
+        figures = {"operator_manager": ours, "controller_runtime": theirs, "kube_rs": leanest}
+        made = {peer: {figure: [value]} for peer, value in figures.items()}
+        (aim,) = aims_of(made_results(run, "latency", **made))
+        assert aim.reached is reached
+
+
+def test_the_one_that_does_all_in_one_pass_counts_as_go_does():
+    run = made_run("operator-manager", "controller-runtime", "controller-runtime-onepass")
+    figures = {"operator_manager": 1.2, "controller_runtime": 1.3, "controller_runtime_onepass": 1.1}
+    made = {peer: {"cpu_ms": [value]} for peer, value in figures.items()}
+    (aim,) = aims_of(made_results(run, "cold", **made))
+    assert not aim.reached
+
+
+@pytest.mark.parametrize(("ours", "reached"), [(110.0, True), (111.0, False)])
+def test_what_others_own_costs_hardly_more_than_its_metadata(ours: float, reached: bool):
+    figures = {"memcached.mb": [ours], "deployments-metadata.mb": [100.0], "deployments.mb": [400.0]}
+    (aim,) = aims_of(made_results(RUN, "others", operator_manager=figures))
+    assert aim.reached is reached
+    assert "50,000 Deployments of others" in aim.text
+
+
+def test_a_start_with_all_done_only_reads_and_is_held_against_go():
+    ours = {"writes": [0.0, 0.0], "cpu_s": [15.0, 15.0], "mb": [51.0, 51.0]}
+    theirs = {"writes": [0.0, 0.0], "cpu_s": [10.0, 10.0], "mb": [100.0, 100.0]}
+    found = aims_of(made_results(RUN, "done", operator_manager=ours, controller_runtime=theirs))
+    assert [aim.reached for aim in found] == [True, True, False]
+    ours["writes"] = [0.0, 1.0]
+    assert aims_of(made_results(RUN, "done", operator_manager=ours))[0].verdict == "not reached"
+
+
+def test_a_backlog_is_worked_off_without_a_late_loop_or_an_error():
+    ours = {"start.lag_ms": [50.0], "start.errors": [0.0], "rollout.lag_ms": [100.0], "rollout.errors": [1.0]}
+    found = aims_of(made_results(RUN, "backlog", operator_manager=ours))
+    assert [aim.reached for aim in found] == [True, True, False, False]
+
+
+def test_an_aim_that_nothing_has_been_measured_of_says_so_with_the_sizes_to_come():
+    found = {aim.text: aim for aim in all_aims(made_results(RUN, "cold", operator_manager={"rate": [1.0]}))}
+    aim = found["start with 50,000 own objects, all done: at most 1.5 times its CPU"]
+    assert (aim.reached, aim.verdict) == (None, "not measured")
+    assert found["cold convergence: at least 1.5 times its objects/s"].verdict == "not measured"
+
+
+def test_another_interpreter_is_shown_next_to_ours():
+    run = made_run("operator-manager", "operator-manager-py3.13")
+    made = {"operator_manager": {"cpu_ms": [1.0]}, "operator_manager_py3.13": {"cpu_ms": [1.25]}}
+    ((text, found),) = asides_of(made_results(run, "cold", **made))
+    assert text.endswith("next to operator-manager-py3.13")
+    assert found == "1 against 1.25, 0.80 times"
+
+
 @pytest.mark.parametrize(
     ("part", "figure", "ours", "reached"),
     [
         ("memory", "idle.mb", 40.0, True),
         ("memory", "idle.mb", 40.1, False),
+        ("memory", "five.mb", 60.0, True),
+        ("memory", "five.mb", 60.1, False),
         ("startup", "ready_s", 0.35, True),
         ("startup", "first_s", 0.36, False),
     ],

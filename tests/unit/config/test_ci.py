@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,22 @@ def test_the_workflow_runs_the_same_on_the_oldest_and_the_newest_kubernetes():
         ("KUBEBUILDER_ASSETS", newest),
         ("KUBEBUILDER_ASSETS_OLDEST", oldest),
     ]
+
+
+def test_the_workflow_takes_turns_with_the_versions_of_python_that_are_supported(tmp_path: Path):
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    supported = [each.rpartition(" ")[2] for each in classifiers if ":: Python :: 3." in each]
+    steps = WORKFLOW["jobs"]["ci"]["steps"]
+    (turn,) = [each["run"] for each in steps if each.get("id") == "python"]
+    taken = set()
+    for number in range(1, len(supported) + 1):
+        output = tmp_path / str(number)
+        environ = {**os.environ, "GITHUB_RUN_NUMBER": str(number), "GITHUB_OUTPUT": str(output)}
+        subprocess.run(["bash", "-c", turn], env=environ, check=True)
+        taken.add(output.read_text())
+    assert taken == {f"version={version}\n" for version in supported}
+    (setup,) = [each for each in steps if "setup-python" in each.get("uses", "")]
+    assert setup["with"]["python-version"] == "${{ steps.python.outputs.version }}"
 
 
 def test_the_workflow_may_read_and_nothing_else():

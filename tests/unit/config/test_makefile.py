@@ -32,6 +32,17 @@ def test_help_lists_every_target_of_the_field():
     assert set(FIELD) <= listed
 
 
+@pytest.mark.parametrize(
+    ("arguments", "folder"),
+    [((), ".venv"), (("PYTHON=/opt/bin/python3.13",), ".venv-python3.13")],
+    ids=["the usual", "that interpreter's"],
+)
+def test_another_interpreter_has_an_environment_of_its_own(arguments: tuple[str, ...], folder: str):
+    done = make("--dry-run", "--always-make", "test", *arguments, environ={"PYTHON": "python3"})
+    assert f"scripts/make-venv {folder} tools" in done.stdout
+    assert f"\n{folder}/bin/pytest -n " in done.stdout
+
+
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, Any]:
     """For `make`: a PATH with what every machine has, and none of the programs that targets need."""

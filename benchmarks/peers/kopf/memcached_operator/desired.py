@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 import kopf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 IMAGE = "memcached:1.6.39-alpine"
 # The label that ties a Deployment and a pod to their Memcached.
 CR_LABEL = "memcached_cr"
+
+# A probe of a server.
+ANSWERS = {"tcpSocket": {"port": "memcached"}, "timeoutSeconds": 3}
 
 Object = dict[str, Any]
 
@@ -24,11 +27,20 @@ def labels_of(memcached: kopf.Body) -> dict[str, str]:
 def deployment(memcached: kopf.Body) -> Object:
     """The wanted Deployment: only the fields that are ours."""
     labels = labels_of(memcached)
+    shown = {
+        **labels,
+        "app.kubernetes.io/name": "memcached",
+        "app.kubernetes.io/instance": memcached.metadata.name,
+        "app.kubernetes.io/managed-by": "operator-manager",
+    }
     container = {
         "name": "memcached",
         "image": memcached.spec.get("image") or IMAGE,
         "command": ["memcached", "-m=64", "-o", "modern", "-v"],
         "ports": [{"name": "memcached", "containerPort": 11211, "protocol": "TCP"}],
+        "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "128Mi"}},
+        "readinessProbe": {**ANSWERS, "periodSeconds": 5},
+        "livenessProbe": {**ANSWERS, "periodSeconds": 10},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -45,11 +57,11 @@ def deployment(memcached: kopf.Body) -> Object:
     wanted = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": memcached.metadata.name, "labels": labels},
+        "metadata": {"name": memcached.metadata.name, "labels": shown},
         "spec": {
             "replicas": memcached.spec["size"],
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
+            "template": {"metadata": {"labels": shown}, "spec": pod},
         },
     }
     kopf.append_owner_reference(wanted, owner=memcached)
@@ -66,7 +78,7 @@ def _essence(obj: Mapping[str, Any]) -> tuple[Any, Any]:
     return spec.get("replicas"), spec["template"]["spec"]["containers"][0].get("image")
 
 
-def status(memcached: kopf.Body, found: Mapping[str, Any], nodes: Iterable[str]) -> Object:
+def status(memcached: kopf.Body, found: Mapping[str, Any], nodes: Collection[str]) -> Object:
     """The status that follows from the Deployment and the names of the pods."""
     observed = found.get("status") or {}
     before = {each["type"]: each for each in memcached.status.get("conditions") or ()}
@@ -76,6 +88,7 @@ def status(memcached: kopf.Body, found: Mapping[str, Any], nodes: Iterable[str])
     ]
     return {
         "nodes": sorted(nodes),
+        "nodeCount": len(nodes),
         "replicas": observed.get("replicas", 0),
         "readyReplicas": observed.get("readyReplicas", 0),
         "selector": ",".join(f"{name}={value}" for name, value in labels_of(memcached).items()),

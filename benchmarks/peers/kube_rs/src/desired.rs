@@ -6,11 +6,15 @@ use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec, DeploymentStatus},
         core::v1::{
-            Capabilities, Container, ContainerPort, PodSecurityContext, PodSpec, PodTemplateSpec,
-            SeccompProfile, SecurityContext,
+            Capabilities, Container, ContainerPort, PodSecurityContext, PodSpec, PodTemplateSpec, Probe,
+            ResourceRequirements, SeccompProfile, SecurityContext, TCPSocketAction,
         },
     },
-    apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time},
+    apimachinery::pkg::{
+        api::resource::Quantity,
+        apis::meta::v1::{Condition, LabelSelector, Time},
+        util::intstr::IntOrString,
+    },
     jiff::{SignedDuration, Timestamp, Unit},
 };
 use kube::{Resource, ResourceExt, api::ObjectMeta};
@@ -25,10 +29,39 @@ pub fn labels(memcached: &Memcached) -> BTreeMap<String, String> {
     BTreeMap::from([("app".to_owned(), "memcached".to_owned()), (CR_LABEL.to_owned(), memcached.name_any())])
 }
 
+/// With those by which tools group objects; they select nothing.
+fn shown_labels(memcached: &Memcached) -> BTreeMap<String, String> {
+    let mut shown = labels(memcached);
+    let instance = memcached.name_any();
+    for (name, value) in
+        [("name", "memcached"), ("instance", instance.as_str()), ("managed-by", "operator-manager")]
+    {
+        shown.insert(format!("app.kubernetes.io/{name}"), value.to_owned());
+    }
+    shown
+}
+
+fn quantities<const N: usize>(of: [(&str, &str); N]) -> Option<BTreeMap<String, Quantity>> {
+    Some(of.map(|(name, value)| (name.to_owned(), Quantity(value.to_owned()))).into())
+}
+
+/// Whether a server takes connections, asked so often, in seconds.
+fn probe(every: i32) -> Option<Probe> {
+    Some(Probe {
+        tcp_socket: Some(TCPSocketAction {
+            port: IntOrString::String("memcached".to_owned()),
+            ..Default::default()
+        }),
+        timeout_seconds: Some(3),
+        period_seconds: Some(every),
+        ..Default::default()
+    })
+}
+
 /// The wanted Deployment: only the fields that are ours. The owner reference is kube's, which does not ask for
 /// blockOwnerDeletion.
 pub fn deployment(memcached: &Memcached) -> Deployment {
-    let labels = labels(memcached);
+    let (labels, shown) = (labels(memcached), shown_labels(memcached));
     let container = Container {
         name: "memcached".to_owned(),
         image: Some(memcached.spec.image.clone().unwrap_or_else(|| IMAGE.to_owned())),
@@ -39,6 +72,13 @@ pub fn deployment(memcached: &Memcached) -> Deployment {
             protocol: Some("TCP".to_owned()),
             ..Default::default()
         }]),
+        resources: Some(ResourceRequirements {
+            requests: quantities([("cpu", "10m"), ("memory", "96Mi")]),
+            limits: quantities([("memory", "128Mi")]),
+            ..Default::default()
+        }),
+        readiness_probe: probe(5),
+        liveness_probe: probe(10),
         security_context: Some(SecurityContext {
             allow_privilege_escalation: Some(false),
             capabilities: Some(Capabilities { drop: Some(vec!["ALL".to_owned()]), ..Default::default() }),
@@ -66,15 +106,15 @@ pub fn deployment(memcached: &Memcached) -> Deployment {
         metadata: ObjectMeta {
             name: Some(memcached.name_any()),
             namespace: memcached.namespace(),
-            labels: Some(labels.clone()),
+            labels: Some(shown.clone()),
             owner_references: Some(memcached.controller_owner_ref(&()).into_iter().collect()),
             ..Default::default()
         },
         spec: Some(DeploymentSpec {
             replicas: Some(memcached.spec.size),
-            selector: LabelSelector { match_labels: Some(labels.clone()), ..Default::default() },
+            selector: LabelSelector { match_labels: Some(labels), ..Default::default() },
             template: PodTemplateSpec {
-                metadata: Some(ObjectMeta { labels: Some(labels), ..Default::default() }),
+                metadata: Some(ObjectMeta { labels: Some(shown), ..Default::default() }),
                 spec: Some(pod),
             },
             ..Default::default()
@@ -122,6 +162,7 @@ pub fn status(memcached: &Memcached, deployment: &Deployment, mut nodes: Vec<Str
 
     let labels = labels(memcached);
     MemcachedStatus {
+        node_count: i32::try_from(nodes.len()).unwrap_or(i32::MAX),
         nodes,
         replicas: observed.replicas.unwrap_or(0),
         ready_replicas: ready,

@@ -18,6 +18,7 @@ pub struct MemcachedSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct MemcachedStatus {
     pub nodes: Vec<String>,
+    pub node_count: i32,
     pub replicas: i32,
     pub ready_replicas: i32,
     pub selector: String,

@@ -39,6 +39,8 @@ type MemcachedSpec struct {
 type MemcachedStatus struct {
 	// Nodes are the names of the servers' pods that are not terminating, sorted.
 	Nodes []string `json:"nodes"`
+	// NodeCount is how many of those pods there are.
+	NodeCount int32 `json:"nodeCount"`
 	// Replicas is how many servers there are, ready or not.
 	Replicas int32 `json:"replicas"`
 	// ReadyReplicas is how many of them take connections.

@@ -1,0 +1,248 @@
+"""Tens of thousands of objects: others' beside ours, ours with nothing to do, and all of ours at once."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import math
+import time
+import urllib.request
+from typing import TYPE_CHECKING
+
+from benchmarks.pod_store import last_deployments, store_deployments
+from benchmarks.program import MEMCACHED, Setting
+from benchmarks.sessions.plane import name_of
+from benchmarks.sessions.pods import wait_shown
+from benchmarks.sessions.process import (
+    forget_peak,
+    health_ports,
+    peak_mb,
+    resident_mb,
+    started,
+    wait_quiet,
+    wait_ready,
+)
+from benchmarks.sessions.requests import Requests, all_writes, server_errors
+from benchmarks.status_watch import MEMCACHEDS
+from tests.support.api_objects import deployment_path, object_path
+from tests.support.eventually import eventually
+from tests.support.memcacheds import memcached_path
+from tests.support.openmetrics import Samples
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from benchmarks.parts import Sizes
+    from benchmarks.sessions.stand import Stand
+    from tests.support.daemon import Daemon
+
+PARTS = ("others", "done", "backlog")
+# What is read of `others`: the operator itself, and programs that only cache the same Deployments.
+WORKLOADS = (MEMCACHED, "deployments-metadata", "deployments")
+# Rounds of what takes minutes: of CPU, and of memory, which hardly differs.
+ROUNDS, OTHERS_ROUNDS = 2, 1
+SETTLE = 2.0
+# Another image than the default changes every Deployment.
+NEW_VERSION = "memcached:1.6.40-alpine"
+LAG = "operator_manager_event_loop_lag_seconds_bucket"
+RESTARTS = "operator_manager_watch_restarts_total"
+DEPTH = "workqueue_depth"
+# Seconds between two live changes, and between two looks at how much is left.
+PAUSE, LOOK = 0.5, 2.0
+# Writes of somebody else, which make the versions old that a program has seen.
+FOREIGN_WRITES = 10
+# Seconds that it usually takes: a stand; to store, to sync and to change one object.
+STAND, STORE_OWN, STORE_OTHERS, SYNC, CHANGE = 10.0, 0.0012, 0.0004, 0.0002, 0.004
+
+
+def others_seconds(sizes: Sizes, rounds: int, workloads: int) -> float:
+    """What `others` usually takes for one program."""
+    return STAND + STORE_OTHERS * sizes.others + rounds * workloads * (SETTLE + 2 + SYNC * sizes.others)
+
+
+def own_seconds(parts: Collection[str], sizes: Sizes, rounds: int) -> float:
+    """What `done` and `backlog` usually take for one program."""
+    if not {"done", "backlog"} & set(parts):
+        return 0.0
+    total = STAND + STORE_OWN * sizes.own
+    once = 4 + SETTLE + 2 * SYNC * sizes.own
+    if "done" in parts:
+        total += rounds * once
+    if "backlog" in parts:
+        total += 3 * once + CHANGE * sizes.own
+    return total
+
+
+def within(count: int) -> float:
+    """Seconds after which nobody waits any longer for something with so many objects."""
+    return 90.0 + count / 50
+
+
+def store_others(stand: Stand, count: int) -> None:
+    """Deployments that belong to nobody; the program is not running."""
+    store_deployments(stand.plane.etcd, count)
+    wait_shown(stand.plane, last_deployments(count))
+
+
+def others(stand: Stand, sizes: Sizes, workload: str, number: int) -> None:
+    """Start one of the programs, and read what it used until it was idle, and what it holds then."""
+    with health_ports() as (address,):
+        began = time.monotonic()
+        setting = Setting(workload=workload, health_address=address)
+        with started(stand.program, stand.plane, setting) as process:
+            ready = wait_ready(process, address, within(sizes.others))
+            wait_quiet(process, at_least=SETTLE, timeout=within(sizes.others))
+            figures = {
+                "sync_s": ready - began,
+                "cpu_s": process.cpu_seconds(),
+                "peak_mb": peak_mb(process),
+                "mb": resident_mb(process),
+            }
+    stand.recorder.record("others", number, figures, group=workload)
+
+
+def done(stand: Stand, number: int) -> None:
+    """Start where every object is as it should be, until the program has seen that."""
+    counted = Requests(stand.plane)
+    with health_ports() as (address,):
+        began = time.monotonic()
+        with started(stand.program, stand.plane, Setting(health_address=address)) as process:
+            ready = wait_ready(process, address, within(stand.objects))
+            wait_quiet(process, at_least=SETTLE, timeout=within(stand.objects))
+            quiet, cpu = time.monotonic() - SETTLE, process.cpu_seconds()
+            requests = counted.so_far()
+            written = all_writes(requests)
+            figures = {
+                "ready_s": ready - began,
+                "quiet_s": quiet - began,
+                "cpu_s": cpu,
+                "mb": resident_mb(process),
+                "peak_mb": peak_mb(process),
+                "reads": sum(requests.values()) - written,
+                "writes": written,
+            }
+    stand.recorder.record("done", number, figures, requests=requests)
+
+
+def backlog(stand: Stand) -> None:
+    """A start, a list anew after the history has expired, and a new version that changes every Deployment."""
+    stand.rewatch()
+    with _observed(stand) as live:
+        live.group("start")
+    with _observed(stand) as live:
+        wait_quiet(live.process, at_least=SETTLE, timeout=within(stand.objects))
+        _expire(stand, live)
+        live.group("relist")
+        if not live.scrape().value(RESTARTS, reason="expired"):
+            raise AssertionError("no watch met an expired history")
+    with _observed(stand, f"--memcached-image={NEW_VERSION}") as live:
+        live.group("rollout", until_empty=True)
+    for index in (0, stand.objects // 2, stand.objects - 1):
+        found = stand.plane.api.get(deployment_path("default", name_of(index)))
+        image = found["spec"]["template"]["spec"]["containers"][0]["image"]
+        if image != NEW_VERSION:
+            raise AssertionError(f"Deployment {name_of(index)} still has {image}")
+
+
+def _expire(stand: Stand, live: Live) -> None:
+    """The API server forgets what happened: it starts anew after writes that nobody here watches."""
+    for index in range(FOREIGN_WRITES):
+        name = {"metadata": {"generateName": f"write-{index}-"}}
+        stand.plane.api.create(object_path("v1", "default", "configmaps"), name)
+    stand.unwatch()
+    forget_peak(live.process)
+    live.begin()
+    stand.plane.restart("apiserver")
+    # Until its caches are filled it refuses everybody, which says nothing of the program.
+    cached = functools.partial(stand.plane.api.get, MEMCACHEDS, limit="1", resourceVersion="0")
+    eventually(cached, within=within(stand.objects))
+    live.count()
+    stand.rewatch()
+
+
+@contextlib.contextmanager
+def _observed(stand: Stand, *flags: str) -> Iterator[Live]:
+    """The program, ready, with its metrics."""
+    with health_ports(2) as (address, metrics):
+        setting = Setting(health_address=address, metrics_address=metrics, flags=flags)
+        began, counted = time.monotonic(), Requests(stand.plane)
+        with started(stand.program, stand.plane, setting) as process:
+            wait_ready(process, address, within(stand.objects))
+            yield Live(stand, process, metrics, began, counted)
+
+
+class Live:
+    """A program that has much to do, and single changes meanwhile."""
+
+    def __init__(self, stand: Stand, process: Daemon, metrics: str, began: float, counted: Requests) -> None:
+        self.process = process
+        self._stand = stand
+        self._metrics = metrics
+        self._began = began
+        self._counted = counted
+        self._lags: dict[float, float] = {}
+
+    def begin(self) -> None:
+        """Time and lags count from here."""
+        self._began = time.monotonic()
+        self._lags = _lags(self.scrape())
+
+    def count(self) -> None:
+        """Requests count from here."""
+        self._counted = Requests(self._stand.plane)
+
+    def group(self, group: str, *, until_empty: bool = False) -> None:
+        """Change one object after the other, at least one, until the program has nothing else to do."""
+        delays: list[float] = []
+        for turn in itertools.count():
+            delays.append(self._change(turn))
+            if not until_empty or (turn % round(LOOK / PAUSE) == 0 and not self._waiting()):
+                break
+            time.sleep(PAUSE)
+        wait_quiet(self.process, at_least=SETTLE, timeout=within(self._stand.objects))
+        seconds = time.monotonic() - SETTLE - self._began
+        figures = {
+            "seconds": seconds,
+            "first_ms": delays[0] * 1000,
+            "worst_ms": max(delays) * 1000,
+            "changes": len(delays),
+            "peak_mb": peak_mb(self.process),
+            "errors": server_errors(self._counted.so_far()),
+        }
+        lag = quantile_of(_lags(self.scrape()), self._lags, 0.99)
+        if lag is not None:
+            figures["lag_ms"] = lag * 1000
+        self._stand.recorder.record("backlog", 1, figures, group=group)
+
+    def scrape(self) -> Samples:
+        """The program's metrics as they are now."""
+        with urllib.request.urlopen(f"http://{self._metrics}/metrics", timeout=30) as answer:
+            return Samples.parse(answer.read().decode())
+
+    def _change(self, turn: int) -> float:
+        """Seconds until the status of one object, each time another, is for its new spec."""
+        # Any of them, but not the first ones: a backlog is worked off from some end.
+        name = name_of((turn * 7919 + self._stand.objects // 2) % self._stand.objects)
+        api, path = self._stand.plane.api, memcached_path("default", name)
+        size = 7 - api.get(path)["spec"]["size"]
+        began = time.monotonic()
+        generation = api.patch(path, {"spec": {"size": size}})["metadata"]["generation"]
+        wait = self._stand.watch.wait_generation
+        return wait(name, generation, self.process, within(self._stand.objects)) - began
+
+    def _waiting(self) -> float:
+        return self.scrape().value(DEPTH, controller="memcached")
+
+
+def quantile_of(now: dict[float, float], before: dict[float, float], share: float) -> float | None:
+    """The upper bound of the bucket that a share of what was observed since `before` is not above."""
+    grown = [(bound, count - before.get(bound, 0.0)) for bound, count in sorted(now.items())]
+    if not grown or not grown[-1][1]:
+        return None
+    least = math.ceil(grown[-1][1] * share)
+    return next(bound for bound, count in grown if count >= least)
+
+
+def _lags(samples: Samples) -> dict[float, float]:
+    return {float(each.labels["le"]): each.value for each in samples.select(LAG)}

@@ -1,0 +1,48 @@
+"""What the sessions make of counters: requests, buckets of a histogram, the time of processors."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.sessions import process
+from benchmarks.sessions.many import quantile_of
+from benchmarks.sessions.requests import all_writes, conflicts, server_errors, writes
+
+COUNTS = {
+    "LIST memcacheds 200": 3,
+    "GET customresourcedefinitions 404": 1,
+    "PATCH memcacheds status 200": 5,
+    "PATCH memcacheds status 409": 2,
+    "POST events 201": 7,
+    "POST deployments 503": 1,
+    "APPLY deployments 429": 1,
+}
+
+
+def test_requests_are_told_apart_by_verb_and_code():
+    assert writes(COUNTS) == 9
+    assert all_writes(COUNTS) == 16
+    assert conflicts(COUNTS) == 2
+    assert server_errors(COUNTS) == 2
+
+
+@pytest.mark.parametrize(
+    ("share", "bound"), [(0.5, 0.01), (0.9, 0.05), (0.99, float("inf"))], ids=["half", "most", "all but one"]
+)
+def test_a_quantile_of_buckets_is_the_bound_of_what_came_since(share: float, bound: float):
+    before = {0.01: 10.0, 0.05: 10.0, float("inf"): 10.0}
+    now = {0.01: 15.0, 0.05: 19.0, float("inf"): 20.0}
+    assert quantile_of(now, before, share) == bound
+
+
+def test_where_nothing_was_observed_there_is_no_quantile():
+    assert quantile_of({0.01: 3.0, float("inf"): 3.0}, {0.01: 3.0, float("inf"): 3.0}, 0.99) is None
+    assert quantile_of({}, {}, 0.99) is None
+
+
+def test_the_machine_is_idle_in_the_part_of_the_time_in_which_no_processor_works(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    times = iter([(100, 1000), (175, 1100)])
+    monkeypatch.setattr(process.Machine, "_times", staticmethod(lambda: next(times)))
+    assert process.Machine().idle_share() == 0.75
