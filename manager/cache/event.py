@@ -105,6 +105,11 @@ class CacheEvent:
             self._old_meta = self.old.meta()
         return self._old_meta
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether of the object, as it is or as it was, only metadata is known."""
+        return any(each is not None and each.is_cut for each in (self.old, self.new))
+
     def __repr__(self) -> str:
         return f"<{self.type.value} {self.key} {self.record.version}{' initial' if self.initial else ''}>"
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from prometheus_client import Counter
 
 from manager import clock
-from manager.api import ObjectKey
+from manager.api import GroupVersionKind, ObjectKey
 from manager.cache.answers import deleted_uid, is_removed
 from manager.cache.division import PARTS, ByOwner, Division
 from manager.cache.event import CacheEvent, Change, note_own_write
@@ -142,6 +142,28 @@ class Informer:
         for intake, reflector in zip(self._intakes, self._reflectors, strict=True):
             intake.division = intake.ranges = reflector.ranges = None
 
+    # Others' objects, where only children have to be held whole.
+
+    @property
+    def cuts_others(self) -> bool:
+        """Whether of others' objects it holds only metadata; see `RecordDecoder`."""
+        return self._decoder.owners is not None
+
+    def add_owner(self, owner: GroupVersionKind) -> None:
+        """Hold children of that kind of objects too."""
+        if isinstance(self.division, ByOwner):
+            self.division.add(owner)
+        if self._decoder.owners is not None:
+            self._decoder.owners.add((owner.group, owner.kind))
+
+    def keep_whole(self) -> None:
+        """Keep all of others' objects too. Before it runs: raises RuntimeError once it holds some."""
+        if self.cuts_others and len(self):
+            raise RuntimeError(
+                f"of others' {self.spec.plural} only metadata is cached: declare them in reads"
+            )
+        self._decoder.owners = None
+
     def restrict(self, ranges: Ranges) -> None:
         """Hold objects of these ranges only: let go of others at once, and list what is new.
 
@@ -241,7 +263,9 @@ class Informer:
 
         The function gets a record and its metadata and answers the values; it must depend on nothing else.
         Registering the same again is no change; another function under a known name raises ValueError.
+        RuntimeError as from `keep_whole`: a function may look at all of an object.
         """
+        self.keep_whole()
         self._store.add_index(name, function)
 
     # Listening.

@@ -79,6 +79,11 @@ class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
     generation: int = 0
     deleting: bool = False
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether only metadata is kept of the object (see `RecordDecoder`)."""
+        return self.raw.startswith(_PARTIAL_BEGINS)
+
     def meta(self) -> Meta:
         """Decode the metadata; each call costs a few microseconds and makes a new one."""
         return _metadata_decoder.decode(self.raw).metadata
@@ -97,7 +102,8 @@ KEY_AND_COLON = re.compile(KEY + rb"\s*:\s*")
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_entries = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
-PARTIAL = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%b}'
+_PARTIAL_BEGINS = b'{"kind":"PartialObjectMetadata",'
+PARTIAL = _PARTIAL_BEGINS + b'"apiVersion":"meta.k8s.io/v1","metadata":%b}'
 _WIRE_NAMES = {name: name for name in ("annotations", "labels", "finalizers")} | {
     "owner_references": "ownerReferences"
 }
@@ -159,6 +165,9 @@ class RecordDecoder:
     With `metadata_only`, all but the metadata is dropped, whatever the server sent. So are managedFields, and
     annotations that hold content: kubectl's copy of what was applied, and every one of more than 4 KB. Of
     labels, annotations, finalizers and owner references the first 1,000 are kept, and always the controller.
+
+    With `owners`, that is all that is kept of others' objects too: of those that have no owner of these kinds
+    (group and kind), and that our field managers have not written to.
     """
 
     def __init__(
@@ -167,8 +176,10 @@ class RecordDecoder:
         *,
         field_manager: str,
         metadata_only: bool = False,
+        owners: set[tuple[str, str]] | None = None,
         transform: Callable[[bytes], bytes] | None = None,
     ) -> None:
+        self.owners = owners
         self._kind = gvk.kind
         self._what = f"a {gvk.kind} object"
         self._metadata_only = metadata_only
@@ -202,10 +213,13 @@ class RecordDecoder:
         """Return the record of what was looked at, and its metadata; raises as a call does."""
         raw, key, uid, version, arriving = arrival
         meta = arriving.metadata
+        managed = bytes(meta.managed_fields)
         try:
-            whole = self._project(bytes(raw), arriving.kind)
-            kept = self._managed_fields.strip(whole, bytes(meta.managed_fields))
-            if self._metadata_only and (less := _limited(meta)):
+            others = self.owners is not None and self._is_others(meta, managed, self.owners)
+            only_metadata = self._metadata_only or others
+            kept = self._project(bytes(raw), arriving.kind, only_metadata=only_metadata)
+            kept = self._managed_fields.strip(kept, managed)
+            if only_metadata and (less := _limited(meta)):
                 kept = _with_less(kept, less)
                 meta = msgspec.structs.replace(meta, **less)
         except MALFORMED as error:
@@ -215,8 +229,14 @@ class RecordDecoder:
             return self._transformed(record, self._transform)
         return record, meta
 
-    def _project(self, raw: bytes, kind: str) -> bytes:
-        if self._metadata_only:
+    def _is_others(self, meta: Meta, managed: bytes, owners: set[tuple[str, str]]) -> bool:
+        for owner in meta.owner_references:
+            if (owner.api_version.rpartition("/")[0], owner.kind) in owners:
+                return False
+        return not self._managed_fields.has_own(managed)
+
+    def _project(self, raw: bytes, kind: str, *, only_metadata: bool) -> bytes:
+        if only_metadata:
             if kind == PARTIAL_KIND:
                 return raw
             if kind in {self._kind, ""}:
@@ -303,6 +323,10 @@ class OwnManagedFields:
         if before.endswith(b","):
             return before[:-1] + after
         return before + after.removeprefix(b",")
+
+    def has_own(self, value: bytes) -> bool:
+        """Whether any entry of that JSON of `metadata.managedFields` is our own."""
+        return bool(self._own_entries(value))
 
     def _own_entries(self, value: bytes) -> bytes:
         """The JSON of our own entries, empty when there are none."""

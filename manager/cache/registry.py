@@ -78,20 +78,31 @@ class Cache:
         it on the server. Who asks without one takes what the others have.
 
         `shared_out` is to hold only objects of the ranges that are this replica's, where there are such: it
-        is another informer than that of who wants all of them. `owned_by` is to hold only children of such
-        objects of that kind, unless somebody wants all.
+        is another informer than that of who wants all of them.
+
+        `owned_by` is who needs only children of objects of that kind, and with `shared_out` only of such that
+        are this replica's. Unless somebody wants all, or there is a selection, of others' objects only their
+        metadata is kept, and with `shared_out` nothing. Who wants all of them after the cache has begun to
+        run gets another informer.
 
         Raises ValueError for a bad label selector, and for another transform than the informer was made with;
         and RuntimeError when it runs already, and holds only children.
         """
         selected = Selection.of(**selection)
         division: Division | None = None
-        if self.shares_out and (shared_out or owned_by is not None):
-            division = ByUid() if shared_out else ByOwner(self.shard_label)
-        name = _Name(kind.gvk, metadata_only, selected, isinstance(division, ByUid))
+        if self.shares_out and shared_out:
+            division = ByUid() if owned_by is None else ByOwner(self.shard_label)
+        children = owned_by is not None and not metadata_only and selected == WHOLE and transform is None
+        name = _Name(kind.gvk, metadata_only, selected, isinstance(division, ByUid), children)
+        if (other := name._replace(children=not children)) in self._shared:
+            if children:
+                name = other
+            elif self._watches is None:
+                self._shared[name] = self._shared.pop(other)
+                self._shared[name].informer.keep_whole()
         shared = self._shared.get(name)
         if shared is None:
-            informer = self._make(kind, metadata_only, selected, transform, division)
+            informer = self._make(kind, name, transform, division)
             shared = self._shared[name] = _Shared(informer, transform)
             self._start(shared)
         elif transform not in (None, shared.transform):
@@ -102,8 +113,8 @@ class Cache:
             if self._watches is not None:
                 raise RuntimeError(f"only children are cached of {shared.informer.spec.resource}")
             shared.informer.widen()
-        if owned_by is not None and isinstance(shared.informer.division, ByOwner):
-            shared.informer.division.add(owned_by.gvk)
+        if owned_by is not None:
+            shared.informer.add_owner(owned_by.gvk)
         shared.users += 1
         return shared.informer
 
@@ -129,7 +140,7 @@ class Cache:
         For a few objects that matter for a while; what lasts is shared. Raises ValueError for a bad label
         selector.
         """
-        return self._informer(kind, metadata_only=False, selection=Selection.of(**selection), transform=None)
+        return self._informer(kind, metadata_only=False, selection=Selection.of(**selection))
 
     def lookup(
         self,
@@ -144,9 +155,11 @@ class Cache:
         If there are two, it is the one that holds all, or with `ours` the one of what is this replica's.
         """
         for restricted in (ours, not ours):
-            shared = self._shared.get(_Name(kind.gvk, metadata_only, selection, restricted))
-            if shared is not None:
-                return shared.informer
+            # What was asked for later than that of children may not be there yet.
+            for children in (True, False):
+                shared = self._shared.get(_Name(kind.gvk, metadata_only, selection, restricted, children))
+                if shared is not None:
+                    return shared.informer
         return None
 
     def selections(self, kind: type[Resource], *, metadata_only: bool = False) -> list[Selection]:
@@ -160,7 +173,7 @@ class Cache:
         None says nothing about what the server has.
         """
         records = (each.get(key) for each in self._informers(kind) if not each.spec.metadata_only)
-        return next((record for record in records if record is not None), None)
+        return next((record for record in records if record is not None and not record.is_cut), None)
 
     def has(self, kind: type[Resource], key: ObjectKey) -> bool:
         """Whether some informer has an object, or its metadata: then its end is an event."""
@@ -251,13 +264,18 @@ class Cache:
     def _make(
         self,
         kind: type[Resource],
-        metadata_only: bool,
-        selection: Selection,
+        name: _Name,
         transform: Callable[[bytes], bytes] | None,
         division: Division | None,
     ) -> Informer:
+        metadata_only = name.metadata_only
         informer = self._informer(
-            kind, metadata_only=metadata_only, selection=selection, transform=transform, division=division
+            kind,
+            metadata_only=metadata_only,
+            selection=name.selection,
+            owners=set() if name.children else None,
+            transform=transform,
+            division=division,
         )
         informer.when_learned(self._has_learned)
         self._of_kind[kind.gvk] = (*self._informers(kind), informer)
@@ -280,7 +298,8 @@ class Cache:
         *,
         metadata_only: bool,
         selection: Selection,
-        transform: Callable[[bytes], bytes] | None,
+        owners: set[tuple[str, str]] | None = None,
+        transform: Callable[[bytes], bytes] | None = None,
         division: Division | None = None,
     ) -> Informer:
         return Informer(
@@ -289,6 +308,7 @@ class Cache:
                 kind.gvk,
                 field_manager=self._field_manager,
                 metadata_only=metadata_only,
+                owners=owners,
                 transform=transform,
             ),
             transport=self._transport,
@@ -315,6 +335,7 @@ class _Name(NamedTuple):
     metadata_only: bool
     selection: Selection
     shared_out: bool
+    children: bool = False
 
 
 class _Shared:

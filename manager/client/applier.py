@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from manager.api import ObjectKey, OwnerReference, Resource
 from manager.api.resource import reference_to
-from manager.cache import Cache
+from manager.cache import Cache, Record
 from manager.client.errors import ApplyConflict, OwnedByOther
 from manager.client.ownership import (
     OwnEntries,
@@ -76,7 +76,7 @@ class Applier:
         if owner is not None and self._cache.shares_out:
             _add({self._cache.shard_label: label_of(owner.metadata.uid)}, wanted)
         await self._writer.check_owners(obj, kind)
-        found = await self._live(kind, obj.key)
+        found = await self._live(kind, obj.key, owner)
         if found is None:
             try:
                 return await self._create(obj, _encoded(wanted, obj), dry_run=dry_run)
@@ -119,18 +119,19 @@ class Applier:
 
     async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
         """Raise as `apply` for the object of that name, if it is there and is not the owner's."""
-        found = await self._live(kind, key)
+        found = await self._live(kind, key, owner)
         if found is not None:
             await own_turn(len(found))
             self._refuse_foreign(kind, key, _decoded(kind, found), owner)
 
-    async def _live(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
+    async def _live(self, kind: type[Resource], key: ObjectKey, owner: Resource | None) -> bytes | None:
+        """The object as it is known; only metadata of what is certainly not the owner's."""
         informer = self._cache.lookup(kind, metadata_only=False)
         if informer is not None and informer.spec.covers(key.namespace):
             record = informer.get(key)
-            if record is not None:
+            if record is not None and (not record.is_cut or _is_foreign(record, owner)):
                 return record.raw
-            if not informer.is_restricted:
+            if record is None and not informer.is_restricted:
                 return None
         # A selection says nothing about what is not in it, and neither does a replica's part.
         selected = self._cache.held(kind, key)
@@ -248,6 +249,11 @@ def _decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
         if not isinstance(entries, list | tuple) or not all(isinstance(entry, dict) for entry in entries):
             raise not_a(what)
     return live
+
+
+def _is_foreign(record: Record, owner: Resource | None) -> bool:
+    controller = None if owner is None else record.meta().controller
+    return owner is not None and controller is not None and controller.uid != owner.metadata.uid
 
 
 def _content(live: dict[str, Any]) -> bytes:

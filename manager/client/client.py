@@ -49,12 +49,12 @@ class Client(CachedReader):
         self._transport = transport
         self._mapper = mapper
         self._writer = Writer(transport, mapper, cache)
-        super().__init__(cache, live=self._writer.read)
+        self.uncached = LiveReader(transport, mapper)
+        super().__init__(cache, live=self.uncached)
         self._applier = Applier(self._writer, cache, field_manager=field_manager)
         self.field_manager = field_manager
         self.shard_label = cache.shard_label
-        self.metadata = MetadataReader(cache, live=self._writer.read)
-        self.uncached = LiveReader(transport, mapper)
+        self.metadata = MetadataReader(cache, live=self.uncached)
         self.status = StatusClient(self._writer, field_manager=field_manager)
 
     def named(self, controller: str) -> Client:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Generic, Self, TypeVar
 
@@ -47,9 +47,12 @@ class LiveReader:
 
     async def get(self, kind: type[R], key: ObjectKey) -> R:
         """Return the object as the server has it now; raises NotFound, other ApiErrors, and Undecodable."""
+        return await decode_object(await self.read(kind, key), kind, key)
+
+    async def read(self, kind: type[Resource], key: ObjectKey) -> bytes:
+        """As `get`, but the object's JSON."""
         mapping = await self._mapper.resolve(kind.gvk)
-        raw = await self._transport.request("GET", mapping.path(key.namespace, key.name))
-        return await decode_object(raw, kind, key)
+        return await self._transport.request("GET", mapping.path(key.namespace, key.name))
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
         """As `get`, but None if there is no such object."""
@@ -96,6 +99,25 @@ class LiveReader:
         what there is by then: an object that was there all along comes once, one that came or went meanwhile
         perhaps. Raises Gone where the server cannot do that, and ValueError for a limit below 1.
         """
+        async for page in self.raw_pages(
+            kind,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            limit=limit,
+        ):
+            yield await _decoded(page, kind)
+
+    async def raw_pages(
+        self,
+        kind: type[Resource],
+        *,
+        namespace: str = "",
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        limit: int = PAGE,
+    ) -> AsyncIterator[Sequence[msgspec.Raw]]:
+        """As `pages`, but the JSON of each object."""
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit}")
         mapping = await self._mapper.resolve(kind.gvk)
@@ -109,7 +131,7 @@ class LiveReader:
                     raise
                 resume = error.resume
                 continue
-            yield await _decoded(page.items, kind)
+            yield page.items
             if not page.resume:
                 return
             resume = page.resume

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Self, TypedDict, TypeVar, Unpack
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
 from pydantic import ValidationError
 
 from manager.api import ObjectKey, PartialObjectMetadata, Resource
 from manager.cache import Cache, Informer, Record, Selection, SelectionOptions, metadata_of
+from manager.cache.record import RecordDecoder
 from manager.cache.spec import WHOLE, Requirement, Selector
+from manager.cache.store import Store
 from manager.client.errors import NotCached, Undecodable
 from manager.kube.decoding import json_object, shallow_at_once
 from manager.kube.errors import NotFound
 from manager.loop import Portions, own_turn
 
+if TYPE_CHECKING:
+    from manager.client.live import LiveReader
+
 R = TypeVar("R", bound=Resource)
+
+
+Labels: TypeAlias = dict[str, str] | str | None
+
+FEW = 10
+"""So many of others' objects a list reads one by one, rather than by a list of the server's."""
 
 
 class ListOptions(TypedDict, total=False):
@@ -23,7 +35,7 @@ class ListOptions(TypedDict, total=False):
 
     namespace: str | None
     """None or "" means all watched namespaces; one that is not watched raises NotCached."""
-    labels: dict[str, str] | str | None
+    labels: Labels
     """An equality map, or a selector as kubectl takes it."""
     owner: Resource | None
     """By owner reference. With `--shards`, needed for kinds of which replicas hold their own children."""
@@ -44,7 +56,7 @@ class _Reader:
         selection: Selection = WHOLE,
         *,
         ours: bool = False,
-        live: Callable[[type[Resource], ObjectKey], Awaitable[bytes]] | None = None,
+        live: LiveReader,
     ) -> None:
         """With `ours`, where replicas share the objects out, it reads what is this one's.
 
@@ -80,11 +92,11 @@ class _Reader:
     async def _get(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         informer = self._informer(kind, key.namespace)
         record = informer.get(key)
-        if record is not None:
+        if record is not None and (self._metadata_only or not record.is_cut):
             return record.raw
-        if informer.holds_children and self._live is not None:
+        if record is not None or informer.holds_children:
             try:
-                raw = await self._live(kind, key)
+                raw = await self._live.read(kind, key)
             except NotFound:
                 return None
             return metadata_of(raw, kind.gvk) if self._metadata_only else raw
@@ -120,17 +132,51 @@ class _Reader:
             owner_uid=owner_uid,
             index=options.get("index"),
         )
-        if (deleting := options.get("deleting")) is not None:
-            records = [record for record in records if record.deleting is deleting]
-        if rest:
-            # No index answers that, so each is looked at.
-            matching, portions = [], Portions()
-            for record in records:
-                await portions.begin(len(record.raw))
-                if all(each.matches(record.meta().labels) for each in rest):
-                    matching.append(record)
-            records = matching
+        deleting = options.get("deleting")
+        records = await _matching(records, deleting, rest)
+        if not self._metadata_only and (cut := {record.key for record in records if record.is_cut}):
+            server = await self._read(kind, cut, namespace, options.get("labels"))
+            read = server.select(namespace=namespace or None, labels=labels, owner_uid=owner_uid)
+            records = [record for record in records if record.key not in cut]
+            records += await _matching(read, deleting, rest)
+            records.sort(key=lambda record: record.key)
         return informer, records
+
+    async def _read(
+        self, kind: type[Resource], keys: set[ObjectKey], namespace: str | None, labels: Labels
+    ) -> Store:
+        """Those of these objects that the API server has."""
+        decoder, found = RecordDecoder(kind.gvk, field_manager=""), Store()
+        if len(keys) <= FEW:
+            for key in keys:
+                with suppress(NotFound):
+                    found.put(*decoder(await self._live.read(kind, key)))
+            return found
+        selector = labels if isinstance(labels, str) else ",".join(map("=".join, (labels or {}).items()))
+        portions = Portions()
+        async for page in self._live.raw_pages(kind, namespace=namespace or "", label_selector=selector):
+            for raw in page:
+                await portions.begin(len(memoryview(raw)))
+                arrival = decoder.look(raw)
+                if arrival.key in keys:
+                    found.put(*decoder.take(arrival))
+        return found
+
+
+async def _matching(
+    records: list[Record], deleting: bool | None, labels: Sequence[Requirement]
+) -> list[Record]:
+    """Those that meet what no index answers."""
+    if deleting is not None:
+        records = [record for record in records if record.deleting is deleting]
+    if not labels:
+        return records
+    matching, portions = [], Portions()
+    for record in records:
+        await portions.begin(len(record.raw))
+        if all(each.matches(record.meta().labels) for each in labels):
+            matching.append(record)
+    return matching
 
 
 class ObjectList(list[R]):
@@ -204,17 +250,17 @@ class CachedReader(_Reader):
         It knows nothing of other objects: one of these is not found. Without a selection, reads of a kind
         that is cached with one only raise NotCached.
         """
-        return CachedReader(self._cache, Selection.of(**selection))
+        return CachedReader(self._cache, Selection.of(**selection), live=self._live)
 
     def ours(self, selection: Selection) -> CachedReader:
         """A reader of what is this replica's, where replicas share the objects out."""
-        return CachedReader(self._cache, selection, ours=True)
+        return CachedReader(self._cache, selection, ours=True, live=self._live)
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
         """Return the object, or None if it is not in the cache; raises Undecodable.
 
-        Where the cache holds only this replica's children of a kind (`--shards`), the API server is asked for
-        what is not one of them.
+        Of a kind that operators only own, the API server is asked for others' objects: the cache holds their
+        metadata, and with `--shards` nothing.
         """
         raw = await self._get(kind, key)
         return None if raw is None else await decode_object(raw, kind, key)
@@ -231,6 +277,9 @@ class CachedReader(_Reader):
 
         A list through an index costs what it returns, not what the cache holds. An object that does not fit
         the model is left out, counted and logged (see `ObjectList`).
+
+        Of a kind that operators only own, others' objects are read from the API server: a few one by one,
+        more by a list. An operator that lists them declares `reads`.
         """
         informer, records = await self._select(kind, options)
         return await decode_records(informer, records, kind)
@@ -243,7 +292,7 @@ class MetadataReader(_Reader):
 
     def selecting(self, **selection: Unpack[SelectionOptions]) -> MetadataReader:
         """A reader of the metadata that is cached with this selection; see `CachedReader.selecting`."""
-        return MetadataReader(self._cache, Selection.of(**selection))
+        return MetadataReader(self._cache, Selection.of(**selection), live=self._live)
 
     async def find(self, kind: type[Resource], key: ObjectKey) -> PartialObjectMetadata | None:
         """Return the object's metadata, or None if it is not in the cache."""

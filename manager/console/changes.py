@@ -93,7 +93,7 @@ class Changes:
             return
         of = uid, old.generation != new.generation
         self._drop(of)
-        if len(old.raw) > LARGEST or len(new.raw) > LARGEST:
+        if event.is_cut or len(old.raw) > LARGEST or len(new.raw) > LARGEST:
             return
         self._steps[of] = _Step(spec, event.key, event.received, old.raw, new.raw)
         self._bytes += len(old.raw) + len(new.raw)

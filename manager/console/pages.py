@@ -606,7 +606,7 @@ def _cached(manager: Manager, gvk: GroupVersionKind, key: ObjectKey) -> bytes | 
         if informer.spec.gvk != gvk or informer.spec.metadata_only:
             continue
         if (record := informer.get(key)) is not None:
-            return record.raw
+            return None if record.is_cut else record.raw
         gone = gone or informer.has_all_of(key.namespace)
     if gone:
         raise NotFound(_NOT_FOUND, "NotFound", "it is not in the cache")

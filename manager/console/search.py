@@ -208,7 +208,11 @@ def kinds(manager: Manager) -> list[str]:
 def sources(manager: Manager) -> Iterator[tuple[Controller, Informer]]:
     """Each controller with the cache of its kind."""
     for controller in manager.controllers:
-        of_kind = [each for each in manager.cache.informers if each.spec.gvk == controller.primary]
+        of_kind = [
+            each
+            for each in manager.cache.informers
+            if each.spec.gvk == controller.primary and not each.cuts_others
+        ]
         yield from ((controller, each) for each in of_kind[:1])
 
 

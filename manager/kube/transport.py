@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 
-
 from manager.backoff import ExponentialDelay
 from manager.kube.deadlines import Deadlines
 from manager.kube.errors import (

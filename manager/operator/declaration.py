@@ -48,6 +48,9 @@ class Owns(_Source):
 
     If a child could not be created because its name was taken, the object is reconciled when the holder of
     the name changes or is deleted.
+
+    Of objects that are not owned, the cache has only metadata, and reads ask the API server, unless the kind
+    is declared in `reads` or `watches` too, or has a selection or indexes here.
     """
 
     on: Predicate | None = None

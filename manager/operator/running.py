@@ -87,7 +87,8 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
         informer = cache.informer(
             source.kind,
             metadata_only=source.metadata_only,
-            owned_by=kind if isinstance(source, Owns) and objects.is_restricted else None,
+            owned_by=kind if isinstance(source, Owns) else None,
+            shared_out=isinstance(source, Owns) and objects.is_restricted,
             **source.selection._asdict(),
         )
         informers.append(informer)
@@ -167,7 +168,10 @@ def _owners_and_waiting(operator: Operator[Any], owns: Owns, objects: Informer) 
         for waiting in operator.waiting_for(kind, event.key):
             trigger = trigger_of(event, "freed", "owns", kind.gvk.kind)
             operator.channel.send(waiting, trigger=trigger)
-        return owners(event) if matters is None or matters(event) else ()
+        keys = owners(event)
+        # What we do not own is held as metadata, at which a predicate need not look; and who comes to own an
+        # object, or loses it, has to know.
+        return keys if not keys or matters is None or event.is_cut or matters(event) else ()
 
     return handle
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import RunManager, StartControlPlane
+from tests.support.api_objects import deployment_path
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import install_crds
 from tests.support.eventually import eventually
@@ -17,6 +20,7 @@ from tests.support.fault_proxy import Exchange, FaultProxy, Match
 from tests.support.memcacheds import assert_converged, memcached, memcached_path
 
 OBJECTS = 200
+FINISHED = 50
 QUIET = 5.0
 
 
@@ -55,6 +59,47 @@ def test_many_objects_cost_two_writes_each_and_then_nothing(
     assert [each for each in later if not (is_lease(each) or each.watch)] == []
     # That a Deployment appeared was each one's own doing, whether the answer or the watch told of it first.
     assert manager.metrics().value("controller_runtime_reconcile_total", controller="memcached") == OBJECTS
+
+
+@pytest.mark.timeout(600)
+def test_a_start_with_finished_objects_only_lists_and_watches_and_keeps_little_of_what_others_own(
+    bare: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
+):
+    names = [f"m-{number:03d}" for number in range(FINISHED)]
+    bare.api.create_many(memcached_path("default"), [memcached(name) for name in names])
+    first = run_manager(bare.kubeconfig, "--controllers=memcached")
+    eventually(lambda: assert_converged(bare, "default", names, size=3), within=240, every=1)
+    assert first.stop() == 0
+    ours = sum(len(json.dumps(each)) for each in bare.api.get(deployment_path("default"))["items"])
+    bare.api.create_many(deployment_path("default"), [padded(f"others-{number}") for number in range(50)])
+
+    proxy = fault_proxy(bare.kubeconfig)
+    manager = run_manager(proxy.kubeconfig, "--controllers=memcached")
+    reconciled = "controller_runtime_reconcile_total"
+    eventually(lambda: manager.metrics().value(reconciled, controller="memcached") == FINISHED, within=240)
+    eventually(lambda: no_more(proxy), within=240)
+    asked = [each for each in proxy.exchanges() if re.search("/(deployments|memcacheds|pods)", each.path)]
+    assert all(each.watch for each in asked), "not one of them is got by itself"
+    paths = ("/apis/cache.example.com/v1/memcacheds", "/apis/apps/v1/deployments", "/api/v1/pods")
+    assert sorted(each.path for each in asked) == sorted(paths)
+    # It asks what it may, which writes nothing.
+    others = [each for each in proxy.exchanges() if each.method != "GET"]
+    assert {each.path for each in others} <= {"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"}
+
+    labels = {"kind": "deployments.apps", "projection": "full"}
+    counted = manager.metrics()
+    assert counted.value("operator_manager_cache_objects", **labels) == FINISHED + 50
+    assert counted.value("operator_manager_cache_bytes", **labels) < ours + 50 * 1000
+
+
+def padded(name: str) -> dict[str, Any]:
+    """A Deployment of somebody else's, as large as he can make it."""
+    labels = {"app": name}
+    container = {"name": "a", "image": "a", "env": [{"name": "A", "value": "x" * 50_000}]}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    metadata = {"name": name, "annotations": {"padding": "x" * 50_000}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
 
 
 @pytest.mark.contract

@@ -304,3 +304,52 @@ def test_an_object_means_that_it_is_still_there():
 def test_garbage_is_refused():
     with pytest.raises(ProtocolError, match="not the answer to a delete"):
         deleted_uid(b"<html>")
+
+
+class TestOthersObjects:
+    """Where only children of some kinds are kept whole."""
+
+    @pytest.fixture
+    def decoder(self) -> RecordDecoder:
+        return RecordDecoder(Pod.gvk, field_manager="operator-manager", owners={("example.com", "Foo")})
+
+    @pytest.mark.parametrize(
+        "more",
+        [
+            {"ownerReferences": [owner(1), owner(2, apiVersion="example.com/v2", kind="Foo")]},
+            {"managedFields": OURS},
+        ],
+        ids=["is owned", "was written to by us"],
+    )
+    def test_what_is_ours_is_kept_whole(self, decoder: RecordDecoder, more: dict[str, Any]):
+        record, _ = decoder(encoded(pod("a", 1, **more)))
+        assert not record.is_cut
+        assert record.raw == encoded(pod("a", 1, **more))
+
+    @pytest.mark.parametrize(
+        "owners",
+        [[], [owner(1, kind="Foo")], [owner(1, apiVersion="example.com/v1", kind="Bar", controller=True)]],
+        ids=["nobody's", "of another group", "of another kind"],
+    )
+    @pytest.mark.parametrize("kind", ["Pod", ""], ids=["of a watch", "of a list"])
+    def test_of_what_is_not_ours_little_metadata_is_kept_however_much_somebody_puts_there(
+        self, decoder: RecordDecoder, owners: list[Any], kind: str
+    ):
+        many = [f"a{number:05}" for number in range(MOST_KEPT + 5)]
+        value = pod(
+            "a",
+            1,
+            ownerReferences=owners,
+            labels=dict.fromkeys(many, "b"),
+            annotations={LAST_APPLIED: "{}", "large": "x" * 5000},
+            managedFields=OTHERS,
+            spec={"nodeName": "n" * 100_000},
+        )
+        if not kind:
+            del value["kind"]
+        record, meta = decoder(encoded(value))
+        kept = pod("a", 1, ownerReferences=owners, labels=dict.fromkeys(many[:MOST_KEPT], "b"))["metadata"]
+        assert record.is_cut
+        assert json.loads(record.raw)["metadata"] == kept
+        read = record.meta()
+        assert (meta.labels, meta.annotations) == (read.labels, read.annotations) == (kept["labels"], {})

@@ -4,19 +4,26 @@ import asyncio
 import gc
 import random
 import weakref
+from typing import Any
 
 import pytest
 
 from manager.api import ObjectKey
-from manager.cache import Cache
+from manager.cache import Cache, Informer, index_by
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
-from tests.unit.cache.objects import Pod, Widget, encoded, moments, pod, running
+from tests.unit.cache.objects import Node, Pod, Told, Widget, encoded, moments, pod, running
 from tests.unit.cache.server import Listed, PodServer
 
 pytestmark = pytest.mark.virtual_time
+
+
+def owned(name: str, version: int) -> dict[str, Any]:
+    """A Pod of a Widget."""
+    owner = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "w", "controller": True}
+    return pod(name, version, ownerReferences=[owner])
 
 
 class TestSharing:
@@ -44,6 +51,111 @@ class TestSharing:
             pass
 
         assert cache.informer(Pod) is cache.informer(OtherPod)
+
+
+class TestOthersObjects:
+    """Of a kind of which somebody needs only children."""
+
+    def held(self, informer: Informer) -> dict[str, bool]:
+        """The names of what it holds, and whether that is whole."""
+        return {record.key.name: not record.is_cut for record in informer.list()}
+
+    async def test_are_held_as_metadata_until_they_are_ours_and_from_when_they_are_not(
+        self, cache: Cache, wire: ScriptedWire
+    ):
+        stream = Listed(10, ("theirs", 1), ("another", 2))
+        PodServer(wire).on("stream", stream)
+        informer = cache.informer(Pod, owned_by=Widget)
+        told = Told()
+        informer.subscribe(told)
+        async with running(cache):
+            await cache.wait_synced()
+            await moments()
+            stream.event("ADDED", owned("ours", 11))
+            stream.event("MODIFIED", owned("theirs", 12))
+            await moments()
+            assert self.held(informer) == {"another": False, "ours": True, "theirs": True}
+            assert informer.size == sum(len(record.raw) for record in informer.list())
+            assert [record.key.name for record in informer.list(owner_uid="w")] == ["ours", "theirs"]
+            stream.event("MODIFIED", pod("ours", 13))
+            stream.event("DELETED", owned("theirs", 14))
+            await moments()
+            assert self.held(informer) == {"another": False, "ours": False}
+            assert told.take() == [
+                "ADDED ns/theirs@1",
+                "ADDED ns/another@2",
+                "ADDED ns/ours@11",
+                "MODIFIED ns/theirs@12",
+                "MODIFIED ns/ours@13",
+                "DELETED ns/theirs@12",
+            ]
+
+    async def test_stay_so_with_a_new_list(self, cache: Cache, wire: ScriptedWire):
+        first = Listed(10, ("a", 1))
+        PodServer(wire).on("stream", first, Listed(30, ("a", 1), ("b", 20)))
+        informer = cache.informer(Pod, owned_by=Widget)
+        told = Told()
+        informer.subscribe(told)
+        async with running(cache):
+            await cache.wait_synced()
+            before = informer.get(ObjectKey("ns", "a"))
+            first.event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired"})
+            await asyncio.sleep(60)
+            assert told.take() == ["ADDED ns/a@1", "ADDED ns/b@20"]
+            assert informer.get(ObjectKey("ns", "a")) is before
+            assert self.held(informer) == {"a": False, "b": False}
+
+    async def test_that_we_write_to_are_whole_at_once(self, cache: Cache):
+        informer = cache.informer(Pod, owned_by=Widget)
+        cache.observe_write(Pod, encoded(pod("theirs", 1)))
+        cache.observe_write(Pod, encoded(owned("ours", 2)))
+        cache.observe_write(Pod, encoded(pod("orphaned", 3, managedFields=[{"manager": "test-widget"}])))
+        assert self.held(informer) == {"orphaned": True, "ours": True, "theirs": False}
+        key = ObjectKey("ns", "theirs")
+        assert cache.has(Pod, key), "its end is told"
+        assert cache.held(Pod, key) is None, "nobody may take that for all there is of it"
+
+    @pytest.mark.parametrize("first", [True, False], ids=["before", "afterwards"])
+    @pytest.mark.parametrize("needs", ["all", "index", "selection"])
+    async def test_are_whole_where_somebody_needs_them(self, cache: Cache, needs: str, first: bool):
+        def ask() -> Informer:
+            selection = {"label_selector": "!none"} if needs == "selection" else {}
+            owner = None if needs == "all" else Widget
+            informer = cache.informer(Pod, owned_by=owner, **selection)
+            if needs == "index":
+                informer.add_index("node", index_by("spec.nodeName"))
+            return informer
+
+        asked = [ask()] if first else []
+        children = cache.informer(Pod, owned_by=Widget)
+        informer = asked[0] if first else ask()
+        cache.observe_write(Pod, encoded(pod("theirs", 1)))
+        assert self.held(informer) == {"theirs": True}
+        assert (children is informer) is (needs != "selection")
+        cache.release(children)
+        cache.release(informer)
+        assert cache.informers == ()
+
+    async def test_are_in_another_cache_for_who_needs_them_later(self, cache: Cache, wire: ScriptedWire):
+        PodServer(wire).on("stream", Listed(10, ("a", 1)), Listed(10, ("a", 1)))
+        children = cache.informer(Pod, owned_by=Widget)
+        async with running(cache):
+            await cache.wait_synced()
+            with pytest.raises(RuntimeError, match="of others' pods only metadata"):
+                children.add_index("node", index_by("spec.nodeName"))
+            whole = cache.informer(Pod)
+            await whole.wait_synced()
+            assert (self.held(children), self.held(whole)) == ({"a": False}, {"a": True})
+            assert cache.lookup(Pod) is children
+            cache.release(whole)
+            await moments()
+            assert wire.in_progress == 1
+
+    async def test_are_known_by_all_kinds_that_own(self, cache: Cache):
+        informer = cache.informer(Pod, owned_by=Node)
+        assert cache.informer(Pod, owned_by=Widget) is informer
+        cache.observe_write(Pod, encoded(owned("a", 1)))
+        assert self.held(informer) == {"a": True}
 
 
 class TestRunning:

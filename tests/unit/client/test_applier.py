@@ -12,11 +12,12 @@ import pytest
 from manager.api import ObjectMeta
 from manager.api.apps_v1 import Deployment
 from manager.cache import Cache
-from manager.client import ApplyConflict, Client, Outcome
+from manager.client import ApplyConflict, Client, Outcome, OwnedByOther
 from manager.client.ownership import creator_name
 from manager.controller.failure import Failure
 from manager.kube.errors import Conflict, Invalid, ProtocolError
 from tests.support.scripted_wire import Reply, ScriptedWire, Step
+from tests.unit.cache.objects import Widget
 
 pytestmark = pytest.mark.virtual_time
 
@@ -276,3 +277,57 @@ async def test_a_patch_that_is_refused_although_nobody_was_in_between_is_invalid
     with pytest.raises(Invalid, match="replicas must be 7"):
         await client.apply(WANTED)
     assert len(wire.sent("PATCH")) == 1
+
+
+class TestAChildWhoseNameSomebodyHas:
+    """Of a kind that is only owned, of which the cache has others' objects as metadata."""
+
+    OWNER = Widget.decode(
+        b'{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","namespace":"team","uid":"w"}}'
+    )
+
+    def hold(self, cache: Cache, *owners: dict[str, Any]) -> Reply:
+        cache.informer(Deployment, owned_by=Widget)
+        metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": "5"}
+        body = {"metadata": {**metadata, "ownerReferences": owners}, "spec": {"replicas": 5}}
+        held = Reply.json(body)
+        cache.observe_write(Deployment, held.body)
+        return held
+
+    async def test_another_controller_is_named_without_a_request(
+        self, client: Client, cache: Cache, wire: ScriptedWire
+    ):
+        self.hold(cache, {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "a", "controller": True})
+        for refused in (
+            client.apply(WANTED, owner=self.OWNER),
+            client.refuse_foreign(Deployment, WANTED.key, self.OWNER),
+        ):
+            with pytest.raises(OwnedByOther, match="belongs to A a"):
+                await refused
+        assert wire.sent("GET", PATH) == []
+
+    async def test_what_has_no_controller_is_looked_at(
+        self, client: Client, cache: Cache, wire: ScriptedWire
+    ):
+        held = self.hold(cache)
+        wire.on("GET", PATH, held)
+        with pytest.raises(OwnedByOther, match="was created by somebody else"):
+            await client.apply(WANTED, owner=self.OWNER)
+        assert len(wire.sent("GET", PATH)) == 1
+
+    async def test_what_has_gone_meanwhile_is_created(self, client: Client, cache: Cache, wire: ScriptedWire):
+        self.hold(cache)
+        wire.on("GET", PATH, Reply.status(404, "NotFound"))
+        wire.on("POST", COLLECTION, stored(1))
+        assert (await client.apply(WANTED, owner=self.OWNER)).outcome is Outcome.CREATED
+
+    async def test_an_apply_without_an_owner_is_compared_with_all_there_is(
+        self, client: Client, cache: Cache, wire: ScriptedWire
+    ):
+        wire.on("GET", PATH, self.hold(cache))
+        wire.on("PATCH", PATH, stored(6))
+        now, before, outcome = await client.apply(WANTED)
+        assert before is not None
+        assert (now.spec, before.spec, outcome) == ({"replicas": 6}, {"replicas": 5}, Outcome.UPDATED)
+        assert (await client.get(Deployment, WANTED.key)).spec == {"replicas": 6}
+        assert len(wire.sent("GET", PATH)) == 1, "what we have written to is held whole"

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,6 +14,7 @@ from manager.api import ObjectKey, PartialObjectMetadata
 from manager.cache import Cache, Meta, Record
 from manager.cache.record import MOST_KEPT
 from manager.client import Client, NotCached, Undecodable
+from manager.client.reader import FEW
 from manager.kube.errors import NoMatch
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -406,3 +407,77 @@ class TestWhatIsLargeOrMany:
         assert await turns_of_others(large.client.find(Pod, ObjectKey("ns", "small"))) == 0
         assert not listed.done()
         await listed
+
+
+class TestAKindThatIsOnlyOwned:
+    """Of others' objects the cache has metadata: what is asked for nevertheless is read from the server."""
+
+    @pytest.fixture
+    async def world(self) -> World:
+        world = World(cached=False)
+        world.cache.informer(Pod, owned_by=Node)
+        self.node = Node.decode(encoded({"metadata": {"name": "n", "uid": "n"}}))
+        owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "n", "controller": True}
+        world.holds("ours", 1, labels={"app": "a"}, ownerReferences=[owner])
+        return world
+
+    def others(self, world: World, *numbers: int, label: str = "a") -> list[dict[str, Any]]:
+        """Pods of somebody else, which the cache has heard of."""
+        found = [pod(f"p{each:02}", 10 + each, labels={"app": label}) for each in numbers]
+        for each in found:
+            world.cache.observe_write(Pod, encoded(each))
+        return found
+
+    async def test_one_is_got_from_the_server(self, world: World):
+        [theirs] = self.others(world, 0)
+        key, path = ObjectKey("ns", "p00"), "/api/v1/namespaces/ns/pods/p00"
+        world.wire.on("GET", path, Reply.json(theirs), Reply.status(404, "NotFound"))
+        assert (await world.client.get(Pod, key)).spec == {"nodeName": "n1"}
+        assert await world.client.find(Pod, key) is None, "it has gone meanwhile"
+        assert (await world.client.get(Pod, ObjectKey("ns", "ours"))).spec == {"nodeName": "n1"}
+        assert await world.client.find(Pod, ObjectKey("ns", "none")) is None
+        assert [sent.path for sent in world.wire.sent("GET")[1:]] == [path, path]
+
+    async def test_children_are_listed_without_a_request(self, world: World):
+        self.others(world, *range(30))
+        assert names(await world.client.list(Pod, owner=self.node)) == ["ours"]
+        assert names(await world.client.list(Pod, owner=self.node, labels="app!=b")) == ["ours"]
+        assert world.wire.sent("GET") == []
+
+    async def test_a_few_of_a_list_are_read_one_by_one(self, world: World):
+        gone, relabelled, there = self.others(world, 0, 1, 2)
+        self.others(world, 3, label="b")
+        path = "/api/v1/namespaces/ns/pods"
+        world.wire.on("GET", f"{path}/{gone['metadata']['name']}", Reply.status(404, "NotFound"))
+        relabelled["metadata"]["labels"] = {"app": "b"}
+        world.wire.on("GET", f"{path}/p01", Reply.json(relabelled))
+        world.wire.on("GET", f"{path}/p02", Reply.json(there))
+        pods = await world.client.list(Pod, labels={"app": "a"}, deleting=False)
+        assert [(each.metadata.name, each.spec) for each in pods] == [
+            ("ours", {"nodeName": "n1"}),
+            ("p02", {"nodeName": "n1"}),
+        ]
+
+    async def test_many_of_a_list_are_read_by_a_list(self, world: World):
+        theirs = self.others(world, *range(FEW + 1))
+        new = pod("new", 90, labels={"app": "a"})
+        items = [{name: value for name, value in each.items() if name != "kind"} for each in (new, *theirs)]
+        world.wire.on("GET", "/api/v1/namespaces/ns/pods*", Reply.json({"metadata": {}, "items": items}))
+        pods = await world.client.list(Pod, namespace="ns", labels="app in (a, b)")
+        assert names(pods) == ["ours", *(each["metadata"]["name"] for each in theirs)]
+        assert {str(each.spec) for each in pods} == {"{'nodeName': 'n1'}"}
+        [sent] = world.wire.sent("GET", "/api/v1/namespaces/ns/pods")
+        assert sent.query["labelSelector"] == "app in (a, b)"
+
+    @pytest.mark.parametrize("labels", [None, {}, {"app": "a"}, {"app": "a", "x": ""}, ""])
+    async def test_the_server_is_asked_for_the_labels_that_are_wanted(
+        self, world: World, labels: dict[str, str] | str | None
+    ):
+        for number in range(FEW + 1):
+            world.holds(f"p{number}", number + 10, labels={"app": "a", "x": ""})
+        world.wire.on("GET", "/api/v1/pods*", Reply.json({"metadata": {}, "items": []}))
+        held = [] if labels and "x" in labels else ["ours"]
+        assert names(await world.client.list(Pod, labels=labels)) == held
+        [sent] = world.wire.sent("GET", "/api/v1/pods")
+        wanted = {"app": "app=a", "x": "x="}
+        assert sent.query.get("labelSelector", "") == ",".join(wanted[each] for each in labels or ())

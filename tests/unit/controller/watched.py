@@ -22,9 +22,18 @@ def offline_cache(metrics: Metrics) -> Cache:
 class Watched:
     """One kind in a cache without a server."""
 
-    def __init__(self, cache: Cache, kind: type[Resource], *, metadata_only: bool = False) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        kind: type[Resource],
+        *,
+        metadata_only: bool = False,
+        informer: Informer | None = None,
+    ) -> None:
         self.kind = kind
-        self.informer: Informer = cache.informer(kind, metadata_only=metadata_only)
+        self.informer: Informer = (
+            cache.informer(kind, metadata_only=metadata_only) if informer is None else informer
+        )
         self._intake = self.informer._intakes[0]
         self._version = 1
         self._intake.begin_list()

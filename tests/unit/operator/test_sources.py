@@ -12,7 +12,7 @@ import pytest
 
 from manager import Operator, Owns, Reads, Result, Watch, all_of, created_or_deleted, not_, webhook
 from manager.api import ObjectKey, Resource, Unstructured
-from manager.cache import Cache, Informer, Meta, Selection
+from manager.cache import Cache, CacheEvent, Informer, Meta, Selection
 from manager.client import Client
 from manager.controller import Controller, ControllerOptions
 from manager.metrics import Metrics
@@ -21,7 +21,7 @@ from manager.runs import History
 from manager.webhook import AdmissionRequest
 from tests.unit.cache.objects import Pod
 from tests.unit.controller.doubles import Reconciler, turns
-from tests.unit.controller.objects import Foo, owner
+from tests.unit.controller.objects import Foo, owner, raw
 from tests.unit.controller.watched import Watched, offline_cache
 
 pytestmark = pytest.mark.virtual_time
@@ -222,6 +222,48 @@ async def test_predicates_of_a_watched_kind_are_its_own(host: Host):
         pods.put("p1", labels={"foo": "mapped"}, ownerReferences=[owner("owner")], generation=2)
         await turns()
     assert sorted(reconciler.names) == ["mapped", "owner", "owner"]
+
+
+async def test_of_an_owned_kind_others_objects_are_held_as_metadata_and_no_predicate_looks_at_them(
+    host: Host,
+):
+    judged: list[str] = []
+
+    def judge(event: CacheEvent) -> bool:
+        judged.append(event.key.name)
+        return False
+
+    controller, reconciler = host.runs(declaring(owns=(Owns(Pod, on=judge),)))
+    informer = host.cache.lookup(Pod)
+    assert informer is not None
+    _, pods = host.synced(Foo), Watched(host.cache, Pod, informer=informer)
+    pods.synced()
+    async with running(controller):
+        pods.put("others")
+        pods.put("ours", ownerReferences=[owner("f1")])
+        await turns()
+        assert [record.key.name for record in informer.list() if record.is_cut] == ["others"]
+        assert (judged, reconciler.names) == (["ours"], [])
+        pods.put("others", ownerReferences=[owner("f2")])  # adopted
+        pods.put("ours")  # orphaned
+        await turns()
+    assert (judged, reconciler.names) == (["ours"], ["f2", "f1"])
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"owns": (Owns(Pod, indexes={"first": lambda record, _: [record.key.name[0]]}),)},
+        {"owns": (Pod,), "reads": (Pod,)},
+        {"owns": (Pod,), "watches": (BY_LABEL,)},
+    ],
+    ids=["an index", "reads", "watches"],
+)
+async def test_who_needs_others_objects_too_has_them_whole(host: Host, declared: dict[str, Any]):
+    host.runs(declaring(**declared))
+    host.cache.observe_write(Pod, raw("others"))
+    [record] = cast("Informer", host.cache.lookup(Pod)).list()
+    assert not record.is_cut
 
 
 async def test_a_function_says_whom_a_change_concerns_and_may_look_them_up(host: Host):
