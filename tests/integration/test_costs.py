@@ -16,8 +16,8 @@ from tests.support.eventually import eventually
 from tests.support.fault_proxy import Exchange, FaultProxy, Match
 from tests.support.memcacheds import assert_converged, memcached, memcached_path
 
-OBJECTS = 200
-QUIET = 5.0
+OBJECTS = 80
+QUIET = 3.0
 
 
 @pytest.fixture
