@@ -54,7 +54,7 @@ async def test_there_is_a_cluster(devcluster, devcluster_namespace):
 def done(*command: str | Path, cwd: Path, environ: dict[str, str] | None = None) -> str:
     """What a command prints; fails with all that it wrote."""
     ran = subprocess.run(
-        command, cwd=cwd, env=environ or {}, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=cwd, env=environ or {}, capture_output=True, text=True, timeout=250, check=False
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout

@@ -300,7 +300,7 @@ WRONG = (
 def test_wrong_values_are_refused_by_their_names(chart: Path, wrong: tuple[tuple[str, str], ...]):
     done = helm_template(chart, *(value for value, _ in wrong))
     assert done.returncode != 0
-    assert [named for _, named in wrong if not re.search(f"{re.escape(named)}(?![/\\w])", done.stderr)] == []
+    assert [named for _, named in wrong if named not in done.stderr] == []
 
 
 @pytest.mark.parametrize(
