@@ -10,7 +10,6 @@ from pathlib import Path
 
 import yaml
 
-from controllers.main import OPERATORS, PROGRAM
 from manager.codegen import yaml_documents, yaml_stream
 from manager.version import VERSION
 from release.artifacts import (
@@ -152,6 +151,8 @@ def _image(text: str) -> Image:
 
 
 def _generate(options: argparse.Namespace) -> int:
+    from controllers.main import OPERATORS, PROGRAM  # noqa: PLC0415 - it takes a second; others need it not
+
     page = _CONFIGURATION.read_text(encoding="utf-8")
     wanted = {_DASHBOARD: dashboard_text(), _CONFIGURATION: with_tables(page, OPERATORS, PROGRAM)}
     stale = {

@@ -43,6 +43,8 @@ from tests.support.storage import storage_classes
 # What was compiled once is not compiled again by every worker, nor by each of the processes that tests start.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# kubectl and helm end before garbage matters. A real API server does not, and gets its own.
+os.environ.setdefault("GOGC", "400")
 
 # How long an example takes, or is looked for, says something about the machine only. On CI the same examples
 # are tried each time, so that what fails there fails because of the change; and four times as many, as with

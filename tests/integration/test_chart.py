@@ -57,10 +57,17 @@ def plane(own_control_plane: StartControlPlane) -> ControlPlane:
     return own_control_plane().require(Feature.WORKLOADS)
 
 
-@pytest.fixture
-def chart(tmp_path: Path) -> Path:
-    assert main(["chart", str(tmp_path / "chart")]) == 0
-    return tmp_path / "chart"
+@pytest.fixture(scope="module")
+def untouched(module_control_plane: StartControlPlane) -> ControlPlane:
+    """For tests that apply nothing."""
+    return module_control_plane().require(Feature.WORKLOADS)
+
+
+@pytest.fixture(scope="module")
+def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist") / "chart"
+    assert main(["chart", str(folder)]) == 0
+    return folder
 
 
 def helm(plane: ControlPlane, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -151,21 +158,22 @@ def test_what_make_deploy_applied_becomes_a_release(plane: ControlPlane, chart: 
     ids=["a namespace", "a kind"],
 )
 def test_where_something_is_missing_nothing_is_applied(
-    arguments: tuple[str, ...], said: str, plane: ControlPlane
+    arguments: tuple[str, ...], said: str, untouched: ControlPlane
 ):
-    refused = make(plane, "deploy", *arguments)
+    refused = make(untouched, "deploy", *arguments)
     assert refused.returncode == 2
     assert f"nothing was applied: {said}" in refused.stderr.splitlines()[0]
-    assert SYSTEM not in {each["metadata"]["name"] for each in plane.api.get("/api/v1/namespaces")["items"]}
+    assert SYSTEM not in {
+        each["metadata"]["name"] for each in untouched.api.get("/api/v1/namespaces")["items"]
+    }
 
 
-def test_helm_installs_nothing_in_a_namespace_that_is_not_there(plane: ControlPlane, chart: Path):
-    refused = helm(plane, "install", RELEASE, chart, f"--namespace={SYSTEM}")
+def test_helm_installs_nothing_in_a_namespace_that_is_not_there(untouched: ControlPlane, chart: Path):
+    refused = helm(untouched, "install", RELEASE, chart, f"--namespace={SYSTEM}")
     assert f'namespaces "{SYSTEM}" not found' in refused.stderr
-    assert not plane.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
+    assert not untouched.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
 
 
-def test_what_cert_manager_defines_is_left_out_of_an_undeploy_where_that_is_not(plane: ControlPlane):
-    assert make(plane, "deploy").returncode == 0
-    undeployed = make(plane, "undeploy", "OVERLAY=cert-manager")
+def test_what_cert_manager_defines_is_left_out_of_an_undeploy_where_that_is_not(untouched: ControlPlane):
+    undeployed = make(untouched, "undeploy", "OVERLAY=cert-manager")
     assert undeployed.returncode == 0, undeployed.stderr

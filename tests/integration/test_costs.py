@@ -19,9 +19,9 @@ from tests.support.eventually import eventually
 from tests.support.fault_proxy import Exchange, FaultProxy, Match
 from tests.support.memcacheds import assert_converged, memcached, memcached_path
 
-OBJECTS = 200
+OBJECTS = 80
 FINISHED = 50
-QUIET = 5.0
+QUIET = 3.0
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.conftest import RunManager, StartControlPlane
 from tests.support import makefile
@@ -146,14 +145,9 @@ def samples() -> list[dict[str, Any]]:
 def are_taken_up(plane: ControlPlane, namespace: str = SAMPLES) -> None:
     """Every sample has a status."""
     for sample in samples():
-        found = plane.kubectl(
-            f"--namespace={namespace}",
-            "get",
-            f"{sample['kind']}.{sample['apiVersion'].partition('/')[0]}",
-            sample["metadata"]["name"],
-            "--output=yaml",
-        )
-        assert yaml.safe_load(found.stdout).get("status"), sample["metadata"]["name"]
+        metadata = {**sample["metadata"], "namespace": namespace}
+        path = plane.api.path_of({**sample, "metadata": metadata})
+        assert plane.api.get(path).get("status"), path
 
 
 def is_rolled_out(plane: ControlPlane, name: str) -> None:

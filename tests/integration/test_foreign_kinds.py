@@ -76,9 +76,8 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
     kinds = (CERTIFICATES, ISSUERS, RULES, SERVICE_MONITORS, SERVICE_VERSIONS)
     found = [definition(each) for each in kinds]
     plane = module_control_plane(parts=BARE)
-    for path in found:
-        # Too large for what a client-side apply notes in an annotation.
-        plane.kubectl("create", f"--filename={path}")
+    # Too large for what a client-side apply notes in an annotation.
+    plane.kubectl("create", *(f"--filename={path}" for path in found))
     wait_served(plane)
     create_namespace(plane, NAMESPACE)
     return plane
@@ -94,7 +93,7 @@ def strictly_accepted(plane: ControlPlane, objects: list[Manifest]) -> list[str]
         "--validate=strict",
         "--warnings-as-errors",
         "--filename=-",
-        stdin=yaml.safe_dump_all(placed),
+        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": placed}),
     )
     return done.stdout.splitlines()
 

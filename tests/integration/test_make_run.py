@@ -8,7 +8,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ import pytest
 from tests.conftest import StartControlPlane
 from tests.support.api_access import ApiFailure
 from tests.support.control_plane import ControlPlane
+from tests.support.crds import printed_crds
 from tests.support.daemon import Daemon
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
@@ -95,9 +95,7 @@ def test_a_pet_is_refused_by_the_manager_that_make_run_starts(plane: ControlPlan
 
         eventually(converted)
         # What `make install` applies beside it leads to a Service that is not there.
-        crds = [sys.executable, "-m", "controllers.main", "crds"]
-        definitions = subprocess.run(crds, cwd=ROOT, capture_output=True, text=True, check=True)
-        plane.kubectl("apply", "--filename=-", stdin=definitions.stdout)
+        plane.kubectl("apply", "--filename=-", stdin=printed_crds())
         eventually(converted)
 
         # What it has registered goes with it.

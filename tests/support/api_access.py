@@ -116,7 +116,7 @@ class ApiAccess:
         """
         query = {"fieldManager": "tests", "force": "true", "fieldValidation": "Strict"}
         for manifest in manifests:
-            path = self._path_of(manifest)
+            path = self.path_of(manifest)
             self.request("PATCH", path, query=query, body=manifest, content_type=APPLY_PATCH)
             assert not self._local.warnings, f"{path}: {self._local.warnings}"
 
@@ -138,7 +138,7 @@ class ApiAccess:
         for connection in self._connections:
             connection.close()
 
-    def _path_of(self, manifest: Mapping[str, Any]) -> str:
+    def path_of(self, manifest: Mapping[str, Any]) -> str:
         """Where the object is, or will be."""
         version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
         served = f"/apis/{version}" if "/" in version else f"/api/{version}"

@@ -17,8 +17,8 @@ from tests.support.api_access import ApiAccess
 from tests.support.kubeconfig import Credentials
 from tests.support.openmetrics import Samples
 
-KUBECTL = {"KUBECTL_KUBERC": "false", "GOGC": "400"}
-"""Its environment: nothing that a person has set, and less time for garbage in a life of a moment."""
+KUBECTL = {"KUBECTL_KUBERC": "false"}
+"""Its environment: nothing that a person has set."""
 KUBECTL_TIMEOUT = 120.0
 
 

@@ -40,11 +40,24 @@ def wait_served(plane: ControlPlane) -> None:
     A CRD is established before its objects are served, these are served before discovery tells of them, and
     its schema is published later still; each is the work of another controller in the API server.
     """
-    for definition in plane.api.get(DEFINITIONS)["items"]:
+    eventually(lambda: _all_are_served(plane), every=0.05)
+
+
+def _all_are_served(plane: ControlPlane) -> None:
+    definitions = plane.api.get(DEFINITIONS)["items"]
+    # The groups as old clients ask for them, and as new ones do: with all that is in them.
+    groups = {each["name"]: each["versions"] for each in plane.api.get("/apis")["groups"]}
+    aggregated = json.loads(plane.api.request("GET", "/apis", accept=AGGREGATED))["items"]
+    told = {each["metadata"]["name"]: each["versions"] for each in aggregated}
+    for definition in definitions:
         spec = definition["spec"]
         for version in spec["versions"]:
             if version["served"] and "deletionTimestamp" not in definition["metadata"]:
-                eventually(functools.partial(_is_served, plane, spec, version["name"]), every=0.02)
+                group, name = spec["group"], version["name"]
+                assert name in {each["version"] for each in groups[group]}
+                (resources,) = (each["resources"] for each in told[group] if each["version"] == name)
+                assert spec["names"]["plural"] in {each["resource"] for each in resources}
+                _is_served(plane, spec, name)
 
 
 def _is_served(plane: ControlPlane, spec: Mapping[str, Any], version: str) -> None:
@@ -60,13 +73,6 @@ def _is_served(plane: ControlPlane, spec: Mapping[str, Any], version: str) -> No
         ):
             raise
     assert plural in {each["name"] for each in plane.api.get(f"/apis/{group}/{version}")["resources"]}
-    # The groups as old clients ask for them, and as new ones do: with all that is in them.
-    groups = {each["name"]: each["versions"] for each in plane.api.get("/apis")["groups"]}
-    assert version in {each["version"] for each in groups[group]}
-    aggregated = json.loads(plane.api.request("GET", "/apis", accept=AGGREGATED))
-    groups = {each["metadata"]["name"]: each["versions"] for each in aggregated["items"]}
-    (resources,) = (each["resources"] for each in groups[group] if each["version"] == version)
-    assert plural in {each["resource"] for each in resources}
     schemas = plane.api.get(f"/openapi/v3/apis/{group}/{version}")["components"]["schemas"].values()
     shown = [each.get("x-kubernetes-group-version-kind", ()) for each in schemas]
     assert {"group": group, "kind": kind, "version": version} in [one for some in shown for one in some]

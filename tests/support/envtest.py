@@ -92,7 +92,8 @@ class EnvtestControlPlane(ControlPlane):
         self._write_files()
         self._credentials().write(self.kubeconfig)
         for part in self._parts:
-            daemon = Daemon(part, self._command(part), log=self._folder / f"{part}.log")
+            environ = {**os.environ, "GOGC": "100"}
+            daemon = Daemon(part, self._command(part), log=self._folder / f"{part}.log", environ=environ)
             self._daemons[part] = daemon
             daemon.start()
             if part == "apiserver":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from textwrap import indent
@@ -28,12 +30,7 @@ class ExampleOperator:
     def __init__(self, folder: Path, more: Iterable[Block] = ()) -> None:
         """With those of `PAGE`, and then those that `more` has."""
         self.folder = folder
-        for name in ("apis", "controllers", "config"):
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(ROOT / "pyproject.toml", folder)
-        create = re.search(r"^\S+ (create api .*)$", PAGE.read_text(), re.MULTILINE)
-        assert create is not None
-        self.run("controllers.main", *create[1].split())
+        shutil.copytree(_created().name, folder, dirs_exist_ok=True)
         for block in (*Page(PAGE).blocks(), *more):
             if file := _FILE.match(block.text):
                 self._put(file["path"], file["how"] or "", block.text[file.end() :])
@@ -44,7 +41,7 @@ class ExampleOperator:
     @property
     def environ(self) -> dict[str, str]:
         """With which Python finds the copy before what is installed."""
-        return {"PYTHONPATH": str(self.folder), "PYTHONSAFEPATH": "1"}
+        return _environ(self.folder)
 
     @property
     def program(self) -> Sequence[str]:
@@ -53,17 +50,7 @@ class ExampleOperator:
 
     def run(self, *module: str) -> str:
         """What `python -m ...` prints; fails with all that it wrote."""
-        done = subprocess.run(
-            [sys.executable, "-m", *module],
-            cwd=self.folder,
-            env={**os.environ, **self.environ},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return _run(self.folder, *module)
 
     def _put(self, name: str, how: str, text: str) -> None:
         path = self.folder / name
@@ -84,6 +71,38 @@ class ExampleOperator:
             text = "\n\n" + text
         with path.open("a" if how else "w") as file:
             file.write(text)
+
+
+def _environ(folder: Path) -> dict[str, str]:
+    return {"PYTHONPATH": str(folder), "PYTHONSAFEPATH": "1"}
+
+
+def _run(folder: Path, *module: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", *module],
+        cwd=folder,
+        env={**os.environ, **_environ(folder)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@functools.cache
+def _created() -> tempfile.TemporaryDirectory[str]:
+    """The copy as the page's `create api` leaves it, made once."""
+    kept = tempfile.TemporaryDirectory()
+    folder = Path(kept.name)
+    for name in ("apis", "controllers", "config"):
+        shutil.copytree(ROOT / name, folder / name)  # with what is compiled
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    create = re.search(r"^\S+ (create api .*)$", PAGE.read_text(), re.MULTILINE)
+    assert create is not None
+    _run(folder, "controllers.main", *create[1].split())
+    return kept
 
 
 def _imported(code: str, lines: str) -> str:

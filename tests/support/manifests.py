@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import json
+import os
 import shutil
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,9 +28,33 @@ OVERLAYS = sorted(str(path.parent.relative_to(_CONFIG)) for path in _CONFIG.rglo
 """Every folder that kustomize builds, as a path under config/."""
 
 
+# What was made once of the same files, other workers and the next run take from here.
+_KEPT = ROOT / ".pytest_cache" / "manifests"
+
+
 @functools.cache
 def _as_json(overlay: str) -> str:
-    return json.dumps(yaml_documents(build(ROOT / "config" / overlay)))
+    kept = _KEPT / f"{overlay.replace('/', '+')}.json"
+    with contextlib.suppress(OSError):
+        made_of, _, text = kept.read_text().partition("\n")
+        if made_of == _config():
+            return text
+    text = json.dumps(yaml_documents(build(_CONFIG / overlay)))
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=kept.parent, delete=False) as written:
+        written.write(f"{_config()}\n{text}")
+    Path(written.name).replace(kept)
+    return text
+
+
+@functools.cache
+def _config() -> str:
+    """Stands for all that is in config/, and for the kubectl that builds it."""
+    program = Path(shutil.which(os.environ.get("KUBECTL") or "kubectl") or "").resolve()
+    seen = hashlib.sha256(f"{program} {program.stat().st_mtime_ns}".encode())
+    for path in sorted(path for path in _CONFIG.rglob("*") if path.is_file()):
+        seen.update(f"\0{path.relative_to(_CONFIG)}\0".encode() + path.read_bytes())
+    return seen.hexdigest()
 
 
 def manifests(overlay: str = "default") -> list[Manifest]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess
-from tests.support.memcacheds import memcached
+from tests.support.memcacheds import memcached, memcached_path
 from tests.support.ports import PortBlock
 
 VALIDATING = "operator-manager-validating-webhook-configuration"
@@ -20,13 +19,13 @@ MUTATING = "operator-manager-mutating-webhook-configuration"
 
 def wait_asked(plane: ControlPlane) -> None:
     """Wait until the API server asks: of a new configuration it reads by a watch, a moment later."""
-    body = json.dumps(memcached("is-anybody-asked", size=1001))
+    body = memcached("is-anybody-asked", size=1001)
 
     def warned() -> None:
-        done = plane.kubectl("create", "--dry-run=server", "-f", "-", stdin=body)
-        assert "Warning: spec.size" in done.stderr, done.stderr
+        plane.api.request("POST", memcached_path("default"), query={"dryRun": "All"}, body=body)
+        assert "spec.size" in str(plane.api.warnings)
 
-    eventually(warned, every=0.1)
+    eventually(warned)
 
 
 @contextlib.contextmanager

@@ -153,7 +153,7 @@ def test_what_is_written_is_listed_and_git_takes_it_back(
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of what is ours of this repository, in which the command runs."""
     for name in ("apis", "controllers", "config", "petstore"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, tmp_path / name)  # with what is compiled
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -22,6 +22,7 @@ from tests.support.control_plane_kinds import NEWEST, OLDEST
 from tests.support.dockerfile import ROOT
 from tests.support.documented_commands import ELSEWHERE, NOT_RUN, RUN_BY, WALKED, WALKED_ALONE
 from tests.support.example_operator import PACKAGE, WEBHOOKS_PAGE, ExampleOperator
+from tests.support.fork_server import run
 from tests.support.markdown import PAGES, Block, Page
 from tests.support.terminal import PROGRAMS
 from tests.support.transcript import commands
@@ -92,10 +93,7 @@ every_page = pytest.mark.parametrize("page", PRESENT, ids=lambda page: str(page.
 @pytest.fixture(scope="module")
 def flags() -> set[str]:
     """Those of all our programs."""
-    helps = [
-        subprocess.run([*program, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
-        for program in PROGRAMS_WITH_FLAGS
-    ]
+    helps = [help_of(*map(str, program)) for program in PROGRAMS_WITH_FLAGS]
     return {flag for text in helps for flag in re.findall(r"--[a-z][a-z-]+", text)} | {"--help"} | EXAMPLE
 
 
@@ -188,10 +186,9 @@ def test_whoever_is_said_to_run_them_is_there(runner: str):
 
 
 @cache
-def help_of(program: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [program, *arguments, "--help"], capture_output=True, text=True, timeout=60, check=True
-    )
+def help_of(*program: str) -> str:
+    done = run(*program, "--help", environ=os.environ, timeout=60)
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 
