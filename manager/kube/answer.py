@@ -29,8 +29,8 @@ class Headers(Mapping[str, str]):
     def __init__(self, head: bytes) -> None:
         """What the parser took for the head of an answer, or for several, of which the last one counts."""
         # With one head only, as nearly always, what came with it need not be kept.
-        end = head.find(b"\r\n\r\n") + 4
-        self._head = head[:end] if head.startswith(b"HTTP/1.1 2") else head
+        end = head.find(b"\r\n\r\n") if head.startswith(b"HTTP/1.1 2") else -1
+        self._head = head if end < 0 else head[: end + 4]
         self._parsed: CIMultiDict[str] | None = None
 
     def get(self, name: str, default: Any = None) -> Any:

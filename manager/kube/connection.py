@@ -47,7 +47,7 @@ class Connection(asyncio.Protocol):
         self._sending = False
         self._besides = 0
         """Bytes of the answer since the last that were of its body."""
-        self._head = b""
+        self._head: list[bytes] = []
         """The answer so far, until its head is complete."""
         self._may_end_with_connection = False
         self._writable: asyncio.Future[None] | None = None
@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
         if permit is not None:
             permit()
         answer = self._answer = Answer(transport)
-        self._besides, self._head, self._may_end_with_connection = 0, b"", False
+        self._besides, self._head, self._may_end_with_connection = 0, [], False
         if len(body) <= PIECE:
             transport.write(head + body)
         else:
@@ -127,7 +127,7 @@ class Connection(asyncio.Protocol):
             return
         self._besides += len(data)
         if not answer.status:
-            self._head = self._head + data if self._head else data
+            self._head.append(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -172,9 +172,9 @@ class Connection(asyncio.Protocol):
         status: int = self._parser.get_status_code()
         if status < _OK:
             return  # the answer proper is still to come
-        head, self._head = self._head, b""
+        head, self._head = self._head, []
         self._may_end_with_connection = True
-        answer.begin(status, head)
+        answer.begin(status, b"".join(head))
         if self._sending:
             self.resume_writing()  # nobody waits any longer for the server to take the rest
 

@@ -93,7 +93,7 @@ def strictly_accepted(plane: ControlPlane, objects: list[Manifest]) -> list[str]
         "--validate=strict",
         "--warnings-as-errors",
         "--filename=-",
-        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": placed}),
+        stdin="\n".join(map(json.dumps, placed)),
     )
     return done.stdout.splitlines()
 

@@ -193,6 +193,9 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
             "operator_manager_queue_age_seconds"
         ),
     ),
+    "valgrind takes minutes; tests/unit/benchmarks/micro/test_command.py has the work done without it": (
+        "PYTHONHASHSEED=0 valgrind --tool=callgrind .venv/bin/python -m benchmarks.micro --calls=2 live.new-object",
+    ),
     "tilt cannot be had; tests/unit/config/test_tiltfile.py records what the Tiltfile asks of it": (
         "tilt up",
         "tilt up -- --devcluster",
