@@ -169,6 +169,10 @@ picture: venv ## docs/demo.svg: the demo on a small terminal, recorded anew
 # The parts, as `python -m benchmarks --help` lists them: ONLY=cold or ONLY=cold,takeover; or ONLY=shards, which no
 # other program has
 ONLY ?=
+# Processors for the control plane, and for what is measured: 2-5, or 0,1
+BENCH_SERVER_CPUS ?=
+BENCH_PROGRAM_CPUS ?=
+export BENCH_SERVER_CPUS BENCH_PROGRAM_CPUS
 
 .PHONY: bench
 bench: tools ## operators side by side on a real control plane, into docs/benchmarks/ (ONLY=cold: one part, printed; ARGS: flags)

@@ -194,7 +194,10 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
         ),
     ),
     "valgrind takes minutes; tests/unit/benchmarks/micro/test_command.py has the work done without it": (
-        "PYTHONHASHSEED=0 valgrind --tool=callgrind .venv/bin/python -m benchmarks.micro --calls=2 live.new-object",
+        (
+            "PYTHONHASHSEED=0 valgrind --tool=callgrind .venv/bin/python -m benchmarks.micro --calls=2 "
+            "live.new-object"
+        ),
     ),
     "tilt cannot be had; tests/unit/config/test_tiltfile.py records what the Tiltfile asks of it": (
         "tilt up",
@@ -219,6 +222,9 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
     "it takes twenty minutes; tests/integration/test_benchmarks.py does the same with a few objects": (
         "make bench",
         "make bench ONLY=cold,takeover",
+        'make bench ARGS="--python=python3.12 --python=python3.13"',
+        "make bench ONLY=done,backlog ARGS=--own-objects=200000",
+        "make bench ARGS=--write BENCH_SERVER_CPUS=2-5 BENCH_PROGRAM_CPUS=0,1",
         "make bench ONLY=shards",
         "make bench ONLY=shards ARGS=--write",
         "make bench ONLY=shards ARGS=--objects=2000",
