@@ -23,6 +23,8 @@ SECONDS = Path(__file__).with_name("seconds.json")
 # A worker that has no control plane running gets one when this many seconds of tests are there for it.
 WORTH_A_START = 20.0
 WORTH_KEEPING = 0.8
+# Of these files each test goes to a worker of its own: it takes seconds, and needs nothing of the others.
+APART = frozenset({"tests/unit/simulation/test_operators.py"})
 
 
 def kind_of(item: pytest.Item) -> ControlPlaneKind | None:
@@ -75,6 +77,8 @@ def arrange(items: list[pytest.Item]) -> None:
 def unit_of(nodeid: str) -> str:
     """What goes to a worker as a whole: a file's tests on one kind of control plane, or those on none."""
     file, _, test = nodeid.partition("::")
+    if file in APART:
+        return nodeid
     parameters = test.partition("[")[2]
     # Of two, one of which is the beginning of the other, the longer.
     kind = max((kind.name for kind in KINDS if parameters.startswith(kind.name)), key=len, default="")
@@ -116,7 +120,7 @@ class Bounded:
         """`now` is the CPU time of this process and of those that it has waited for."""
         self._seconds = seconds
         self._now = now
-        self._known = {unit.partition(" ")[0] for unit in json.loads(SECONDS.read_text())}
+        self._known = {_file_of(unit) for unit in json.loads(SECONDS.read_text())}
         self._spent: collections.Counter[str] = collections.Counter()
 
     @pytest.hookimpl(wrapper=True)
@@ -191,12 +195,14 @@ class LongestFirst(LoadScopeScheduling):
 
 def write_seconds(measured: Mapping[str, float]) -> None:
     """Keep what was measured, and of units that were not run what is known."""
-    known = {unit: known for unit, known in json.loads(SECONDS.read_text()).items() if _is_there(unit)}
+    known = {
+        unit: known for unit, known in json.loads(SECONDS.read_text()).items() if Path(_file_of(unit)).exists()
+    }
     long = {unit: round(seconds, 1) for unit, seconds in measured.items() if seconds >= WORTH_KEEPING}
     kept = {unit: seconds for unit, seconds in known.items() if unit not in measured} | long
     lines = json.dumps(dict(sorted(kept.items(), key=lambda each: -each[1])), indent=1)
     SECONDS.write_text(f"{lines}\n")
 
 
-def _is_there(unit: str) -> bool:
-    return Path(unit.partition(" ")[0]).exists()
+def _file_of(unit: str) -> str:
+    return unit.partition(" ")[0].partition("::")[0]
