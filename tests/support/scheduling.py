@@ -196,7 +196,9 @@ class LongestFirst(LoadScopeScheduling):
 def write_seconds(measured: Mapping[str, float]) -> None:
     """Keep what was measured, and of units that were not run what is known."""
     known = {
-        unit: known for unit, known in json.loads(SECONDS.read_text()).items() if Path(_file_of(unit)).exists()
+        unit: known
+        for unit, known in json.loads(SECONDS.read_text()).items()
+        if Path(_file_of(unit)).exists()
     }
     long = {unit: round(seconds, 1) for unit, seconds in measured.items() if seconds >= WORTH_KEEPING}
     kept = {unit: seconds for unit, seconds in known.items() if unit not in measured} | long
