@@ -147,6 +147,7 @@ def test_with_testing_there_is_devcluster_for_the_tests_of_others(project: Path)
     assert "2 passed" in output
 
 
+@pytest.mark.long
 def test_a_project_can_be_begun_with_the_wheel_alone(project: Path, tmp_path: Path):
     done(python(project), "-m", "manager", "init", "shop", "--domain=acme.test", cwd=tmp_path)
     create = ("create", "api", "--group=store", "--version=v1", "--kind=Order", "--owns=Deployment")

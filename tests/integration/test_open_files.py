@@ -51,6 +51,7 @@ def test_a_flood_of_connections_leaves_descriptors_for_probes_and_for_our_own_re
     assert told(manager) == []
 
 
+@pytest.mark.long
 def test_handshakes_that_many_clients_leave_half_done_leave_descriptors_for_probes_and_our_own_requests(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ):

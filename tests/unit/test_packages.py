@@ -145,6 +145,7 @@ def test_where_no_environment_can_be_made_nothing_is_fetched_and_what_to_install
     assert "-m virtualenv --quiet --no-download --no-periodic-update " in asked
 
 
+@pytest.mark.long
 def test_where_what_venv_takes_pip_from_is_missing_pythons_own_pip_is_copied(tmp_path: Path):
     python = tmp_path / "python3"
     refused = 'case "$2 $3" in "venv --without-pip") ;; venv*|virtualenv*) exit 1 ;; esac'

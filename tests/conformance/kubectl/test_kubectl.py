@@ -30,9 +30,18 @@ def _name(play: Play) -> str:
     return f"{play[0].name}-{version_of(play[1])}"
 
 
+# The others, with their pods and many kinds, are long.
+QUICK = {"creating", "objects", "customs", "deleting"}
 # What kubectl makes of the server's answers is recorded; that recordings are the real server's, two show.
 PLAYS = [
-    pytest.param((scene, program), marks=[pytest.mark.contract] * scene.contract, id=_name((scene, program)))
+    pytest.param(
+        (scene, program),
+        marks=[
+            *[pytest.mark.contract] * scene.contract,
+            *[pytest.mark.long] * (scene.name not in QUICK),
+        ],
+        id=_name((scene, program)),
+    )
     for scene in load_all()
     for program in (FOUND if scene.every_kubectl else FOUND[:1])
 ]

@@ -40,6 +40,7 @@ HEAD = (
 
 
 @pytest.mark.last
+@pytest.mark.long
 def test_hostile_callers_neither_take_the_lease_nor_the_memory_nor_keep_the_honest_out(
     own_control_plane: StartControlPlane, tmp_path: Path
 ):

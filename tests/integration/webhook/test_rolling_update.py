@@ -82,6 +82,7 @@ def service() -> Iterator[Service]:
 
 
 @pytest.mark.contract
+@pytest.mark.long
 def test_a_rolling_update_under_load_loses_no_review(
     own_control_plane: StartControlPlane, run_manager: RunManager, service: Service
 ):

@@ -159,6 +159,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_an_api_and_webhooks_can_be_created_in_this_repository(command: Command, repository: Path):
     outcome = command(*CREATE, "--owns=Deployment")
     assert outcome.code == 0, outcome.err

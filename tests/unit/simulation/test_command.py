@@ -87,6 +87,7 @@ def test_it_says_how_far_it_is_and_when_interrupted_what_it_has_done(
     assert further == "to go on: --seed 8"
 
 
+@pytest.mark.long
 def test_several_processes_end_with_the_one_that_is_interrupted():
     program = (
         f"from manager.program import Program\nfrom {THIS} import *\n"

@@ -60,7 +60,13 @@ def lines(outcome: Outcome) -> list[str]:
     return [f"{who} {what}" for _, who, what in outcome.timeline]
 
 
-@pytest.mark.parametrize("what", SEEN)
+# One of the disk, of requests, of rights and of clocks; the others with what is long.
+QUICK = {"power", "twice", "some_rights", "drift"}
+
+
+@pytest.mark.parametrize(
+    "what", [pytest.param(each, marks=() if each in QUICK else pytest.mark.long) for each in SEEN]
+)
 def test_it_happens_and_the_operators_hold(what: str):
     for seed in range(6):
         plan = with_fault(what, seed=seed)

@@ -9,7 +9,7 @@ import pytest
 from controllers.main import OPERATORS
 from manager.simulation import assert_holds
 
-SEEDS, MORE, AT_ONCE = int(os.environ.get("SEEDS") or 12), 300, 6
+SEEDS, MORE, AT_ONCE = int(os.environ.get("SEEDS") or 6), 300, 6
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,7 @@ class CuriousOperator(GreetingOperator):
         return Result(requeue_after=0.01)
 
 
+@pytest.mark.long
 def test_a_number_is_the_same_run_in_every_process_and_after_any_other():
     program = (
         "import sys\n"
@@ -222,6 +223,7 @@ def test_a_planted_fault_is_found_and_its_story_told(operator: type[Operator[Any
     assert re.search(r"person +[a-z ]+: greetings.test.example.com", story)
 
 
+@pytest.mark.long
 def test_what_is_made_small_fails_alike_with_less_and_can_be_kept_in_a_file():
     operators = (ForgetfulOperator,)
     outcomes = (run(plan_of(seed, operators, minutes=2), operators) for seed in range(20))

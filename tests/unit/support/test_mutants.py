@@ -139,6 +139,7 @@ def test_every_mutant_is_python_that_differs_and_what_people_read_is_left_alone(
     }
 
 
+@pytest.mark.long
 def test_what_tests_tell_apart_is_killed_and_the_rest_survives_until_better_tests_come(planted: Path):
     outcomes = run("--tests=test_weak.py")
     assert {key for key, each in outcomes.items() if each == "survived"} == {LIMIT, BELOW, EQUIVALENT}
