@@ -8,6 +8,8 @@ import socket
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import RunManager
 from tests.support.control_plane import ControlPlane
 from tests.support.daemon import limited
