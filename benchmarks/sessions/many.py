@@ -218,7 +218,7 @@ class Live:
     def scrape(self) -> Samples:
         """The program's metrics as they are now."""
         with urllib.request.urlopen(f"http://{self._metrics}/metrics", timeout=30) as answer:
-            return Samples.parse(answer.read().decode())
+            return Samples(answer.read().decode())
 
     def _change(self, turn: int) -> float:
         """Seconds until the status of one object, each time another, is for its new spec."""
