@@ -45,6 +45,8 @@ ROUNDS, OTHERS_ROUNDS = 2, 1
 SETTLE = 2.0
 # Another image than the default changes every Deployment.
 NEW_VERSION = "memcached:1.6.40-alpine"
+# What the program watches.
+WATCHED = (MEMCACHEDS, "/apis/apps/v1/deployments", "/api/v1/pods")
 LAG = "operator_manager_event_loop_lag_seconds_bucket"
 RESTARTS = "operator_manager_watch_restarts_total"
 DEPTH = "workqueue_depth"
@@ -155,8 +157,9 @@ def _expire(stand: Stand, live: Live) -> None:
     live.begin()
     stand.plane.restart("apiserver")
     # Until its caches are filled it refuses everybody, which says nothing of the program.
-    cached = functools.partial(stand.plane.api.get, MEMCACHEDS, limit="1", resourceVersion="0")
-    eventually(cached, within=within(stand.objects))
+    for path in WATCHED:
+        cached = functools.partial(stand.plane.api.get, path, limit="1", resourceVersion="0")
+        eventually(cached, within=within(stand.objects))
     live.count()
     stand.rewatch()
 
@@ -193,17 +196,22 @@ class Live:
         self._counted = Requests(self._stand.plane)
 
     def group(self, group: str, *, until_empty: bool = False) -> None:
-        """Change one object after the other, at least one, until the program has nothing else to do."""
+        """Change one object after the other, at least one, until the program has nothing else to do.
+
+        With `until_empty` that is an empty queue: Events are sent at a bounded rate, for longer.
+        """
         delays: list[float] = []
         for turn in itertools.count():
             delays.append(self._change(turn))
             if not until_empty or (turn % round(LOOK / PAUSE) == 0 and not self._waiting()):
                 break
             time.sleep(PAUSE)
-        wait_quiet(self.process, at_least=SETTLE, timeout=within(self._stand.objects))
-        seconds = time.monotonic() - SETTLE - self._began
+        ended = time.monotonic()
+        if not until_empty:
+            wait_quiet(self.process, at_least=SETTLE, timeout=within(self._stand.objects))
+            ended = time.monotonic() - SETTLE
         figures = {
-            "seconds": seconds,
+            "seconds": ended - self._began,
             "first_ms": delays[0] * 1000,
             "worst_ms": max(delays) * 1000,
             "changes": len(delays),

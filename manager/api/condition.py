@@ -52,35 +52,43 @@ def is_true(conditions: Iterable[Condition], type: str) -> bool:  # noqa: A002 -
     return condition is not None and condition.status == "True"
 
 
-def set_condition(conditions: list[Condition], new: Condition, *, now: datetime) -> bool:
-    """Put `new` in the place of the condition of its type, or at the end; return whether anything changed.
+def set_condition(
+    conditions: list[Condition],
+    type: str,  # noqa: A002 - the field's name
+    status: ConditionStatus,
+    reason: str,
+    message: str = "",
+    *,
+    generation: int | None = None,
+    now: datetime,
+) -> bool:
+    """Put a condition in the place of the one of its type, or at the end; return whether anything changed.
 
-    `lastTransitionTime` moves to `now` (or to the time `new` carries) only when the status flips: else it
-    stays, so that writing the same condition again changes nothing. The list keeps its order.
+    `lastTransitionTime` moves to `now` only when the status flips: else it stays, so that the same condition
+    again changes nothing, and is not even made. The list keeps its order.
+
+    Raises:
+        pydantic.ValidationError: the server would refuse such a condition.
     """
-    old = find_condition(conditions, new.type)
-    if old is None or old.status != new.status or old.last_transition_time is None:
-        # Whole seconds, as every timestamp of the API.
-        moved = new.last_transition_time or now.replace(microsecond=0)
-    else:
-        moved = old.last_transition_time
-    if old is not None and moved == old.last_transition_time and _says_the_same(old, new):
+    old = find_condition(conditions, type)
+    moved = None if old is None or old.status != status else old.last_transition_time
+    if (
+        old is not None
+        and moved is not None
+        and (old.reason, old.message, old.observed_generation) == (reason, message, generation)
+    ):
         return False
-    # Whoever gives the time of now with the condition saves the copy, which costs as much as all the rest.
-    placed = (
-        new if new.last_transition_time == moved else new.model_copy(update={"last_transition_time": moved})
+    new = Condition(
+        type=type,
+        status=status,
+        reason=reason,
+        message=message,
+        observed_generation=generation,
+        # Whole seconds, as every timestamp of the API.
+        last_transition_time=moved or now.replace(microsecond=0),
     )
     if old is None:
-        conditions.append(placed)
+        conditions.append(new)
     else:
-        conditions[conditions.index(old)] = placed
+        conditions[conditions.index(old)] = new
     return True
-
-
-def _says_the_same(old: Condition, new: Condition) -> bool:
-    return (old.status, old.reason, old.message, old.observed_generation) == (
-        new.status,
-        new.reason,
-        new.message,
-        new.observed_generation,
-    )

@@ -13,11 +13,11 @@ from structlog.typing import FilteringBoundLogger
 from manager import clock
 from manager.api import (
     Condition,
+    ConditionStatus,
     ObjectKey,
     ObjectMeta,
     Resource,
     controller_reference,
-    find_condition,
     set_condition,
 )
 from manager.client import Applied, ApplyConflict, Client, FieldConflict, ObjectList, Outcome, OwnedByOther
@@ -190,27 +190,9 @@ class Context:
         conditions: list[Condition] = self.object.status.conditions  # type: ignore[attr-defined]
         if self._before is None:
             self._before = {each.type: each for each in conditions}
-        value: Literal["True", "False", "Unknown"] = (
-            "Unknown" if status == "Unknown" else "True" if status else "False"
-        )
+        value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
         generation = self.object.metadata.generation
-        old = find_condition(conditions, type)
-        if (
-            old is None
-            or (old.status, old.reason, old.message) != (value, reason, message)
-            or old.observed_generation != generation
-            or old.last_transition_time is None
-        ):
-            now = clock.now().replace(microsecond=0)
-            new = Condition(
-                type=type,
-                status=value,
-                reason=reason,
-                message=message,
-                observed_generation=generation,
-                last_transition_time=now,
-            )
-            set_condition(conditions, new, now=now)
+        set_condition(conditions, type, value, reason, message, generation=generation, now=clock.now())
         if event is not None:
             said = self._before.get(type)
             if said is None or (said.status, said.reason, said.message) != (value, reason, message):
