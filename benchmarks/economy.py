@@ -24,12 +24,12 @@ def _but(*parts: str) -> tuple[str, ...]:
 
 
 _LEFT_OUT: Mapping[str, Mapping[str, str]] = {
-    "controller-runtime-ryw": dict.fromkeys(_but("cold", "side", "latency"), _SAME),
-    "controller-runtime-onepass": dict.fromkeys(_but("cold", "side", "latency"), _SAME),
+    "controller-runtime-ryw": dict.fromkeys(_but("cold", "latency"), _SAME),
+    "controller-runtime-onepass": dict.fromkeys(_but("cold", "latency"), _SAME),
     "controller-runtime-1": dict.fromkeys(_but("cold"), _SAME),
     "controller-runtime-stripped": dict.fromkeys((*_but("memory"), *WORKED, "pods"), _SAME),
     "kube-rs": dict.fromkeys(("change", "pods", "others", "done"), _LONG),
-    "kopf": dict.fromkeys(("side", "latency", "steady", "change", "ten", "pods", "others", "done"), _LONG),
+    "kopf": dict.fromkeys(("latency", "steady", "change", "ten", "pods", "others", "done"), _LONG),
 }
 
 

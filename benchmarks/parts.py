@@ -22,8 +22,6 @@ class Sizes:
     """Of the rates in `LONG`."""
     seconds: float = 2.0
     """Of the others, which are beyond what this machine can do."""
-    side: int = 300
-    """New objects of a round in which all programs work side by side."""
     pods: int = 50_000
     few: int = 100
     many: int = 10_000
@@ -53,7 +51,6 @@ class Sizes:
         """Just to see that all works."""
         return cls(
             objects=200,
-            side=20,
             long_seconds=3,
             seconds=1,
             pods=5_000,
@@ -110,15 +107,6 @@ _PARTS = (
             Figure("writes", "writes per object"),
             Figure("conflicts", "409s"),
             Figure("events", "Events"),
-        ),
-    ),
-    Part(
-        "side",
-        "Side by side",
-        (
-            Figure("cpu_ms", "CPU ms per new object"),
-            Figure("server_cpu_ms", "API server's CPU ms for it"),
-            Figure("change_cpu_ms", "CPU ms of one change"),
         ),
     ),
     Part(

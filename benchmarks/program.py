@@ -105,9 +105,7 @@ class Program:
     ) -> Daemon:
         """The process, not yet started; `replica` tells several of one program apart."""
         name = f"{self.name}{replica}"
-        environ = dict(os.environ)
-        if "-m" in self.command:
-            environ["PYTHONPATH"] = str(ROOT)  # a module of this suite; another version has its own manager
+        environ = {**os.environ, "PYTHONPATH": str(ROOT)}
         # Where it is set, every start compiles everything again: no user has it so.
         environ.pop("PYTHONDONTWRITEBYTECODE", None)
         log = folder / f"{name.replace(' ', '-').replace('/', '-')}.log"

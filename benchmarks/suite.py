@@ -11,7 +11,7 @@ from benchmarks.failures import FAILURES, reason_of
 from benchmarks.parts import PARTS, WORKED
 from benchmarks.peers.ours import ALL_FIVE
 from benchmarks.results import Recorder
-from benchmarks.sessions import busy, five, many, pods, quiet, side, warmup
+from benchmarks.sessions import busy, five, many, pods, quiet, warmup
 from benchmarks.sessions.plane import fresh_plane
 from benchmarks.sessions.stand import Stand
 
@@ -78,8 +78,7 @@ class Suite:
         """How long it usually takes."""
         busy_seconds = sum(self._each_round()) * self._rounds
         rest = self._pods_seconds(self._rounds) + self._quiet_seconds(self._rounds)
-        rest += self._side_seconds(self._rounds) + self._five_seconds(self._rounds)
-        rest += self._many_seconds(self._many_rounds)
+        rest += self._five_seconds(self._rounds) + self._many_seconds(self._many_rounds)
         return self._warm_up_seconds() + busy_seconds + rest
 
     def run(self, progress: Progress) -> None:
@@ -88,13 +87,12 @@ class Suite:
         # Of what comes after, which takes part in fewer aims, two rounds would do.
         enough = min(ENOUGH, self._rounds)
         after = self._pods_seconds(enough) + self._quiet_seconds(enough)
-        after += self._side_seconds(enough) + self._five_seconds(enough) + self._many_seconds(1)
+        after += self._five_seconds(enough) + self._many_seconds(1)
         usual = sum(self._each_round())
         for number in self._budget.rounds(self._rounds, usual, "one program after the other", after=after):
             for peer in quiet.rotated(self._peers, number):
                 self._busy(peer, number, progress)
                 self._save()
-        self._side(progress)
         self._five(progress)
         self._many(progress)
         self._pods(progress)
@@ -115,12 +113,6 @@ class Suite:
     def _quiet_seconds(self, rounds: int) -> float:
         waiting = [self._of(peer, quiet.PARTS) for peer in self._peers]
         return quiet.seconds(waiting, rounds, self._sizes)
-
-    def _beside(self) -> list[str]:
-        return [peer for peer in self._peers if self._of(peer, [side.PART])]
-
-    def _side_seconds(self, rounds: int) -> float:
-        return side.seconds(len(self._beside()), rounds, self._sizes)
 
     def _five_seconds(self, rounds: int) -> float:
         return five.seconds(rounds, self._sizes.settle) * len(self._with_five())
@@ -207,39 +199,18 @@ class Suite:
                 recorder.fail("memory", 1, reason_of(error), group=ALL_FIVE)
             self._save()
 
-    def _side(self, progress: Progress) -> None:
-        stands = {peer: Stand(self._peers[peer].program, self._recorders[peer]) for peer in self._beside()}
-        if not stands:
-            return
-        after = self._five_seconds(1) + self._many_seconds(1)
-        after += self._pods_seconds(1) + self._quiet_seconds(1)
-        each = side.seconds(len(stands), self._rounds, self._sizes) / (self._rounds + 2)
-        progress.step("", "all", "side by side: control planes", each)
-        programs = side.Side(stands, self._sizes)
-        try:
-            with programs:
-                programs.round(0)
-                for number in self._budget.rounds(self._rounds, each, "side by side", after=after):
-                    progress.step(number, "all", "side by side", each)
-                    programs.round(number)
-                    self._save()
-        except FAILURES as error:
-            for peer in stands:
-                self._recorders[peer].fail(side.PART, 1, reason_of(error))
-            progress.note(f"side by side: {reason_of(error)}")
-
     def _many(self, progress: Progress) -> None:
         """Parts with so many objects that each program has its turn with all of its rounds."""
         after = self._pods_seconds(1) + self._quiet_seconds(1)
         for peer in self._peers:
             parts = self._of(peer, many.PARTS)
             if "others" in parts:
-                self._with_others(peer, progress, after)
+                self._beside(peer, progress, after)
             if parts - {"others"}:
                 self._own(peer, parts, progress, after)
             self._save()
 
-    def _with_others(self, peer: str, progress: Progress, after: float) -> None:
+    def _beside(self, peer: str, progress: Progress, after: float) -> None:
         sizes, workloads = self._sizes, self._beside_others(peer)
         usual = many.others_seconds(sizes, 1, len(workloads))
         if not self._budget.allows(usual + after, f"{sizes.others} Deployments of others: {peer}"):
@@ -331,4 +302,4 @@ class Suite:
         self._save()
 
 
-assert {side.PART, *busy.PARTS, *many.PARTS, *quiet.PARTS} == set(PARTS)
+assert {*busy.PARTS, *many.PARTS, *quiet.PARTS} == set(PARTS)

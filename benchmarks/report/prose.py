@@ -27,12 +27,6 @@ ABOUT = {
 last status. CPU per object: from the first status until the program is idle again. CPU in all: with the
 start. The API server's CPU is its own, over the whole time.
 """,
-    "side": """\
-All these programs stand ready at once, each on a control plane of its own. They hear of {side} new objects at
-the same moment; when all are idle, one object after the other is changed, {changes} times. What slows the
-machine down slows all of them, so these figures compare well with each other, but not with other parts: so
-many programs at once make each other's caches cold.
-""",
     "latency": """\
 New objects are created at a steady rate, whether or not the program keeps up: for {long_seconds:g} s at 50/s
 and 100/s, which are aims, and for {seconds:g} s at higher rates. {objects:,} objects and those of the lower
@@ -92,8 +86,8 @@ FAIRNESS = """\
 
 - Every program has the same objects, {concurrency} workers and the same API server with its default
   settings. Each round has a control plane of its own, on which nothing else runs, and another order of
-  the programs. Parts that measure all programs at once (side by side, takeover, steady state, ten
-  controllers), or on one control plane (Pods, one change), do so for all alike.
+  the programs. Parts that measure all programs at once (takeover, steady state, ten controllers), or on
+  one control plane (Pods, one change), do so for all alike.
 - The API server, etcd and the suite share the cores with the program, as on a small machine. That is
   hard on programs that use much CPU or send many requests. Where the server has cores of its own, CPU
   counts for less and requests still count ([how](#cores-of-its-own-for-the-api-server)).
@@ -124,7 +118,6 @@ else should run on the machine.
 make bench   # everything, in about three quarters of an hour, and this page
 make bench ARGS="--python=python3.12 --python=python3.13"   # and ours on these interpreters
 make bench ONLY=cold,takeover   # some parts, printed only
-make bench ONLY=side   # the CPU of all of them, also where something else runs on the machine
 make bench ONLY=done,backlog ARGS=--own-objects=200000   # needs 16 GB
 .venv/bin/python -m benchmarks --help
 ```

@@ -6,10 +6,12 @@ import io
 
 import pytest
 
+from benchmarks import beside
 from benchmarks.budget import Budget
 from benchmarks.parts import Sizes
 from benchmarks.peers.bare import PEERS as BARE
 from benchmarks.peers.ours import PEERS as OURS
+from benchmarks.program import ROOT
 from benchmarks.progress import Progress
 from benchmarks.report.tables import table_of
 from benchmarks.results import Results
@@ -21,7 +23,6 @@ from tests.support.envtest import why_not
 
 SIZES = Sizes(
     objects=30,
-    side=10,
     rates=(50,),
     long_seconds=1,
     seconds=1,
@@ -105,14 +106,6 @@ def test_many_objects_are_read_and_left_alone_and_all_of_them_are_changed_by_a_n
 
 
 @pytest.mark.integration
-def test_all_programs_hear_of_new_objects_at_the_same_moment_and_each_has_its_own_cpu():
-    (found,) = run_suite("side").samples["side"]
-    assert found.figures["cpu_ms"] > 0
-    assert found.figures["change_cpu_ms"] > 0
-    assert found.figures["server_cpu_ms"] > 0
-
-
-@pytest.mark.integration
 def test_programs_that_stand_side_by_side_are_quiet_change_one_object_and_share_a_watch():
     results = run_suite("steady", "change", "ten")
     (steady,) = results.samples["steady"]
@@ -153,3 +146,15 @@ def test_replicas_that_share_the_objects_each_have_a_part_and_only_that_moves_wh
     for each in figures.changes:
         assert each.moved == each.expected > 0
         assert bool(each.unowned_s) == (each.what != "one comes")
+
+
+@pytest.mark.integration
+def test_checkouts_at_work_side_by_side_each_use_their_own_cpu(capsys: pytest.CaptureFixture[str]):
+    found = beside.measure({"this": ROOT, "same": ROOT}, objects=20, rounds=1)
+    assert list(found) == ["this", "same"]
+    assert all(each > 0 for (each,) in found.values())
+    beside.report(found)
+    header, first, second = capsys.readouterr().out.splitlines()
+    assert header.split() == ["CPU", "ms", "each", "of", "the", "first"]
+    assert first.split() == ["this", f"{found['this'][0]:.2f}", "1.000", "(1.000-1.000)"]
+    assert second.split()[0] == "same"

@@ -20,7 +20,7 @@ NAME = "operator-manager"
 # The workload of all five operators, which no other program has.
 ALL_FIVE = "five"
 # What another interpreter is measured in.
-COMPARED = ("cold", "side")
+COMPARED = ("cold", "change")
 
 
 def manager(name: str = NAME, program: Path = PROGRAM) -> Program:
@@ -60,7 +60,7 @@ def on_python(interpreter: str) -> Peer:
 
     lacks = dict.fromkeys(
         (part for part in PARTS if part not in COMPARED),
-        "an interpreter is measured in a cold start and side by side",
+        "an interpreter is measured in a cold start and one change",
     )
     return Peer(name=name, make=make, about=f"this project on Python {version}", lacks=lacks)
 

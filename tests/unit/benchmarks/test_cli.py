@@ -24,7 +24,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--only=hot"], "--only: 'hot' is no part; there are cold, side"),
+        (["--only=hot"], "--only: 'hot' is no part; there are cold, latency"),
         (["--only=cold,hot"], "'hot' is no part"),
         (["--only="], "'' is no part"),
         (["--peers=operator-manager,gopher"], "--peers: 'gopher' is no peer; there are operator-manager"),
@@ -74,7 +74,7 @@ def test_the_suite_goes_where_neither_the_server_nor_the_program_is(
 def test_help_lists_the_parts_and_the_peers():
     command = [sys.executable, "-m", "benchmarks", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert "cold, side" in done.stdout
+    assert "cold, latency" in done.stdout
     assert "operator-manager" in done.stdout
 
 

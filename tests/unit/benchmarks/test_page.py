@@ -42,7 +42,7 @@ def test_the_page_has_every_part_the_versions_the_machine_and_how_to_repeat_it()
 def test_the_page_says_of_every_aim_whether_it_is_reached():
     text = page(whole())
     assert (
-        "| client CPU per new object no more than its own | 2 against 3, 0.67 times | reached |"
+        "| cold convergence: client CPU per object no more than its own | 2 against 3, 0.67 times | reached |"
         in text
     )
     assert (

@@ -148,12 +148,12 @@ def test_objects_a_second_are_held_against_the_faster_setting(
 @pytest.mark.parametrize(
     ("part", "figure", "ours", "reached"),
     [
-        ("side", "cpu_ms", 1.4, True),
-        ("side", "cpu_ms", 1.41, False),
+        ("cold", "cpu_ms", 1.4, True),
+        ("cold", "cpu_ms", 1.41, False),
         ("memory", "idle.mb", 2.8, True),
         ("memory", "idle.mb", 2.9, False),
-        ("side", "change_cpu_ms", 1.4, True),
-        ("side", "change_cpu_ms", 1.5, False),
+        ("change", "few.cpu_ms", 1.4, True),
+        ("change", "few.cpu_ms", 1.5, False),
         ("memory", "pods-metadata.mb", 0.35, True),
         ("memory", "pods-metadata.mb", 0.36, False),
         ("latency", "at_300.p99_ms", 1.4, True),
@@ -174,20 +174,20 @@ def test_where_one_setting_was_not_measured_the_other_counts():
 
 
 @pytest.mark.parametrize(
-    ("peer", "part", "figure", "ours", "reached"),
+    ("peer", "figure", "ours", "reached"),
     [
-        ("kube_rs", "side", "cpu_ms", 1.0, True),
-        ("kube_rs", "side", "cpu_ms", 1.1, False),
-        ("bare", "cold", "server_cpu_ms", 1.0, True),
-        ("bare", "cold", "server_cpu_ms", 1.1, False),
+        ("kube_rs", "cpu_ms", 1.0, True),
+        ("kube_rs", "cpu_ms", 1.1, False),
+        ("bare", "server_cpu_ms", 1.0, True),
+        ("bare", "server_cpu_ms", 1.1, False),
     ],
 )
 def test_the_leanest_operator_and_the_bare_requests_are_peers_too(
-    peer: str, part: str, figure: str, ours: float, reached: bool
+    peer: str, figure: str, ours: float, reached: bool
 ):
     run = made_run("operator-manager", peer.replace("_", "-"))
     figures = {"operator_manager": {figure: [ours]}, peer: {figure: [1.0]}}
-    (aim,) = aims_of(made_results(run, part, **figures))
+    (aim,) = aims_of(made_results(run, "cold", **figures))
     assert aim.reached is reached
 
 
@@ -205,7 +205,7 @@ def test_the_one_that_does_all_in_one_pass_counts_as_go_does():
     run = made_run("operator-manager", "controller-runtime", "controller-runtime-onepass")
     figures = {"operator_manager": 1.2, "controller_runtime": 1.3, "controller_runtime_onepass": 1.1}
     made = {peer: {"cpu_ms": [value]} for peer, value in figures.items()}
-    (aim,) = aims_of(made_results(run, "side", **made))
+    (aim,) = aims_of(made_results(run, "cold", **made))
     assert not aim.reached
 
 
@@ -242,7 +242,7 @@ def test_an_aim_that_nothing_has_been_measured_of_says_so_with_the_sizes_to_come
 def test_another_interpreter_is_shown_next_to_ours():
     run = made_run("operator-manager", "operator-manager-py3.13")
     made = {"operator_manager": {"cpu_ms": [1.0]}, "operator_manager_py3.13": {"cpu_ms": [1.25]}}
-    ((text, found),) = asides_of(made_results(run, "side", **made))
+    ((text, found),) = asides_of(made_results(run, "cold", **made))
     assert text.endswith("next to operator-manager-py3.13")
     assert found == "1 against 1.25, 0.80 times"
 
