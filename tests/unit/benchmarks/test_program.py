@@ -35,6 +35,17 @@ def test_what_is_measured_has_processors_of_its_own_where_a_variable_names_them(
     assert daemon.output() == "1 127.0.0.1:8\n"
 
 
+def test_another_version_of_the_manager_does_not_get_the_modules_of_this_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    script = "import os; print(os.environ.get('PYTHONPATH'))"
+    daemon = Program("before", [sys.executable, "-c", script]).daemon(FILE, tmp_path)
+    daemon.start()
+    daemon.wait(30)
+    assert daemon.output() == "None\n"
+
+
 def test_flags_of_a_setting_come_last():
     program = Program.parse("mine=/bin/mine {kubeconfig}")
     setting = Setting(flags=("--image=other",), election=Election("lease"))
