@@ -105,7 +105,8 @@ def _part(results: Results, key: str, main: Run) -> Iterator[str]:
     # Older runs had one time for all rates of new objects.
     yield ABOUT[key].format(**{"long_seconds": run.sizes.get("seconds"), **run.sizes})
     if run is not main:
-        yield f"*Of another run than most of this page: {run.date} UTC, {run.rounds} rounds.*\n"
+        other = f"{run.date} UTC, {run.rounds} rounds, on {run.machine['processor']}"
+        yield f"*Of another run than most of this page: {other}.*\n"
     yield from _markdown(table.header, table.rows, labels=table.labels)
     yield ""
     for note in table.notes:

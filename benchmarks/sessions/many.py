@@ -158,10 +158,16 @@ def _expire(stand: Stand, live: Live) -> None:
     stand.plane.restart("apiserver")
     # Until its caches are filled it refuses everybody, which says nothing of the program.
     for path in WATCHED:
-        cached = functools.partial(stand.plane.api.get, path, limit="1", resourceVersion="0")
-        eventually(cached, within=within(stand.objects))
+        eventually(functools.partial(_watch_once, stand, path), within=within(stand.objects))
     live.count()
     stand.rewatch()
+
+
+def _watch_once(stand: Stand, path: str) -> None:
+    """Raises what the API server says that has not filled the cache which watches need."""
+    version = stand.plane.api.get(path, limit="1")["metadata"]["resourceVersion"]
+    query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "1"}
+    stand.plane.api.request("GET", path, query=query)
 
 
 @contextlib.contextmanager
