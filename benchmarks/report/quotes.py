@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from benchmarks.parts import PARTS
 from benchmarks.report.aims import OURS
 from benchmarks.report.tables import number
 from benchmarks.summary import summarize
@@ -60,14 +61,26 @@ def _comparison(results: Results) -> str:
     """Who was measured in a cold start, and what it costs to run each; on lines of its own."""
     if "cold" not in results.samples:
         return f"\n{UNKNOWN.capitalize()}.\n"
-    run = results.run_of("cold")
     rows = [["", *(heading for _, _, heading in COMPARED)], ["---", *["--:"] * len(COMPARED)]]
-    for peer in run.versions:
+    for peer in results.run_of("cold").versions:
         cells = [_figure(results, peer, part, figure) for part, figure, _ in COMPARED]
         if any(cells):
             rows.append([peer, *(cell or "–" for cell in cells)])
-    machine = f"{run.machine['processor']}, {run.machine['cores']} cores"
-    return "\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows) + f"\n\n{run.date} UTC, {machine}.\n"
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"\n{table}\n\n{_sources(results)}\n"
+
+
+def _sources(results: Results) -> str:
+    """The runs that the comparison is of, and what is of each where there are several."""
+    parts: dict[str, list[str]] = {}
+    for part in dict.fromkeys(part for part, _, _ in COMPARED if part in results.of_run):
+        parts.setdefault(results.of_run[part], []).append(PARTS[part].title)
+    said = []
+    for date, titles in parts.items():
+        machine = results.runs[date].machine
+        of = f"{', '.join(titles)}: " if len(parts) > 1 else ""
+        said.append(f"{of}{date} UTC, {machine['processor']}, {machine['cores']} cores.")
+    return " ".join(said)
 
 
 def _versus(part: str, figure: str, unit: str) -> Callable[[Results], str]:

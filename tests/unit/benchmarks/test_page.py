@@ -10,6 +10,7 @@ import pytest
 from benchmarks.parts import PARTS
 from benchmarks.report.charts import BARS, charts_of
 from benchmarks.report.page import page, write_page
+from benchmarks.report.quotes import with_quotes
 from benchmarks.report.text import shown
 from benchmarks.results import Results
 from tests.support.benchmark_results import made_results, made_run, with_parts
@@ -70,6 +71,17 @@ def test_a_part_of_another_run_says_so():
     text = page(whole().merged_with(later))
     assert text.count("Of another run") == 1
     assert "Of another run" in text.partition("## Ten controllers")[2]
+
+
+def test_a_comparison_that_is_of_two_runs_says_what_is_of_which():
+    marked = "<!-- benchmarks:comparison --><!-- /benchmarks -->"
+    run = made_run(*PEERS, date="2026-11-22 08:00")
+    later = made_results(run, "memory", operator_manager={"idle.mb": [50.0]})
+    alone = with_quotes(marked, whole()).splitlines()[-2]
+    assert alone.startswith("2026-11-21 20:20 UTC, ")
+    both = with_quotes(marked, whole().merged_with(later)).splitlines()[-2]
+    assert both.startswith("Cold convergence, Start: 2026-11-21 20:20 UTC, ")
+    assert " Memory: 2026-11-22 08:00 UTC, " in both
 
 
 def test_the_page_has_requests_by_verb_of_a_cold_start():
