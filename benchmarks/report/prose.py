@@ -52,10 +52,11 @@ means that the program has looked at each. CPU is from the start until then. Eve
     "backlog": """\
 The same {own:,} objects. *Start*: until all have been looked at. *Lists anew*: the API server starts again,
 and has forgotten what was before; the time includes its own start. *A new version*: `--memcached-image`
-names another image, so each Deployment is changed. Meanwhile one object after the other is changed by hand;
-the first as soon as the program is ready, or the API server back. The loop's lag is the program's own
-metric, as the upper bound of a bucket. Server errors are answers with 5xx or 429; those of a server that
-has just started and not yet filled its caches do not count. One round.
+names another image, so each Deployment is changed; it ends when nothing is queued, and Events may follow.
+Meanwhile one object after the other is changed by hand; the first as soon as the program is ready, or the
+API server back. The loop's lag is the program's own metric, as the upper bound of a bucket. Server errors
+are answers with 5xx or 429; those of a server that has just started and not yet filled its caches do not
+count. One round.
 """,
     "steady": """\
 {objects:,} finished objects, and no changes. Each round takes {quiet_seconds} s; the figures are for a
