@@ -177,15 +177,20 @@ class Store:
         # Versions only go back when the server's storage was restored from a backup: then what we know is
         # of a history that did not happen, and says nothing against the list.
         restored = version < max(told, self.progress(namespace))
-        for key, held in list(self._records.items()):
-            if key in listed or (namespace and key.namespace != namespace):
+        # Most of a list is held already when it ends, and nobody has a turn while it is gone through.
+        news = [record for key, record in listed.items() if self._records.get(key) is not record]
+        gone: Sequence[Record] = ()
+        if len(self._records) > len(listed) - len(news):
+            gone = [held for key, held in self._records.items() if key not in listed]
+        for held in gone:
+            if namespace and held.key.namespace != namespace:
                 continue
             if held.version <= version or restored or self._filtered:
                 events.append(self._drop(held))
         if restored:
             self._floors.clear()
             self._doubted.clear()
-        for record in listed.values():
+        for record in news:
             known = self._records.get(record.key)
             floor = self._floors.get(record.key)
             if floor is not None and record.uid != floor.deleted and floor.version < version:
