@@ -198,7 +198,7 @@ class World:
     shards: int = 0
     """Into how many ranges managers share the objects out; 0 is that one of them leads."""
     stays_calm: float = STAYS_CALM
-    """So long, once it is calm, nothing may be written."""
+    """So long after the last change nothing may be written."""
 
     def __post_init__(self) -> None:
         self.rng = random.Random(f"{self.seed}/world")
@@ -557,19 +557,19 @@ class World:
             await asyncio.sleep(_LOOK_EVERY)
             self._replace()
         before, since = self.last_write, self.now
+        until = max(since, self.last_change + self.stays_calm)
         if self.certificates is not None and self.crash_at is not None:
-            await self._stay_calm_and_run()
+            await self._stay_calm_and_run(until)
         else:
-            await asyncio.sleep(self.stays_calm)
+            await asyncio.sleep(until - since)
         if self.certificates is not None:
             self.certificates.check_renewals(since)
         if self.last_write > before:
             self.violated(f"written again at {self.last_write:.1f} s, when it was calm since {before:.1f} s")
         return True
 
-    async def _stay_calm_and_run(self) -> None:
+    async def _stay_calm_and_run(self, until: float) -> None:
         """Certificates are renewed all the time, and a manager may die then."""
-        until = self.now + self.stays_calm
         while self.now < max(until, self.trouble_until + _AFTER_A_CRASH):
             await asyncio.sleep(1.0)
             self._replace()
