@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -159,6 +160,7 @@ LIBRARY = (sys.executable, "-m", "manager")
 """The program that begins projects, whose own programs complete as it does."""
 
 
+@functools.cache
 def script(shell: str, *program: str) -> str:
     done = subprocess.run([*program, "completion", shell], capture_output=True, text=True, check=True)
     assert done.stderr == ""
