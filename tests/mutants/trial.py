@@ -423,8 +423,10 @@ def anew(folder: Path) -> int:
     except Exception:  # noqa: BLE001 - no test could import it either
         return 1
     plugin = Anew({name: Cost(*cost) for name, cost in costs.items()}, folder)
-    pytest.main([*dict.fromkeys(name.partition("::")[0] for name in costs), *FLAGS], plugins=[plugin])
-    return 2
+    files = dict.fromkeys(name.partition("::")[0] for name in costs)
+    ended = pytest.main([*files, *FLAGS], plugins=[plugin])
+    # Another module that conftest.py needs could not be imported with it.
+    return 1 if ended == pytest.ExitCode.USAGE_ERROR else 2
 
 
 if __name__ == "__main__":
