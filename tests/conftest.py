@@ -36,6 +36,7 @@ from tests.support.scheduling import (
     arrange,
     has_business_on,
     import_in_turn,
+    kind_of,
     runs_nowhere_else,
 )
 from tests.support.storage import storage_classes
@@ -165,6 +166,30 @@ def pytest_sessionstart() -> None:
     fork_our_programs()
 
 
+_shared: list[tuple[pytest.FixtureDef[Any], pytest.FixtureRequest]] = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Remember the control plane that this worker starts for all its tests."""
+    if fixturedef.argname == control_plane.__name__:
+        _shared.append((fixturedef, request))
+    return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """End that control plane before the tests that need none, which come last: a real one is never idle.
+
+    Should one come that needs it, it is started anew.
+    """
+    while _shared and kind_of(item) is None:
+        fixturedef, request = _shared.pop()
+        fixturedef.finish(request)  # type: ignore[arg-type]
+
+
 @pytest.fixture(scope="session")
 def blocking_calls() -> BlockBuster:
     """What blocks, where our own code calls it; once for each worker, as it takes longer than many a test."""
@@ -250,11 +275,11 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
         control_plane.api.delete(f"/api/v1/namespaces/{name}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def bare_control_plane(
     control_plane_kind: ControlPlaneKind, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
-    """An API server and its database, shared by the tests of one worker, where every write is a manager's.
+    """An API server and its database, shared by the tests of one module, where every write is a manager's.
 
     Its parts may be killed, as long as they run again in the end, and each test has namespaces of its own.
     Whether definitions are installed depends on who was here before.

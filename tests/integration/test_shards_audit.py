@@ -143,7 +143,11 @@ def audited_plane(
 
 @pytest.mark.timeout(3 * WITHIN)
 @pytest.mark.parametrize(
-    "count", [pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=pytest.mark.whole)]
+    "count",
+    [
+        pytest.param(FEW, id="few", marks=pytest.mark.long),
+        pytest.param(MANY, id="many", marks=pytest.mark.whole),
+    ],
 )
 @pytest.mark.parametrize(
     "audited_plane",
