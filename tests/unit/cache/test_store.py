@@ -152,3 +152,11 @@ class TestALabelSelector:
         store.observe_deletion(A, "a-1")
         store.remove(record("a", 2))
         assert told(store.put(record("a", 3, labels={"app": "web"}))) == []
+
+
+class TestAFieldSelector:
+    def test_takes_a_write_of_ours_for_a_change_of_what_is_held_and_of_no_namesake(self):
+        store = Store(filtered=True)
+        store.put(record("a", 1))
+        assert told(store.observe_write(*taken(pod("a", 2)))) == ["MODIFIED ns/a@2"]
+        assert told(store.observe_write(*taken(pod("a", 3, uid="another")))) == []

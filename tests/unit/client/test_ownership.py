@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from manager.client.ownership import holds, holds_exactly
+from manager.client.ownership import holds, holds_exactly, takeover_patch
 from tests.support.effort import Effort
 
 WANTED: dict[str, Any] = {
@@ -192,3 +192,17 @@ def test_a_forged_record_beside_a_long_list_costs_no_more_than_the_two_of_them(p
     with Effort() as spent:
         assert holds({"ports": wanted}, {"ports": live}, {"f:ports": record}) is held
     assert spent.units < 50
+
+
+def test_a_create_is_taken_over_wherever_its_entry_stands():
+    ours = "memcached+1f0c"
+    entries = [
+        {"manager": "kubectl", "operation": "Update"},
+        {"manager": "memcached", "operation": "Apply"},
+        {"manager": ours, "operation": "Update", "subresource": "status"},
+        {"manager": ours, "operation": "Update"},
+    ]
+    patch = takeover_patch(entries, "memcached")
+    assert patch is not None
+    assert patch[0] == {"op": "test", "path": "/metadata/managedFields/3/manager", "value": ours}
+    assert takeover_patch(entries[:-1], "memcached") is None

@@ -246,7 +246,8 @@ async def test_a_write_of_which_the_answer_is_lost_is_made_good_although_the_cac
     cached = server.read()
     server.lost = lost
     worse = server.read()
-    worse.status = {"text": "bad", "conditions": [condition("Ready", "bad"), condition("Theirs", "x")]}
+    conditions = [condition("Ready", "bad"), condition("Theirs", "x")]
+    worse.status = {"text": "bad", "more": "of it", "conditions": conditions}
     with pytest.raises((ConnectionLost, ServerError)):
         await server.report(worse)
     server.status["conditions"] = [condition("Ready", "bad"), condition("Theirs", "y")]
@@ -259,3 +260,18 @@ async def test_a_write_of_which_the_answer_is_lost_is_made_good_although_the_cac
     }
     assert not await server.report(server.read())
     assert [len(sent.json()) for sent in server.wire.sent("PATCH")][1] == 1
+
+
+async def test_writes_of_which_answers_are_lost_are_remembered_of_a_bounded_number_of_objects(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("manager.client.subresource._MOST_IN_DOUBT", 2)
+    server = Server({})
+    things = [Thing.decode(orjson.dumps(server.object)) for _ in range(3)]
+    for name, thing in zip("abc", things, strict=True):
+        thing.metadata.name = name
+        thing.status = {"text": "bad"}
+        server.wire.on("PATCH", f"/apis/example.com/v1/namespaces/ns/things/{name}/status", LostAfter())
+        with pytest.raises(ConnectionLost):
+            await server.report(thing)
+    assert [key.name for _, key in server.client.status._in_doubt] == ["b", "c"]

@@ -274,6 +274,7 @@ async def test_a_time_out_counts_though_its_cancellation_was_swallowed():
         running.add("a")
         await asyncio.sleep(100)
         assert running.sample(TIMEOUTS) == 1
+        assert running.sample(TOTAL, result="error") == 1
         assert running.sample(TOTAL, result="success") == 0
         assert running.reconciler.times == pytest.approx([0, 61], abs=0.1)
 
@@ -488,6 +489,7 @@ async def test_reconciles_are_timed_from_the_event_that_caused_them():
         return None
 
     async with Running(Reconciler(slow), max_concurrent_reconciles=1) as running:
+        await asyncio.sleep(100)
         now = asyncio.get_running_loop().time()
         running.add("a", trigger=Trigger("event", now))
         running.add("b", trigger=Trigger("event", now))
