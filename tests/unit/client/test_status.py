@@ -162,6 +162,15 @@ async def test_what_the_server_has_otherwise_and_was_not_written_is_told(since: 
     assert not await server.report(thing)
 
 
+async def test_what_somebody_has_written_over_it_since_is_not_told():
+    """That is an event of its own."""
+    server = Server({"a": 1})
+    thing = server.read()
+    thing.status = {"a": 2}
+    later = orjson.dumps(server.object | {"status": {"a": 3}})
+    assert not await server.client.status.report(thing, cached=lambda: later)
+
+
 async def test_a_patch_answers_what_the_server_has_now():
     server = Server({"a": 1})
     thing = server.read()

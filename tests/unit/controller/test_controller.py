@@ -76,6 +76,7 @@ async def test_standby_is_no_problem_and_holds_nothing(metrics: Metrics):
     assert standby.ready_problem() is None
     assert standby._queue is None
     assert standby._active() == 0
+    assert standby.failing == 0
     assert standby.needs_leader_election
 
 

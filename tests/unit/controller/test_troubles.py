@@ -115,6 +115,16 @@ async def test_an_outage_costs_one_attempt_in_some_seconds_whatever_waits(errors
         assert running.sample(ERRORS) - before < (OUTAGE / 2 / 10 + 100 * 4) * len(errors)
 
 
+async def test_those_that_wait_try_by_turns():
+    server = Server(ServiceUnavailable(503))
+    async with Running(Reconciler(server.write)) as running:
+        running.add(*"abcde")
+        await asyncio.sleep(OUTAGE - 200)
+        tried = Counter(name for name, at in running.reconciler.calls if at > OUTAGE - 1000)
+        assert len(tried) == 5
+        assert max(tried.values()) <= min(tried.values()) + 3
+
+
 async def test_an_object_that_goes_on_failing_neither_keeps_nor_calls_the_others():
     server = Server(ServiceUnavailable(503), until=600)
     server.broken = {f"{number}" for number in range(50)}

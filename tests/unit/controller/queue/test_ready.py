@@ -37,3 +37,10 @@ def test_the_longest_waiting_of_the_lower_priorities_goes_first(ready: ReadyItem
         push(ready, f"high {number}", Priority.HIGH, since=50)
     taken = [ready.pop(now=50).key for _ in range(2 * AGED_TURN)]
     assert [key for key in taken if not key.startswith("high")] == ["normal", "low"]
+
+
+def test_there_is_nothing_to_take_where_nothing_waits(ready: ReadyItems[str]):
+    push(ready, "a", Priority.LOW, since=0)
+    ready.pop(now=0)
+    with pytest.raises(KeyError):
+        ready.pop(now=0)
