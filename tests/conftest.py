@@ -32,11 +32,11 @@ from tests.support.progress import Progress
 from tests.support.scheduling import (
     KIND_PARAMETER,
     Bounded,
+    EndsWithItsTests,
     LongestFirst,
     arrange,
     has_business_on,
     import_in_turn,
-    kind_of,
     runs_nowhere_else,
 )
 from tests.support.storage import storage_classes
@@ -82,6 +82,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """With workers, a run is followed line by line, and not dot by dot."""
+    config.pluginmanager.register(EndsWithItsTests(control_plane.__name__))
     if config.getoption("tx") and config.getoption("dist") != "no" and config.get_verbosity() <= 0:
         config.pluginmanager.register(Progress(config))
     if at_most := config.getoption("at_most"):
@@ -164,30 +165,6 @@ def pytest_sessionstart() -> None:
     """
     asyncio.set_event_loop(None)
     fork_our_programs()
-
-
-_shared: list[tuple[pytest.FixtureDef[Any], pytest.FixtureRequest]] = []
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(
-    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
-) -> Generator[None, object, object]:
-    """Remember the control plane that this worker starts for all its tests."""
-    if fixturedef.argname == control_plane.__name__:
-        _shared.append((fixturedef, request))
-    return (yield)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """End that control plane before the tests that need none, which come last: a real one is never idle.
-
-    Should one come that needs it, it is started anew.
-    """
-    while _shared and kind_of(item) is None:
-        fixturedef, request = _shared.pop()
-        fixturedef.finish(request)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")

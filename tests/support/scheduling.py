@@ -138,6 +138,32 @@ class Bounded:
             pytest.skip(f"{file} takes long, which tests/support/seconds.json does not say; see make test")
 
 
+class EndsWithItsTests:
+    """Ends what a worker shares before the tests that need no control plane, which come last.
+
+    An idle API server takes a twentieth of a processor. Should a test come that needs it, it is started anew.
+    This is a plugin because hooks of tests/conftest.py are not called for what a whole session shares.
+    """
+
+    def __init__(self, fixture: str) -> None:
+        self._name = fixture
+        self._running: list[tuple[pytest.FixtureDef[Any], Any]] = []
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+    ) -> Generator[None, object, object]:
+        if fixturedef.argname == self._name:
+            self._running.append((fixturedef, request))
+        return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        while self._running and kind_of(item) is None:
+            fixturedef, request = self._running.pop()
+            fixturedef.finish(request)
+
+
 class Plan:
     """Which unit a worker is given: the longest one on the control plane that it has running.
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.support.scheduling import Bounded, Plan, unit_of
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(
@@ -77,3 +83,60 @@ def test_of_a_file_that_nobody_has_measured_no_more_is_run_than_may_be(file: str
         with contextlib.suppress(StopIteration):
             around.send(None)
     assert passed == run
+
+
+SHARED = """
+from pathlib import Path
+import pytest
+from tests.support.scheduling import EndsWithItsTests
+
+def told(what):
+    with Path("told").open("a") as file:
+        file.write(f"{what} ")
+
+def pytest_configure(config):
+    config.pluginmanager.register(EndsWithItsTests("plane"))
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.name)
+
+@pytest.fixture(scope="session", params=["devcluster"])
+def control_plane_kind(request):
+    return request.param
+
+@pytest.fixture(scope="session")
+def plane(control_plane_kind):
+    told("start")
+    yield
+    told("end")
+
+@pytest.fixture(scope="session")
+def definitions(plane):
+    told("define")
+"""
+
+
+def test_what_a_worker_shares_ends_before_tests_that_need_none_and_starts_anew_for_one_that_does(
+    tmp_path: Path,
+):
+    inner = tmp_path / "inner"  # hooks of a conftest.py beside the root are called for what is beside it
+    inner.mkdir()
+    (tmp_path / "pytest.ini").touch()
+    (inner / "conftest.py").write_text(SHARED)
+    (inner / "test_it.py").write_text(
+        "from conftest import told\n"
+        "def test_a(definitions): told('a')\n"
+        "def test_b(definitions): told('b')\n"
+        "def test_c(): told('c')\n"
+        "def test_d(definitions): told('d')\n"
+    )
+    flags = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "inner"]
+    subprocess.run(
+        [sys.executable, "-m", "pytest", *flags],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+        capture_output=True,
+    )
+    assert (tmp_path / "told").read_text() == "start define a b end c start define d end "
