@@ -81,7 +81,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """With workers, a run is followed line by line, and not dot by dot."""
+    """End what is shared with its last test; and with workers, follow a run line by line, not dot by dot."""
     config.pluginmanager.register(EndsWithItsTests(control_plane.__name__))
     if config.getoption("tx") and config.getoption("dist") != "no" and config.get_verbosity() <= 0:
         config.pluginmanager.register(Progress(config))
