@@ -26,6 +26,8 @@ GATE = "--feature-gates=ShardedListAndWatch=true"
 FEW, MANY = 100, 3_000
 # A busy machine may answer nobody for longer than Leases usually last, and who loses one does not come back.
 LEASE, DEADLINE, RETRY = 60.0, 45.0, 0.5
+# Seconds between two changes: where ranges move, and where all wait for what a replica had that was killed.
+QUICKLY, SLOWLY = 0.02, 0.5
 # For what MANY of them take on a busy machine; nothing is asserted of how long it is.
 WITHIN = 600.0
 
@@ -35,6 +37,7 @@ class Crowd:
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
+        self.pause = QUICKLY
         self._rng = random.Random(7)
         self._names: list[tuple[str, str]] = []
         self._enough = threading.Event()
@@ -70,7 +73,7 @@ class Crowd:
         return len(self._names)
 
     def _churn(self) -> None:
-        while not self._enough.wait(0.02):
+        while not self._enough.wait(self.pause):
             namespace, name = self._rng.choice(self._names)
             size = self._rng.randint(1, 9)
             self.plane.api.patch(memcached_path(namespace, name), {"spec": {"size": size}})
@@ -165,12 +168,14 @@ def test_no_object_is_written_by_two_owners_in_overlapping_terms(audited_plane: 
     with crowd:
         killed.kill()
         replicas.here.remove(killed)
-        eventually(replicas.are_shared_out, within=WITHIN)
+        crowd.pause = SLOWLY
+        eventually(replicas.are_shared_out, within=WITHIN, every=0.5)
+        crowd.pause = QUICKLY
         assert stopped.stop() == 0
         replicas.here.remove(stopped)
         eventually(replicas.are_shared_out, within=WITHIN)
         replicas.start()
-        eventually(replicas.are_shared_out, within=WITHIN)
+        eventually(replicas.are_shared_out, within=WITHIN, every=0.5)
     eventually(crowd.converged, within=WITHIN, every=1.0)
     found = replicas.ownership()
     assert found.faults() == []
