@@ -15,12 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import StartControlPlane
 from tests.support.api_access import ApiFailure
 from tests.support.control_plane import ControlPlane
-from tests.support.crds import printed_crds
+from tests.support.crds import install_crds, printed_crds
 from tests.support.daemon import Daemon
-from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.makefile import ROOT
 from tests.support.manager_process import ManagerProcess
@@ -45,8 +43,9 @@ def alone_on_this_machine() -> Iterator[None]:
 
 
 @pytest.fixture
-def plane(own_control_plane: StartControlPlane) -> ControlPlane:
-    return own_control_plane(parts=BARE, crds=True)
+def plane(bare_control_plane: ControlPlane) -> ControlPlane:
+    install_crds(bare_control_plane)
+    return bare_control_plane
 
 
 @pytest.mark.contract

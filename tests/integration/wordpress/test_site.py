@@ -152,7 +152,8 @@ def test_what_is_retained_is_taken_up_by_a_site_of_the_same_name(walk: Wordpress
     uids, passwords = retained_uids(walk), walk.passwords("site")
     walk.delete("site")
     eventually(lambda: walk.missing("site") == walk.missing("site", COLLECTED) != [])
-    eventually(lambda: len(walk.missing("site")) == len(COLLECTED))
+    # The garbage collector may hear of a new kind only after half a minute.
+    eventually(lambda: len(walk.missing("site")) == len(COLLECTED), every=0.5)
 
     walk.create("site", storageSize="20Gi")
     eventually(lambda: walk.is_available("site"))
@@ -161,7 +162,7 @@ def test_what_is_retained_is_taken_up_by_a_site_of_the_same_name(walk: Wordpress
     assert walk.condition("site", "Degraded")["status"] == "False"
     eventually(lambda: [requested(walk.claim(name)) for name in CLAIMS] == ["20Gi", "20Gi"])
     walk.delete("site")
-    eventually(lambda: len(walk.missing("site")) == len(COLLECTED))
+    eventually(lambda: len(walk.missing("site")) == len(COLLECTED), every=0.5)
 
     # Another root password does not fit the database that is there: that stays as it is, and works.
     walk.create("site", sqlrootpassword="another-password", storageSize="1Gi", storageClassName="fixed-size")
