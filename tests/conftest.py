@@ -44,7 +44,7 @@ from tests.support.storage import storage_classes
 # What was compiled once is not compiled again by every worker, nor by each of the processes that tests start.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# kubectl and helm end before garbage matters. A real API server does not, and gets its own.
+# kubectl and helm end before garbage matters. A real API server does not, and gets a limit of its own.
 os.environ.setdefault("GOGC", "400")
 
 # How long an example takes, or is looked for, says something about the machine only. On CI the same examples

@@ -38,10 +38,9 @@ PROGRAMS = {
 }
 BARE = ("etcd", "apiserver")
 NODES = 3
-# A third of what an API server does in a test would be to look for garbage among all that it keeps. Below so
-# much memory it does not; the other parts keep less, and look seldom.
-RUNTIME = {"apiserver": {"GOGC": "off", "GOMEMLIMIT": "500MiB"}}
-SELDOM = {"GOGC": "400"}
+# A third of what an API server does in a test would be to look for garbage among all that it keeps. It does
+# not before it has so much memory, which few tests reach.
+NO_GARBAGE = {"GOGC": "off", "GOMEMLIMIT": "500MiB"}
 START_TIMEOUT = 120.0
 
 
@@ -96,7 +95,7 @@ class EnvtestControlPlane(ControlPlane):
         self._write_files()
         self._credentials().write(self.kubeconfig)
         for part in self._parts:
-            environ = {**os.environ, **RUNTIME.get(part, SELDOM)}
+            environ = {**os.environ, **(NO_GARBAGE if part == "apiserver" else {})}
             daemon = Daemon(part, self._command(part), log=self._folder / f"{part}.log", environ=environ)
             self._daemons[part] = daemon
             daemon.start()
