@@ -10,10 +10,11 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar, Token
+from functools import cache
 
 import msgspec
 
-from manager.api import ObjectKey, Resource
+from manager.api import GroupVersionKind, ObjectKey, Resource
 
 NO_ANSWER = 0
 """Stands for a status code where no complete answer came."""
@@ -222,11 +223,8 @@ class Run(msgspec.Struct, array_like=True, gc=False):
         """A request is not needed."""
         self.spared += 1
         if len(self.requests) < MOST_REQUESTS:
-            gvk = kind.gvk
-            path = f"/apis/{gvk.group}/{gvk.version}" if gvk.group else f"/api/{gvk.version}"
-            if key.namespace:
-                path = f"{path}/namespaces/{key.namespace}"
-            path = f"{path}/{kind.plural}/{key.name}"
+            within = f"/namespaces/{key.namespace}" if key.namespace else ""
+            path = f"{_group_path(kind.gvk)}{within}/{kind.plural}/{key.name}"
             path = f"{path}/{subresource}" if subresource else path
             self.requests.append(Sent(verb, path, _now(), code=SPARED))
 
@@ -235,6 +233,11 @@ class Run(msgspec.Struct, array_like=True, gc=False):
         self.recorded += 1
         if self.recorded <= MOST_EVENTS:
             self.events.append(Told(type, reason, message[:LONGEST_TEXT], _now()))
+
+
+@cache
+def _group_path(gvk: GroupVersionKind) -> str:
+    return f"/apis/{gvk.group}/{gvk.version}" if gvk.group else f"/api/{gvk.version}"
 
 
 _current: ContextVar[Run | None] = ContextVar("current_run", default=None)
@@ -349,7 +352,8 @@ class Shelf:
         elif key not in self._gone:
             self._gone[key] = now
             self._grow(_OF_A_GONE_OBJECT)
-        self._forget_gone(now)
+        if self._gone:
+            self._forget_gone(now)
         self._drop_dead()
         self._history.make_room()
         for listener in tuple(self._history.listeners):

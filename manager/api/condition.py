@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -60,12 +60,12 @@ def set_condition(
     message: str = "",
     *,
     generation: int | None = None,
-    now: datetime,
+    now: Callable[[], datetime],
 ) -> bool:
     """Put a condition in the place of the one of its type, or at the end; return whether anything changed.
 
-    `lastTransitionTime` moves to `now` only when the status flips: else it stays, so that the same condition
-    again changes nothing, and is not even made. The list keeps its order.
+    `lastTransitionTime` moves to `now()` only when the status flips: else it stays, so that the same
+    condition again changes nothing, and is not even made. The list keeps its order.
 
     Raises:
         pydantic.ValidationError: the server would refuse such a condition.
@@ -85,7 +85,7 @@ def set_condition(
         message=message,
         observed_generation=generation,
         # Whole seconds, as every timestamp of the API.
-        last_transition_time=moved or now.replace(microsecond=0),
+        last_transition_time=moved or now().replace(microsecond=0),
     )
     if old is None:
         conditions.append(new)

@@ -236,28 +236,27 @@ class Indexes:
 
         Whoever fills many objects decides how long that takes; in one go it could be seconds.
         """
-        wanted: dict[str, IndexFunction] = {f"label {label}": partial(_label, label) for label in labels}
-        if owners:
-            wanted["owner"] = _owners
-        for name, function in wanted.items():
-            if name not in self._indexes:
-                async with self._grows:
-                    await self._grow(name, function)
+        for label in labels:
+            if (name := f"label {label}") not in self._indexes:
+                await self._grow(name, partial(_label, label))
+        if owners and "owner" not in self._indexes:
+            await self._grow("owner", _owners)
 
     async def _grow(self, name: str, function: IndexFunction) -> None:
-        if name in self._indexes:
-            return
-        index = self._growing[name] = Index(name, function, self._failed)
-        try:
-            portions = Portions()
-            for key in list(self._records):
-                if (record := self._records.get(key)) is not None:
-                    await portions.begin(len(record.raw))
-                if (record := self._records.get(key)) is not None:  # it may have changed, or gone
-                    index.insert(record, record.meta())
-        finally:
-            del self._growing[name]
-        self._indexes.setdefault(name, index)
+        async with self._grows:
+            if name in self._indexes:
+                return
+            index = self._growing[name] = Index(name, function, self._failed)
+            try:
+                portions = Portions()
+                for key in list(self._records):
+                    if (record := self._records.get(key)) is not None:
+                        await portions.begin(len(record.raw))
+                    if (record := self._records.get(key)) is not None:  # it may have changed, or gone
+                        index.insert(record, record.meta())
+            finally:
+                del self._growing[name]
+            self._indexes.setdefault(name, index)
 
     def changed(self, event: CacheEvent) -> None:
         """Follow a change of the store."""

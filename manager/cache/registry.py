@@ -53,6 +53,8 @@ class Cache:
         self._ranges: Ranges | None = None
         self._when_learned: list[Callable[[], None]] = []
         self._shared: dict[_Name, _Shared] = {}
+        # What was found in it, until it changes: each read asks.
+        self._looked_up: dict[tuple[GroupVersionKind, bool, Selection, bool], Informer] = {}
         # What a write of a kind shows in.
         self._of_kind: dict[GroupVersionKind, tuple[Informer, ...]] = {}
         self._watches: asyncio.TaskGroup | None = None
@@ -98,10 +100,12 @@ class Cache:
             if children:
                 name = other
             elif self._watches is None:
+                self._looked_up.clear()
                 self._shared[name] = self._shared.pop(other)
                 self._shared[name].informer.keep_whole()
         shared = self._shared.get(name)
         if shared is None:
+            self._looked_up.clear()
             informer = self._make(kind, name, transform, division)
             shared = self._shared[name] = _Shared(informer, transform)
             self._start(shared)
@@ -126,6 +130,7 @@ class Cache:
         if shared.users:
             return
         del self._shared[name]
+        self._looked_up.clear()
         spec = informer.spec
         self._of_kind[spec.gvk] = tuple(each for each in self._of_kind[spec.gvk] if each is not informer)
         if not any(each.spec.metadata_only is spec.metadata_only for each in self._of_kind[spec.gvk]):
@@ -154,11 +159,16 @@ class Cache:
 
         If there are two, it is the one that holds all, or with `ours` the one of what is this replica's.
         """
+        asked = (kind.gvk, metadata_only, selection, ours)
+        known = self._looked_up.get(asked)
+        if known is not None:
+            return known
         for restricted in (ours, not ours):
             # What was asked for later than that of children may not be there yet.
             for children in (True, False):
                 shared = self._shared.get(_Name(kind.gvk, metadata_only, selection, restricted, children))
                 if shared is not None:
+                    self._looked_up[asked] = shared.informer
                     return shared.informer
         return None
 

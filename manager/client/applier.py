@@ -71,22 +71,22 @@ class Applier:
         self, obj: R, *, owner: Resource | None = None, force: bool = True, dry_run: bool = False
     ) -> Applied[R]:
         """Create or change the object so that it holds every field set in `obj`; see `Client.apply`."""
-        kind = type(obj)
+        kind, key = type(obj), obj.key
         wanted = _wanted(obj, owner)
         if owner is not None and self._cache.shares_out:
             _add({self._cache.shard_label: label_of(owner.metadata.uid)}, wanted)
         await self._writer.check_owners(obj, kind)
-        found = await self._live(kind, obj.key, owner)
+        found = await self._live(kind, key, owner)
         if found is None:
             try:
                 return await self._create(obj, _encoded(wanted, obj), dry_run=dry_run)
             except AlreadyExists:
                 # Not in the cache yet, or made by somebody else a moment ago: look before touching it.
-                found = await self._writer.read(kind, obj.key)
+                found = await self._writer.read(kind, key)
         await own_turn(len(found))
         live = _decoded(kind, found)
         if owner is not None:
-            self._refuse_foreign(kind, obj.key, live, owner)
+            self._refuse_foreign(kind, key, live, owner)
             label = (live["metadata"].get("labels") or {}).get(self._cache.shard_label)
             if label is not None and not self._cache.shares_out and label == label_of(owner.metadata.uid):
                 # It stays, since it is true: to take it away would be a write for each child.
@@ -95,27 +95,27 @@ class Applier:
         own = self._own_entries(live)
         if self._settled.knows(encoded, live, own) or self._holds(encoded, live, own):
             if (run := current_run()) is not None:
-                run.spares("apply", kind, obj.key)
-            return Applied(decode_at_once(found, kind, obj.key, parsed=live), None, Outcome.UNCHANGED)
+                run.spares("apply", kind, key)
+            return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
         if own.created is not None:
             if dry_run:
                 force = True  # what we have created ourselves would seem to be of another
             else:
-                await self._take_over(kind, obj.key)
+                await self._take_over(kind, key)
         # The uid makes the apply one of this very object: one that was replaced meanwhile is refused.
         targeted = {**wanted, "metadata": {**wanted["metadata"], "uid": live["metadata"]["uid"]}}
         query = {**booked(self._field_manager, dry_run=dry_run), "force": "true" if force else "false"}
         try:
-            raw = await self._writer.send(kind, obj.key, APPLY_PATCH, _encoded(targeted, obj), query)
+            raw = await self._writer.send(kind, key, APPLY_PATCH, _encoded(targeted, obj), query)
         except Conflict as error:
             raise ApplyConflict.of(error) or error from None
         await own_turn(len(raw))
         after = _decoded(kind, raw) if dry_run else self._settle(kind, encoded, raw)
         changed = _content(after) != _content(live)
-        now = decode_at_once(raw, kind, obj.key, parsed=after)
+        now = decode_at_once(raw, kind, key, parsed=after)
         if not changed:
             return Applied(now, None, Outcome.UNCHANGED)  # only ownership was to be written down
-        return Applied(now, decode_at_once(found, kind, obj.key, parsed=live), Outcome.UPDATED)
+        return Applied(now, decode_at_once(found, kind, key, parsed=live), Outcome.UPDATED)
 
     async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
         """Raise as `apply` for the object of that name, if it is there and is not the owner's."""

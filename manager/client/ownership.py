@@ -165,7 +165,7 @@ def _list_matches(
                 continue
             unclaimed -= 1
             theirs = _item(live, key, defaulted=False) if unclaimed >= 0 else None
-            if theirs is None or not _matches(mine, theirs, record, exact=exact):
+            if theirs is None or not _item_matches(mine, theirs, record, exact=exact):
                 return False
         elif path.startswith("v:"):
             value = _named(path)
@@ -179,6 +179,31 @@ def _list_matches(
             if unclaimed < 0 or value not in live:
                 return False
     return unclaimed == 0
+
+
+def _item_matches(
+    wanted: Mapping[str, Any], live: Mapping[str, Any], owned: Mapping[str, Any], *, exact: bool
+) -> bool:
+    """`_matches` for an item of a list. Thousands of objects have the same container, so it remembers."""
+    if owned.__class__ is not dict or len(owned) <= _FEW:
+        return _matches(wanted, live, owned, exact=exact)
+    # By Python's own hashes: their key is another one in each process, and nobody outside knows it.
+    state = hash((orjson.dumps(wanted), orjson.dumps(live), orjson.dumps(owned), exact))
+    if state in _matching_items:
+        return True
+    if not _matches(wanted, live, owned, exact=exact):
+        return False
+    if len(_matching_items) >= _MOST_MATCHING_ITEMS:
+        _matching_items.clear()
+    _matching_items.add(state)
+    return True
+
+
+_FEW = 4
+"""Fields that are compared as fast as they are looked up."""
+
+_MOST_MATCHING_ITEMS = 10_000
+_matching_items = set[int]()
 
 
 def _named(path: str) -> Any:

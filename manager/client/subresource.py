@@ -233,6 +233,8 @@ def _changes(before: Status | None, after: Status, live: Status | None, raw: byt
     `raw` is the object that `live` is the status of.
     """
     known = before or {}
+    if live is before and after == known:
+        return []  # as it is nearly always
     wanted = dict(live or {})
     for name in {**known, **after}:
         new = after.get(name)

@@ -15,6 +15,7 @@ import msgspec
 import orjson
 
 from manager.kube.errors import ProtocolError, TooDeep, status_error
+from manager.loop import SMALL
 
 T = TypeVar("T")
 
@@ -202,10 +203,27 @@ decode_event = Decoder(WatchEvent, "a watch event")
 """Splits a line into its type and its object, which stays undecoded; raises `ProtocolError`."""
 
 
+_USUAL = [(kind, b'{"type":"%b","object":' % kind.encode()) for kind in ("ADDED", "MODIFIED", "DELETED")]
+
+
+def _usual_event(line: bytes) -> WatchEvent | None:
+    """An event as API servers write it, without a look at the object, which who reads it decodes anyway.
+
+    None for anything else, and for what takes long to read if it is nested too deeply.
+    """
+    if len(line) <= SMALL and line.endswith(b"}}"):
+        for kind, begins in _USUAL:
+            if line.startswith(begins):
+                return WatchEvent(kind, msgspec.Raw(line[len(begins) : -1]))
+    return None
+
+
 async def watch_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:
     """The events of a watch; raises what an ERROR event says, and `ProtocolError` for what is none."""
     async for line in lines(chunks):
-        event = await despite_depth(decode_event, line)
+        event = _usual_event(line)
+        if event is None:
+            event = await despite_depth(decode_event, line)
         if event.type == "ERROR":
             raise status_error(event.object)
         yield event

@@ -192,7 +192,7 @@ class Context:
             self._before = {each.type: each for each in conditions}
         value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
         generation = self.object.metadata.generation
-        set_condition(conditions, type, value, reason, message, generation=generation, now=clock.now())
+        set_condition(conditions, type, value, reason, message, generation=generation, now=clock.now)
         if event is not None:
             said = self._before.get(type)
             if said is None or (said.status, said.reason, said.message) != (value, reason, message):

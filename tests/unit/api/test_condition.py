@@ -25,7 +25,7 @@ def set_ready(
     message: str = "",
     generation: int | None = None,
 ) -> bool:
-    return set_condition(conditions, "Ready", status, reason, message, generation=generation, now=now)
+    return set_condition(conditions, "Ready", status, reason, message, generation=generation, now=lambda: now)
 
 
 def test_a_new_condition_is_added_at_the_end_with_the_time():

@@ -162,6 +162,25 @@ def test_true_is_not_one():
     assert holds_exactly({"a": True}, {"a": True}, {"f:a": {}})
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_an_item_that_was_as_wanted_is_compared_again_once_anything_of_it_differs(exact: bool):
+    compare = holds_exactly if exact else holds
+    item = {"name": "web", "a": True, "b": 1, "c": 2, "d": 3, "e": 4}
+    record = {".": {}, **{f"f:{name}": {} for name in item}}
+
+    def held(*, wanted: dict[str, Any] = item, live: dict[str, Any] = item, owned: Any = record) -> bool:
+        return compare({"items": [wanted]}, {"items": [live]}, {"f:items": {'k:{"name":"web"}': owned}})
+
+    assert held()
+    assert held()
+    assert not held(live={**item, "a": 1})
+    assert not held(wanted={**item, "a": 1})
+    assert not held(owned={name: each for name, each in record.items() if name != "f:e"})
+    less = {name: each for name, each in item.items() if name != "e"}
+    assert held(wanted=less) is not exact
+    assert held()
+
+
 def test_keys_as_long_as_somebody_likes_are_not_kept():
     web = {"ports": [{"name": "web"}]}
     tracemalloc.start()

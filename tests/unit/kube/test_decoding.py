@@ -21,7 +21,7 @@ from manager.cache.record import RecordDecoder
 from manager.client.applier import _decoded
 from manager.client.reader import decode_at_once
 from manager.kube import rest_mapping
-from manager.kube.decoding import _shallow, decode_event, json_object, lines, shallow_at_once
+from manager.kube.decoding import _shallow, decode_event, json_object, lines, shallow_at_once, watch_events
 from manager.kube.errors import Gone, KubeError, ProtocolError, ServerError, error_from, status_error
 from manager.kube.listing import decode_list
 from manager.leader.lease import Lease
@@ -206,6 +206,27 @@ def test_an_event_is_split_and_its_object_left_alone():
     event = decode_event(b'{"type":"ADDED","object":{"kind":"Pod", "x": 1}}')
     assert event.type == "ADDED"
     assert bytes(event.object) == b'{"kind":"Pod", "x": 1}'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type":"MODIFIED","object":{"kind":"Pod", "x": {"y": 1}}}',
+        b'{"object": {"kind":"Pod", "x": {"y": 1}}, "type": "MODIFIED"}',
+        b'{"type":"MODIFIED","object":{"kind":"Pod", "x": {"y": 1}} }',
+    ],
+)
+async def test_an_event_is_read_however_it_is_written(line: bytes):
+    (event,) = [event async for event in watch_events(pieces(line + b"\n"))]
+    assert (event.type, bytes(event.object)) == ("MODIFIED", b'{"kind":"Pod", "x": {"y": 1}}')
+
+
+@pytest.mark.parametrize("rest", [b"", b'"a":1},"object":{'])
+async def test_an_object_of_an_event_is_one_value(rest: bytes):
+    line = b'{"type":"ADDED","object":{"kind":"Secret",%b"metadata":{' % rest + b"}}}\n"
+    (event,) = [event async for event in watch_events(pieces(line))]
+    with pytest.raises(ProtocolError, match="not a Secret object"):
+        RecordDecoder(Secret.gvk, field_manager="")(event.object)
 
 
 @pytest.mark.parametrize(
