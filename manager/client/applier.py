@@ -93,7 +93,7 @@ class Applier:
                 _add({self._cache.shard_label: label}, wanted)
         encoded = _encoded(wanted, obj)
         own = self._own_entries(live)
-        if self._settled.knows(encoded, live, own) or self._holds(encoded, live, own):
+        if self._settled.knows(encoded, live, own) or self._holds(wanted, encoded, live, own):
             if (run := current_run()) is not None:
                 run.spares("apply", kind, key)
             return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
@@ -167,19 +167,22 @@ class Applier:
     def _own_entries(self, live: dict[str, Any]) -> OwnEntries:
         return own_entries(live["metadata"].get("managedFields", ()), self._field_manager)
 
-    def _holds(self, encoded: bytes, live: dict[str, Any], entries: OwnEntries) -> bool:
+    def _holds(
+        self, wanted: dict[str, Any], encoded: bytes, live: dict[str, Any], entries: OwnEntries
+    ) -> bool:
         """Whether the object has all that is wanted, under our name."""
-        wanted = orjson.loads(encoded)
-        fields = {name: value for name, value in wanted.items() if name not in ("apiVersion", "kind")}
-        metadata = {name: wanted["metadata"][name] for name in APPLIED_METADATA if name in wanted["metadata"]}
-        if metadata:
-            fields["metadata"] = metadata
-        else:
-            del fields["metadata"]
         if entries.created is not None:
-            created_so = entries.created_by == creator_name(self._field_manager, encoded)
-            return created_so and holds(fields, live, entries.created)
-        return entries.applied is not None and holds_exactly(fields, live, entries.applied)
+            if entries.created_by != creator_name(self._field_manager, encoded):
+                return False
+            compare, owned = holds, entries.created
+        elif entries.applied is not None:
+            compare, owned = holds_exactly, entries.applied
+        else:
+            return False
+        # As it is first: that is nearly always plain. In JSON a tuple, say, is a list.
+        if compare(_fields(wanted), live, owned):
+            return True
+        return compare(_fields(orjson.loads(encoded)), live, owned)
 
     def _settle(self, kind: type[Resource], encoded: bytes, raw: bytes) -> dict[str, Any]:
         """Take note of how the server spells what we have just written; return it decoded."""
@@ -292,15 +295,23 @@ def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
     return wire
 
 
+def _fields(wanted: dict[str, Any]) -> dict[str, Any]:
+    """What of it the server records the ownership of."""
+    fields = {name: value for name, value in wanted.items() if name not in ("apiVersion", "kind", "metadata")}
+    metadata = {name: wanted["metadata"][name] for name in APPLIED_METADATA if name in wanted["metadata"]}
+    return fields | {"metadata": metadata} if metadata else fields
+
+
 _BY_MODEL = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
 def _encoded(wanted: dict[str, Any], obj: Resource) -> bytes:
+    """The JSON of it. What has more in it than JSON has, such as a model, is written out in `wanted` too."""
     try:
         return orjson.dumps(wanted, option=_BY_MODEL)
     except TypeError:
-        # It has more in it than JSON has, such as a model.
-        return orjson.dumps(wanted | obj.to_wire(only={*(_plain_fields(type(obj)) or ())}))
+        wanted |= obj.to_wire(only={*(_plain_fields(type(obj)) or ())})
+        return orjson.dumps(wanted)
 
 
 @cache

@@ -110,14 +110,18 @@ def holds(wanted: Mapping[str, Any], live: Mapping[str, Any], owned: Mapping[str
     return _map_matches(wanted, live, owned, exact=False)
 
 
+_MISSING = object()
+"""In place of a field that is not there: nothing that is wanted equals it."""
+
+
 def _map_matches(
     wanted: Mapping[str, Any], live: Mapping[str, Any], owned: Mapping[str, Any], *, exact: bool
 ) -> bool:
     for name, value in wanted.items():
         record = owned.get("f:" + name)
-        if record is None or name not in live:
+        if record is None:
             return False
-        there = live[name]
+        there = live.get(name, _MISSING)
         if value.__class__ is str:
             # Most are so, and have no parts.
             if value != there:

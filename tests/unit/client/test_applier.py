@@ -33,11 +33,18 @@ async def wire(wire: ScriptedWire) -> ScriptedWire:
     return wire
 
 
+def applied(
+    spec: dict[str, Any], record: dict[str, Any], *, version: int = 1, manager: str = "test"
+) -> Reply:
+    """The Deployment, with what `manager` has applied by that record."""
+    entry = {"manager": manager, "operation": "Apply", "fieldsV1": record}
+    metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": str(version)}
+    return Reply.json({"metadata": {**metadata, "managedFields": [entry]}, "spec": spec})
+
+
 def stored(replicas: int, manager: str = "test") -> Reply:
     """The Deployment, with all that was applied by `manager`."""
-    entry = {"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
-    metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": str(replicas)}
-    return Reply.json({"metadata": {**metadata, "managedFields": [entry]}, "spec": {"replicas": replicas}})
+    return applied({"replicas": replicas}, {"f:spec": {"f:replicas": {}}}, version=replicas, manager=manager)
 
 
 @pytest.mark.parametrize("watched", ["nothing", "metadata", "all"])
@@ -131,6 +138,12 @@ async def test_whatever_a_model_can_write_is_applied_and_compared_as_json(client
         spec = {"replicas": 1, "value": value}
         await client.apply(Deployment(metadata=WANTED.metadata, spec=spec))
         assert orjson.loads(wire.sent("POST")[-1].body or b"")["spec"] == {"replicas": 1, "value": json}
+        item = {"name": "web", **dict.fromkeys("abcde", value)}
+        wanted = Deployment(metadata=WANTED.metadata, spec={"value": value, "items": [item]})
+        there = {"value": json, "items": [{"name": "web", **dict.fromkeys("abcde", json)}]}
+        named = {'k:{"name":"web"}': {".": {}, **{f"f:{name}": {} for name in item}}}
+        wire.on("GET", PATH, applied(there, {"f:spec": {"f:value": {}, "f:items": named}}))
+        assert (await client.apply(wanted)).outcome is Outcome.UNCHANGED
 
 
 def created_by_us(version: int) -> dict[str, Any]:
