@@ -24,9 +24,6 @@ W = TypeVar("W", Deployment, Service)
 # The index of sites by the name of the Secret that is to hold their root password.
 BY_SECRET = "root-password-secret"  # noqa: S105 - a name
 
-# How long to wait, in seconds, before looking at the database again, should no event have told of it.
-DATABASE_RETRY = 5.0
-
 _IN_THE_OPEN = (
     "spec.sqlrootpassword: whoever may read this object can read it, and it cannot be changed later;"
     " better keep it in a Secret, and name that in spec.sqlRootPasswordSecretRef"
@@ -92,6 +89,8 @@ class WordpressOperator(Operator[Wordpress]):
     )
     skips_own_writes = True
     outside = "controllers.example.simulation:WordpressOutside"
+    database_retry = 5.0
+    """Seconds until the database is looked at again, should no event have told of it."""
     mysql_image = Setting(
         "mysql-image",
         default="mysql:8.4.10",
@@ -130,7 +129,7 @@ class WordpressOperator(Operator[Wordpress]):
         sight.frontend = await self.find(Deployment, FRONTEND, site, ctx)
         sight.service = await self.find(Service, FRONTEND, site, ctx)
         self.report(site, ctx, sight)
-        return next_look(sight)
+        return next_look(sight, self.database_retry)
 
     async def gone(self, key: ObjectKey) -> None:
         """What it owned is garbage-collected; what it retained stays."""
@@ -273,13 +272,13 @@ def progress_of(sight: Sight) -> tuple[bool, str, str]:
     return False, "RolledOut", "MySQL and WordPress are up to date"
 
 
-def next_look(sight: Sight) -> Result | None:
+def next_look(sight: Sight, database_retry: float) -> Result | None:
     """When to look again without an event; None when only an event can change anything."""
     times = [trouble.retry_after for trouble in sight.troubles]
     if sight.blocked is not None:
         times.append(sight.blocked.retry_after)
     elif sight.waits_for_database:
-        times.append(DATABASE_RETRY)
+        times.append(database_retry)
     soonest = min((each for each in times if each is not None), default=None)
     return None if soonest is None else Result(requeue_after=soonest)
 

@@ -3,11 +3,20 @@ from __future__ import annotations
 import pytest
 
 from controllers.example.parts import Trouble
-from controllers.example.wordpress import Sight, conditions_of, next_look, node_port_of, url_of
+from controllers.example.wordpress import (
+    Sight,
+    WordpressOperator,
+    conditions_of,
+    next_look,
+    node_port_of,
+    url_of,
+)
 from manager import Blocked, Result
 from manager.api import ObjectMeta
 from manager.api.core_v1 import Service
 from tests.unit.controllers.wordpress.sites import deployment, site
+
+RETRY = WordpressOperator.database_retry
 
 
 def service(*, ingress: list[dict[str, str]] | None = None, port: int = 30080) -> Service:
@@ -62,7 +71,7 @@ def test_it_waits_for_the_database_before_wordpress_is_there():
     sight = Sight(database=deployment("blog-mysql", ready=False), waits_for_database=True)
     assert seen(sight)["Available"] == (False, "NotCreated")
     assert seen(sight)["Progressing"] == (True, "WaitingForDatabase")
-    assert next_look(sight) == Result(requeue_after=5)
+    assert next_look(sight, RETRY) == Result(requeue_after=5)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +88,7 @@ def test_what_is_in_the_way_is_told_by_what_is_to_come_of_it(
     assert seen(sight)["Degraded"][0] is degraded
     # What is up stays up.
     assert seen(sight)["Available"] == (True, "Ready")
-    assert next_look(sight) is None
+    assert next_look(sight, RETRY) is None
     # And what is not there yet says why.
     sight.frontend = None
     assert seen(sight)["Available"] == (False, "Reason")
@@ -89,7 +98,7 @@ def test_several_troubles_are_all_told_and_the_first_gives_the_reason():
     sight = up()
     sight.troubles = [Trouble("First", "one", 300), Trouble("Second", "two", 60)]
     assert ("Degraded", True, "First", "one; two") in conditions_of(sight)
-    assert next_look(sight) == Result(requeue_after=60)
+    assert next_look(sight, RETRY) == Result(requeue_after=60)
 
 
 @pytest.mark.parametrize(
