@@ -37,7 +37,7 @@ __all__ = ["LEASE_NAMESPACE", "PROGRAM", "Replica", "current_process", "is_upkee
 
 PROGRAM = Program("simulated", "0")
 LEASE_NAMESPACE = "kube-system"
-TIMING = LeaseTiming(lease_duration=40.0, renew_deadline=25.0, retry_period=8.0)
+TIMING = LeaseTiming(lease_duration=40.0, renew_deadline=25.0, retry_period=12.0)
 """Seconds. Longer than by default, since most of what a run costs is half an hour of renewals."""
 
 MOST_TURNS, MOST_REQUESTS = 20_000, 1_000
