@@ -19,8 +19,6 @@ MEMBER = "member"
 
 # Renewals come a little early rather than late.
 _RENEW = (0.9, 1.0)
-# Lease durations for which the Lease of a replica that is gone is kept: it may only have been frozen.
-_BURIED_AFTER = 1.0
 
 
 class Membership:
@@ -153,12 +151,16 @@ class Membership:
             self._troubles.clear()
 
     async def _bury(self, *, until: float) -> None:
-        """Delete the Leases of who is gone, as many as there is time for: nothing may delay a renewal."""
+        """Delete the Leases of who is gone, as many as there is time for: nothing may delay a renewal.
+
+        At once: who starts now would take them for members, and leave their ranges to them. Who was only
+        frozen makes another.
+        """
         for view in list(self._others(MEMBER)):
             now, lease = clock.monotonic(), view.lease
             if now >= until:
                 return
-            if lease is None or now - self._gone_at(view) < _BURIED_AFTER * self._timing.lease_duration:
+            if lease is None or now < self._gone_at(view):
                 continue
             leases = self._group.one(lease.name)
             try:
