@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from manager.kube.errors import ProtocolError, TooDeep, status_error
-from manager.loop import SMALL
+from manager.loop import SMALL, Portions
 
 T = TypeVar("T")
 
@@ -52,7 +52,22 @@ def json_object(raw: bytes, what: str) -> dict[str, Any]:
         raise not_a(what, error) from None
     if not isinstance(found, dict):
         raise not_a(what)
+    if raw.count(b"{") + raw.count(b"[") > _WRITTEN and (cut := _writable(raw, found)) is not raw:
+        return json_object(cut, what)
     return found
+
+
+_WRITTEN = 254
+"""Levels of nesting that orjson writes; it reads 1,024."""
+
+
+def _writable(raw: bytes, found: dict[str, Any]) -> bytes:
+    """`raw`; if it is too deep to be written again, as who compares it does, then with `null` there."""
+    try:
+        orjson.dumps(found)
+    except TypeError:
+        return shallow_at_once(raw)
+    return raw
 
 
 def not_a(what: str, error: Exception | None = None) -> ProtocolError:
@@ -220,9 +235,12 @@ def _usual_event(line: bytes) -> WatchEvent | None:
 
 async def watch_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:
     """The events of a watch; raises what an ERROR event says, and `ProtocolError` for what is none."""
+    portions = Portions()
     async for line in lines(chunks):
         event = _usual_event(line)
-        if event is None:
+        if event is not None:
+            await portions.begin(len(line))
+        else:
             event = await despite_depth(decode_event, line)
         if event.type == "ERROR":
             raise status_error(event.object)

@@ -126,6 +126,17 @@ class Membership:
             return
 
     async def _renew(self) -> None:
+        try:
+            # Once more where it is gone: it was deleted as that of a replica that was silent for too long.
+            renewed = await self._write() or await self._write()
+        except KubeError as error:
+            self._troubles.report(f"cannot renew lease {self._leases}", error)
+        else:
+            if renewed:
+                self._troubles.clear()
+
+    async def _write(self) -> bool:
+        """Write this replica's Lease; False if the server has none, so that the next one is a new one."""
         base = self._lease or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
         base = base.labelled({self._group.label: self._kind})
         base = base.annotated({self._annotation: ",".join(map(str, sorted(self._ready)))})
@@ -133,22 +144,18 @@ class Membership:
         timeout = self._timing.attempt_timeout
         sent = clock.monotonic()
         try:
-            try:
-                self._lease = await self._leases.write(wanted, timeout=timeout)
-            except (Conflict, AlreadyExists):
-                # By somebody, or by a renewal of ours whose answer was lost. The next one builds on it.
-                self._lease = await self._leases.read(timeout=timeout)
-                return
-            except NotFound:
-                self._lease = None
-                if base.version is None:
-                    raise  # there is no such namespace
-                return
-        except KubeError as error:
-            self._troubles.report(f"cannot renew lease {self._leases}", error)
-        else:
-            self._known_until = sent + self._timing.renew_deadline
-            self._troubles.clear()
+            self._lease = await self._leases.write(wanted, timeout=timeout)
+        except (Conflict, AlreadyExists):
+            # By somebody, or by a renewal of ours whose answer was lost. The next one builds on it.
+            self._lease = await self._leases.read(timeout=timeout)
+            return self._lease is not None
+        except NotFound:
+            self._lease = None
+            if base.version is None:
+                raise  # there is no such namespace
+            return False
+        self._known_until = sent + self._timing.renew_deadline
+        return True
 
     async def _bury(self, *, until: float) -> None:
         """Delete the Leases of who is gone, as many as there is time for: nothing may delay a renewal.

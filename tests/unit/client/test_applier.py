@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
@@ -263,6 +264,30 @@ async def test_a_record_of_ownership_that_cannot_be_read_is_written_anew(
     # What the server answers is no better, and is not written again and again.
     assert (await client.apply(wanted)).outcome is Outcome.UNCHANGED
     assert len(wire.sent("PATCH")) == written
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the one that wrote it"])
+async def test_a_record_that_is_nested_too_deeply_to_be_written_is_written_anew(
+    client: Client, wire: ScriptedWire, known: bool
+):
+    """Anybody who may write the Deployment can store that, in our name."""
+    item = {"name": "web", **dict.fromkeys("abcd", "x")}
+    spec, deep = {"items": [item]}, b'{"f:a":' * 300 + b"{}" + b"}" * 300
+    fields: dict[str, Any] = {".": {}, **{f"f:{name}": {} for name in item}}
+
+    def reply(version: int, **more: str) -> Reply:
+        record = {"f:spec": {"f:items": {'k:{"name":"web"}': {**fields, **more}}}}
+        step = applied(spec, record, version=version)
+        return dataclasses.replace(step, body=step.body.replace(b'"DEEP"', deep))
+
+    wanted = Deployment(metadata=WANTED.metadata, spec=spec)
+    wire.on("PATCH", PATH, reply(2), reply(4))
+    if known:
+        wire.on("GET", PATH, stored(1, "other"))
+        await client.apply(wanted)
+    wire.on("GET", PATH, reply(3, **{"f:z": "DEEP"}))
+    await client.apply(wanted)
+    assert len(wire.sent("PATCH")) == 1 + known
 
 
 async def test_an_owner_that_cannot_be_read_is_an_error_of_the_protocol(client: Client, wire: ScriptedWire):

@@ -26,7 +26,7 @@ from manager.kube.errors import Gone, KubeError, ProtocolError, ServerError, err
 from manager.kube.listing import decode_list
 from manager.leader.lease import Lease
 from manager.migration.definitions import decode_definition
-from tests.support.effort import Effort
+from tests.support.effort import Effort, turns_of_others
 
 WORD = "hunter2"
 SECRET: dict[str, Any] = {
@@ -219,6 +219,15 @@ def test_an_event_is_split_and_its_object_left_alone():
 async def test_an_event_is_read_however_it_is_written(line: bytes):
     (event,) = [event async for event in watch_events(pieces(line + b"\n"))]
     assert (event.type, bytes(event.object)) == ("MODIFIED", b'{"kind":"Pod", "x": {"y": 1}}')
+
+
+async def test_others_have_their_turn_between_the_events_of_one_piece():
+    line = b'{"type":"ADDED","object":{"a":"%b"}}\n' % (b"x" * 30_000)
+
+    async def read() -> int:
+        return len([event async for event in watch_events(pieces(line * 20))])
+
+    assert await turns_of_others(read()) >= 9
 
 
 @pytest.mark.parametrize("rest", [b"", b'"a":1},"object":{'])

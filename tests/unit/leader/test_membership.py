@@ -220,6 +220,24 @@ async def test_who_cannot_be_reached_is_no_member_in_its_own_eyes_before_it_is_n
     assert a.members == b.members == "a b"
 
 
+async def test_who_was_cut_off_until_its_lease_was_deleted_is_a_member_with_its_next_request(
+    program: Program,
+):
+    (a,) = await program.start("a", cleans=True)
+    (b,) = await program.start("b")
+    await asyncio.sleep(30)
+    b.reach(Unreached())
+    await asyncio.sleep(20)
+    assert program.leases == ["a"]
+    renewals = len(b.wire.sent("PUT"))
+    b.reach()
+    for _ in range(21):
+        await asyncio.sleep(0.1)
+        if len(b.wire.sent("PUT")) > renewals:
+            break
+    assert a.members == b.members == "a b"
+
+
 async def test_who_was_frozen_until_its_lease_was_deleted_joins_again(program: Program):
     a, b = await program.start("a", "b")
     await asyncio.sleep(30)
