@@ -52,8 +52,6 @@ def json_object(raw: bytes, what: str) -> dict[str, Any]:
         raise not_a(what, error) from None
     if not isinstance(found, dict):
         raise not_a(what)
-    if raw.count(b"{") + raw.count(b"[") > _WRITTEN and (cut := _writable(raw, found)) is not raw:
-        return json_object(cut, what)
     return found
 
 
@@ -61,13 +59,16 @@ _WRITTEN = 254
 """Levels of nesting that orjson writes; it reads 1,024."""
 
 
-def _writable(raw: bytes, found: dict[str, Any]) -> bytes:
-    """`raw`; if it is too deep to be written again, as who compares it does, then with `null` there."""
+def writable_object(raw: bytes, what: str) -> dict[str, Any]:
+    """As `json_object`, with `null` for what is too deep to be written again, as who compares them does."""
+    found = json_object(raw, what)
+    if raw.count(b"{") + raw.count(b"[") <= _WRITTEN:
+        return found
     try:
         orjson.dumps(found)
     except TypeError:
-        return shallow_at_once(raw)
-    return raw
+        return json_object(shallow_at_once(raw), what)
+    return found
 
 
 def not_a(what: str, error: Exception | None = None) -> ProtocolError:
