@@ -60,7 +60,7 @@ _WRITTEN = 254
 
 
 def writable_object(raw: bytes, what: str) -> dict[str, Any]:
-    """As `json_object`, with `null` for what is too deep to be written again, as who compares them does."""
+    """As `json_object`, but it can be written as JSON again: what is nested too deeply for that is `null`."""
     found = json_object(raw, what)
     if raw.count(b"{") + raw.count(b"[") <= _WRITTEN:
         return found

@@ -38,8 +38,8 @@ PROGRAMS = {
 }
 BARE = ("etcd", "apiserver")
 NODES = 3
-# A third of what an API server does in a test would be to look for garbage among all that it keeps. It does
-# not before it has so much memory, which few tests reach.
+# Else a third of an API server's CPU in a test is garbage collection. With this there is none below the
+# limit, which few tests reach.
 NO_GARBAGE = {"GOGC": "off", "GOMEMLIMIT": "500MiB"}
 START_TIMEOUT = 120.0
 
