@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from manager.leader.mode import lease_of_range
 from manager.shards.ranges import Ranges
 from tests.conftest import RunManager, StartControlPlane
 from tests.integration.test_replicas import Memcacheds, Replica, new_namespace, started
@@ -38,26 +39,32 @@ class Replicas(Memcacheds):
         self.here += started
         return started
 
-    def ranges(self, replica: Replica) -> int:
-        """How many it says that it has."""
+    def ranges(self, replica: Replica) -> Ranges:
+        """Which it says that it has."""
         status = replica.manager.metrics().select("leader_election_master_status")
-        return int(sum(each.value for each in status))
+        held = {each.labels["name"] for each in status if each.value}
+        return Ranges.of(
+            RANGES, [each for each in range(RANGES) if lease_of_range("operator-manager", each) in held]
+        )
 
     def are_shared_out(self) -> None:
         """All ranges are somebody's, and each has as many."""
-        shares = [self.ranges(each) for each in self.here]
+        shares = [len(self.ranges(each).numbers) for each in self.here]
         assert sum(shares) == RANGES, shares
         assert max(shares) - min(shares) <= 1, shares
         wanted = [int(each.manager.metrics().value("operator_manager_ranges_wanted")) for each in self.here]
         assert wanted == shares
 
     def hold_their_shares(self) -> None:
-        """Each object is in one replica's cache, with its child, and each has some."""
-        for kind in ("memcacheds.cache.example.com", "deployments.apps"):
-            cache = "operator_manager_cache_objects"
-            held = [each.manager.metrics().value(cache, kind=kind) for each in self.here]
-            assert sum(held) == len(self.names), (kind, held)
-            assert all(held), (kind, held)
+        """Each replica's cache has exactly the objects in its ranges, and their children."""
+        made = self.plane.api.get(memcached_path(self.namespace))["items"]
+        assert len(made) == len(self.names)
+        for each in self.here:
+            theirs = self.ranges(each)
+            share = sum(one["metadata"]["uid"] in theirs for one in made)
+            for kind in ("memcacheds.cache.example.com", "deployments.apps"):
+                held = each.manager.metrics().value("operator_manager_cache_objects", kind=kind)
+                assert held == share, (kind, sorted(theirs.numbers))
 
     def writers(self, name: str) -> list[int]:
         """Who has written for an object, one after the other."""
