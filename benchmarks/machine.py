@@ -1,15 +1,42 @@
-"""What the figures were measured on."""
+"""What the figures were measured on, and how fast that is just now."""
 
 from __future__ import annotations
 
 import os
 import platform
 import subprocess
+import time
 from pathlib import Path
 
-__all__ = ["describe"]
+from benchmarks.micro.reference import reference
+
+__all__ = ["Pace", "describe"]
 
 PROGRAMS = ("kube-apiserver", "etcd")
+# A few tens of milliseconds, of which the least disturbed counts.
+PIECES = 20
+
+
+class Pace:
+    """How fast the machine is between two figures, as milliseconds of CPU of a fixed piece of work."""
+
+    def __init__(self) -> None:
+        self._before = _piece_ms()
+
+    def since_last(self) -> float:
+        """The slower of now and the time before: what was measured in between had the one or the other."""
+        before, self._before = self._before, _piece_ms()
+        return max(before, self._before)
+
+
+def _piece_ms() -> float:
+    return min(_reference_ms() for _ in range(PIECES))
+
+
+def _reference_ms() -> float:
+    began = time.thread_time()
+    reference()
+    return (time.thread_time() - began) * 1000
 
 
 def describe(assets: Path) -> dict[str, str]:

@@ -7,8 +7,10 @@ import json
 import threading
 from typing import TYPE_CHECKING, Any, Self
 
+from benchmarks.summary import PACE
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
 __all__ = ["Recorder", "Results", "Run", "Sample"]
@@ -116,12 +118,23 @@ class Results:
 class Recorder:
     """Takes down what one peer shows, of parts that are asked for; may be called from several threads."""
 
-    def __init__(self, results: Results, peer: str, *, lacks: Iterable[str] = ()) -> None:
-        """`lacks`: the parts that the peer is not measured in, whatever is on the way to others."""
+    def __init__(
+        self,
+        results: Results,
+        peer: str,
+        *,
+        lacks: Iterable[str] = (),
+        pace: Callable[[], float] | None = None,
+    ) -> None:
+        """`lacks`: the parts that the peer is not measured in, whatever is on the way to others.
+
+        `pace`: how fast the machine is, taken down with all figures.
+        """
         self._results = results
         self._parts = set(results.samples) - set(lacks)
         self._peer = peer
         self._lock = threading.Lock()
+        self._pace = pace
 
     def record(
         self,
@@ -135,6 +148,8 @@ class Recorder:
         """Figures of a round."""
         if part not in self._parts:
             return
+        if self._pace:
+            figures = {**figures, PACE: self._pace()}
         with self._lock:
             sample = self._results.sample(part, self._peer, number)
             prefix = f"{group}." if group else ""

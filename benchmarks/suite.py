@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.economy import lacks_of
 from benchmarks.failures import FAILURES, reason_of
+from benchmarks.machine import Pace
 from benchmarks.parts import PARTS, WORKED
 from benchmarks.peers.ours import ALL_FIVE
 from benchmarks.results import Recorder
@@ -68,8 +69,10 @@ class Suite:
         self._sizes = sizes
         self._save = save
         self._budget = budget
+        pace = Pace()
         self._recorders = {
-            name: Recorder(results, name, lacks=peer.lacks) for name, peer in self._peers.items()
+            name: Recorder(results, name, lacks=peer.lacks, pace=pace.since_last)
+            for name, peer in self._peers.items()
         }
         self._results = results
         self._failures = dict.fromkeys(self._peers, 0)

@@ -12,7 +12,14 @@ if TYPE_CHECKING:
 
     from benchmarks.results import Results
 
-__all__ = ["Summary", "failure", "quantile", "requests", "summarize"]
+__all__ = ["PACE", "Summary", "failure", "pace_of", "quantile", "requests", "summarize"]
+
+PACE = "pace_ms"
+"""The figure that says how fast the machine was (`benchmarks.machine.Pace`)."""
+# Figures that a slower machine makes worse, by the last part of their names.
+_TIMED = {"rate", "cpu_ms", "cpu_s", "server_cpu_ms", "p50_ms", "p90_ms", "p99_ms", "ready_s", "first_s"}
+# What a steady machine takes more for the same work from one minute to the next.
+_STEADY = 1.15
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,13 +43,27 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def summarize(results: Results, part: str, peer: str, figure: str) -> Summary | None:
-    """None when no round has the figure."""
-    values = [
-        sample.figures[figure]
+    """None when no round has the figure.
+
+    Of what a slower machine makes worse, only the rounds count in which it was about as fast as in the
+    peer's best.
+    """
+    found = [
+        sample.figures
         for sample in results.samples.get(part, ())
         if sample.peer == peer and figure in sample.figures
     ]
-    return Summary.of(values) if values else None
+    pace = pace_of(figure)
+    if pace and all(pace in figures for figures in found):
+        best = min((figures[pace] for figures in found), default=0.0)
+        found = [figures for figures in found if figures[pace] <= _STEADY * best]
+    return Summary.of([figures[figure] for figures in found]) if found else None
+
+
+def pace_of(figure: str) -> str | None:
+    """The name of the machine's pace while a figure was taken; None where it makes no difference."""
+    group, dot, key = figure.rpartition(".")
+    return f"{group}{dot}{PACE}" if key in _TIMED or key == PACE else None
 
 
 def failure(results: Results, part: str, peer: str, group: str = "") -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from benchmarks.parts import LONG, PARTS, Sizes
 from benchmarks.report.backlog import behind, rate_of
 from benchmarks.report.tables import DASH, number
-from benchmarks.summary import summarize
+from benchmarks.summary import pace_of, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ GO = ("controller-runtime", "controller-runtime-ryw", "controller-runtime-onepas
 LEANEST, BARE = "kube-rs", "bare"
 # What a newcomer and a sceptic ask for next: as it comes, and with its cache told to hold less.
 OUT_OF_THE_BOX, STRIPPED = "controller-runtime-1", "controller-runtime-stripped"
-REACHED, NOT_REACHED, NOT_MEASURED = "reached", "not reached", "not measured"
+REACHED, NOT_REACHED, UNCERTAIN, NOT_MEASURED = "reached", "not reached", "uncertain", "not measured"
 # What an interpreter could do at best, as far as anybody knew when these were set.
 IDLE_MB, FIVE_MB, START_S = 40.0, 60.0, 0.35
 # Whoever waits for a timer that is later than this notices.
@@ -43,17 +43,24 @@ class Aim:
     text: str
     found: str
     reached: bool | None
-    """None: not all that it takes has been measured."""
+    """None: not all that it takes has been measured, or the machine changed too much in between."""
 
     @property
     def verdict(self) -> str:
         """In a word or two."""
-        return NOT_MEASURED if self.reached is None else REACHED if self.reached else NOT_REACHED
+        if self.reached is None:
+            return UNCERTAIN if self.measured else NOT_MEASURED
+        return REACHED if self.reached else NOT_REACHED
+
+    @property
+    def measured(self) -> bool:
+        """Whether both sides have been."""
+        return self.found != DASH
 
 
 def aims_of(results: Results) -> list[Aim]:
     """Those of which both sides have been measured."""
-    return [aim for aim in all_aims(results) if aim.reached is not None]
+    return [aim for aim in all_aims(results) if aim.measured]
 
 
 def all_aims(results: Results) -> list[Aim]:
@@ -162,7 +169,11 @@ def _others(results: Results) -> Iterator[Aim]:
     whole, metadata = (
         _median(results, "others", OURS, f"{group}.mb") for group in ("memcached", "deployments-metadata")
     )
-    yield _decided(results, "others", text, whole, metadata, AND_OURS)
+    if whole is None or not metadata:
+        yield _open(results, "others", text)
+    else:
+        verdicts = {whole <= AND_OURS * metadata}
+        yield _judged(results, "others", text, whole, metadata, metadata, verdicts)
 
 
 def _backlog(results: Results) -> Iterator[Aim]:
@@ -174,29 +185,47 @@ def _backlog(results: Results) -> Iterator[Aim]:
 
 
 def _at_least(results: Results, part: str, figure: str, factor: float, text: str) -> Iterator[Aim]:
-    ours, theirs = _median(results, part, OURS, figure), _best(results, part, figure, max)
-    measured = ours is not None and bool(theirs)
-    if not measured:
+    ours = _median(results, part, OURS, figure)
+    theirs = max((value for value, _ in _rivals(results, part, figure, GO)), default=None)
+    if ours is None or not theirs:
         yield _open(results, part, text)
     else:
-        assert ours is not None
-        assert theirs is not None
-        yield Aim(part, _told(results, part, text), _compared(ours, theirs), ours >= factor * theirs)
+        fair = max(value / slower for value, slower in _rivals(results, part, figure, GO))
+        verdicts = {ours >= factor * best for best in (theirs, fair)}
+        yield _judged(results, part, text, ours, theirs, fair, verdicts)
 
 
 def _at_most(
     results: Results, part: str, figure: str, factor: float, text: str, peers: Iterable[str] = GO
 ) -> Iterator[Aim]:
-    ours, theirs = _median(results, part, OURS, figure), _best(results, part, figure, min, peers)
-    yield _decided(results, part, text, ours, theirs, factor)
-
-
-def _decided(
-    results: Results, part: str, text: str, ours: float | None, theirs: float | None, factor: float
-) -> Aim:
+    ours = _median(results, part, OURS, figure)
+    theirs = min((value for value, _ in _rivals(results, part, figure, peers)), default=None)
     if ours is None or not theirs:
-        return _open(results, part, text)
-    return Aim(part, _told(results, part, text), _compared(ours, theirs), ours <= factor * theirs)
+        yield _open(results, part, text)
+    else:
+        fair = min(value * slower for value, slower in _rivals(results, part, figure, peers))
+        verdicts = {ours <= factor * best for best in (theirs, fair)}
+        yield _judged(results, part, text, ours, theirs, fair, verdicts)
+
+
+def _rivals(results: Results, part: str, figure: str, peers: Iterable[str]) -> Iterator[tuple[float, float]]:
+    """Of each that has the figure: it, and how many times slower the machine was while ours was measured."""
+    pace = pace_of(figure)
+    for peer in peers:
+        value = _median(results, part, peer, figure)
+        if value is not None:
+            ours, theirs = (pace and _median(results, part, each, pace) for each in (OURS, peer))
+            yield value, ours / theirs if ours and theirs else 1.0
+
+
+def _judged(
+    results: Results, part: str, text: str, ours: float, theirs: float, fair: float, verdicts: set[bool]
+) -> Aim:
+    """Decided where it is the same for the figures and for what they would be at one pace of the machine."""
+    found = _compared(ours, theirs)
+    if len(verdicts) > 1:
+        return Aim(part, _told(results, part, text), f"{found}; {ours / fair:.2f} at one pace", None)
+    return Aim(part, _told(results, part, text), found, verdicts.pop())
 
 
 def _within(results: Results, part: str, figure: str, most: float, text: str) -> Iterator[Aim]:
@@ -259,12 +288,3 @@ def _compared(ours: float, theirs: float) -> str:
 def _median(results: Results, part: str, peer: str, figure: str) -> float | None:
     summary = summarize(results, part, peer, figure)
     return summary.median if summary else None
-
-
-def _best(
-    results: Results, part: str, figure: str, better: object, peers: Iterable[str] = GO
-) -> float | None:
-    found: Iterable[float | None] = (_median(results, part, peer, figure) for peer in peers)
-    values = [value for value in found if value is not None]
-    assert callable(better)
-    return better(values) if values else None

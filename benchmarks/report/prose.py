@@ -19,6 +19,8 @@ Where a line names nothing else, the aim is measured against the best that Go do
 kubebuilder's sample with the library's defaults (*controller-runtime*), the same with read-your-writes
 (*-ryw*), and one that does everything in one pass, as most operators in the wild (*-onepass*). All have
 {concurrency} workers, as ours. Lines without a verdict are not aims; they compare with other settings.
+*Uncertain*: the machine changed its speed between the programs, as the same piece of work before and after
+each figure shows, and the verdict would be another one at one pace.
 """
 
 ABOUT = {
@@ -97,6 +99,8 @@ FAIRNESS = """\
 - Our operator sends Events, and the peers send none. That favours the peers.
 - Memory is read seconds after the work. Go returns memory to the system over minutes, so that favours
   the others. The peak is in the table too.
+- Machines change their speed, shared ones most. A fixed piece of work is timed before and after each figure.
+  Of figures that speed changes, only the rounds count in which that was within 15 % of the program's best.
 - etcd does not sync to disk. With a disk, everybody waits longer, and differences are smaller.
 - Objects that only have to exist (those of a cold start, the Pods, the finished ones of *one change*)
   are written directly to etcd. A program sees no difference.

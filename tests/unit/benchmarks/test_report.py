@@ -16,6 +16,19 @@ def test_a_figure_is_the_median_of_the_rounds_with_the_smallest_and_the_largest(
     assert summarize(results, "cold", "a", "rate") == Summary(210.0, 190.0, 250.0, 3)
 
 
+def test_rounds_on_a_slower_machine_count_for_what_that_does_not_change():
+    figures = {
+        "at_50.p99_ms": [9.0, 20.0, 10.0],
+        "at_50.pace_ms": [1.0, 1.6, 1.1],
+        "at_50.behind": [0.0, 7.0, 0.0],
+    }
+    results = made_results(made_run("a"), "latency", a=figures)
+    assert summarize(results, "latency", "a", "at_50.p99_ms") == Summary(9.5, 9.0, 10.0, 2)
+    behind = summarize(results, "latency", "a", "at_50.behind")
+    assert behind is not None
+    assert (behind.high, behind.count) == (7.0, 3)
+
+
 def test_rounds_without_the_figure_do_not_count():
     results = made_results(made_run("a"), "cold", a={"rate": [210.0, 190.0], "cpu_ms": [1.0]})
     assert summarize(results, "cold", "a", "cpu_ms") == Summary(1.0, 1.0, 1.0, 1)
@@ -166,6 +179,40 @@ def test_costs_are_held_against_the_cheaper_setting(part: str, figure: str, ours
     aim, *_ = decided(part, figure, ours, 1.4, 1.5)
     assert aim.reached is reached
     assert aim.verdict == ("reached" if reached else "not reached")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "verdict"),
+    [
+        # Go's was measured while the machine was as fast, half as fast, and twice as fast.
+        ((1.0, 1.0), (1.1, 1.0), "reached"),
+        ((1.0, 1.0), (1.1, 2.0), "uncertain"),
+        ((1.0, 1.0), (2.1, 2.0), "reached"),
+        ((1.2, 2.0), (1.1, 1.0), "uncertain"),
+        ((2.3, 2.0), (1.1, 1.0), "not reached"),
+    ],
+)
+def test_an_aim_is_decided_where_the_machines_pace_makes_no_difference(
+    ours: tuple[float, float], theirs: tuple[float, float], verdict: str
+):
+    figures = {
+        peer: {"cpu_ms": [cpu], "pace_ms": [pace]}
+        for peer, (cpu, pace) in {"operator_manager": ours, "controller_runtime": theirs}.items()
+    }
+    (aim,) = aims_of(made_results(RUN, "cold", **figures))
+    assert aim.verdict == verdict
+    assert ("at one pace" in aim.found) == (verdict == "uncertain")
+
+
+def test_who_was_slow_on_a_slow_machine_only_may_have_been_the_best():
+    figures = {
+        "operator_manager": {"rate": [150.0], "pace_ms": [1.0]},
+        "controller_runtime": {"rate": [90.0], "pace_ms": [1.0]},
+        "controller_runtime_ryw": {"rate": [80.0], "pace_ms": [2.0]},
+    }
+    (aim,) = aims_of(made_results(RUN, "cold", **figures))
+    assert (aim.reached, aim.verdict) == (None, "uncertain")
+    assert aim.found == "150 against 90, 1.67 times; 0.94 at one pace"
 
 
 def test_where_one_setting_was_not_measured_the_other_counts():

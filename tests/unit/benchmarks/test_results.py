@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.machine import Pace
 from benchmarks.results import Recorder, Results
 from tests.support.benchmark_results import made_results, made_run
 
@@ -56,6 +57,26 @@ def test_figures_of_one_round_come_together_in_one_sample():
     assert first.figures == {"idle.mb": 60.0, "pods.mb": 90.0}
     assert first.requests == {"LIST pods 200": 1}
     assert second.failed == {"pods": "killed"}
+
+
+def test_the_machines_pace_is_taken_down_with_each_figure():
+    results, paces = Results.begin(made_run("a"), ["memory", "startup"]), iter([1.0, 1.5])
+    recorder = Recorder(results, "a", pace=lambda: next(paces))
+    recorder.record("startup", 1, {"ready_s": 0.5})
+    recorder.record("memory", 1, {"mb": 60.0}, group="idle")
+    assert results.samples["startup"][0].figures == {"ready_s": 0.5, "pace_ms": 1.0}
+    assert results.samples["memory"][0].figures == {"idle.mb": 60.0, "idle.pace_ms": 1.5}
+
+
+def test_the_slower_end_of_what_was_measured_is_its_pace(monkeypatch: pytest.MonkeyPatch):
+    clock = iter([2.0, 1.0, 1.0, 3.0])
+    monkeypatch.setattr("benchmarks.machine._piece_ms", lambda: next(clock))
+    pace = Pace()
+    assert [pace.since_last() for _ in range(3)] == [2.0, 1.0, 3.0]
+
+
+def test_a_pace_is_of_work_that_was_done():
+    assert Pace().since_last() > 0
 
 
 def test_figures_of_a_part_that_nobody_asked_for_or_a_peer_is_not_in_are_let_go():
