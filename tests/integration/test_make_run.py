@@ -116,7 +116,6 @@ def registered(plane: ControlPlane) -> list[str]:
     ]
 
 
-@pytest.mark.contract
 def test_what_a_killed_manager_has_registered_is_taken_away_by_the_next_start(
     plane: ControlPlane, tmp_path: Path
 ):
@@ -149,7 +148,6 @@ def told_of_what_was_left(manager: ManagerProcess) -> None:
     assert {each["object"] for each in told} == {*REGISTERED, "pets.petstore.example.com"}
 
 
-@pytest.mark.contract
 @pytest.mark.long
 def test_without_a_manager_make_uninstall_says_what_it_waits_for_and_how_to_go_on(
     plane: ControlPlane, tmp_path: Path
