@@ -83,7 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """End what is shared with its last test; and with workers, follow a run line by line, not dot by dot."""
     config.pluginmanager.register(EndsWithItsTests(control_plane.__name__))
-    if config.getoption("tx") and config.getoption("dist") != "no" and config.get_verbosity() <= 0:
+    if config.getoption("tx", None) and config.getoption("dist") != "no" and config.get_verbosity() <= 0:
         config.pluginmanager.register(Progress(config))
     if at_most := config.getoption("at_most"):
         config.pluginmanager.register(Bounded(at_most))

@@ -55,7 +55,7 @@ PAUSE, LOOK = 0.5, 2.0
 # Writes of somebody else, which make the versions old that a program has seen.
 FOREIGN_WRITES = 10
 # Seconds that it usually takes: a stand; to store, to sync and to change one object.
-STAND, STORE_OWN, STORE_OTHERS, SYNC, CHANGE = 10.0, 0.0012, 0.0004, 0.0002, 0.004
+STAND, STORE_OWN, STORE_OTHERS, SYNC, CHANGE = 10.0, 0.0012, 0.0004, 0.0002, 0.013
 
 
 def others_seconds(sizes: Sizes, rounds: int, workloads: int) -> float:

@@ -205,7 +205,10 @@ def test_an_operator_of_ones_own_holds_without_more_ado():
         (CarelessLedgerOperator, "configmaps default/ledger"),
         (MistakenOperator, "reconcile failed with LookupError: a mistake"),
         (RestlessOperator, "never becomes calm"),
-        (HastyOperator, "is in a hot loop: more than 20000 turns of its loop in a minute"),
+        pytest.param(
+            *(HastyOperator, "is in a hot loop: more than 20000 turns of its loop in a minute"),
+            marks=pytest.mark.long,
+        ),
         (CuriousOperator, "is in a hot loop: more than 1000 requests in a minute"),
     ],
 )
