@@ -7,7 +7,7 @@ import json
 import threading
 from typing import TYPE_CHECKING, Any, Self
 
-from benchmarks.summary import PACE
+from benchmarks.summary import PACE, pace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -128,7 +128,7 @@ class Recorder:
     ) -> None:
         """`lacks`: the parts that the peer is not measured in, whatever is on the way to others.
 
-        `pace`: how fast the machine is, taken down with all figures.
+        `pace`: how fast the machine is, taken down with figures that it changes.
         """
         self._results = results
         self._parts = set(results.samples) - set(lacks)
@@ -148,7 +148,8 @@ class Recorder:
         """Figures of a round."""
         if part not in self._parts:
             return
-        if self._pace:
+        # Where it makes no difference, others may be measured at the same time, and would notice.
+        if self._pace and any(map(pace_of, figures)):
             figures = {**figures, PACE: self._pace()}
         with self._lock:
             sample = self._results.sample(part, self._peer, number)

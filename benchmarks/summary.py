@@ -12,14 +12,18 @@ if TYPE_CHECKING:
 
     from benchmarks.results import Results
 
-__all__ = ["PACE", "Summary", "failure", "pace_of", "quantile", "requests", "summarize"]
+__all__ = ["PACE", "STEADY", "Summary", "failure", "pace_of", "quantile", "requests", "summarize"]
 
 PACE = "pace_ms"
 """The figure that says how fast the machine was (`benchmarks.machine.Pace`)."""
-# Figures that a slower machine makes worse, by the last part of their names.
-_TIMED = {"rate", "cpu_ms", "cpu_s", "server_cpu_ms", "p50_ms", "p90_ms", "p99_ms", "ready_s", "first_s"}
-# What a steady machine takes more for the same work from one minute to the next.
-_STEADY = 1.15
+STEADY = 1.15
+"""So many times as long a steady machine takes at most for the same work from one minute to the next."""
+# Figures that a slower machine makes worse, by the last part of their names. A takeover's seconds are those
+# of leases, and a backlog has one round.
+_TIMED = {
+    *("rate", "reached", "behind", "idle", "cpu_ms", "cpu_s", "server_cpu_ms"),
+    *("p50_ms", "p90_ms", "p99_ms", "ms", "ready_s", "first_s", "sync_s", "quiet_s"),
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ def summarize(results: Results, part: str, peer: str, figure: str) -> Summary | 
     pace = pace_of(figure)
     if pace and all(pace in figures for figures in found):
         best = min((figures[pace] for figures in found), default=0.0)
-        found = [figures for figures in found if figures[pace] <= _STEADY * best]
+        found = [figures for figures in found if figures[pace] <= STEADY * best]
     return Summary.of([figures[figure] for figures in found]) if found else None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from benchmarks.parts import LONG, PARTS, Sizes
 from benchmarks.report.backlog import behind, rate_of
 from benchmarks.report.tables import DASH, number
-from benchmarks.summary import pace_of, summarize
+from benchmarks.summary import STEADY, pace_of, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -161,7 +161,11 @@ def _latency(results: Results) -> Iterator[Aim]:
         # Only where all of them fall behind is there something to be ahead of.
         if ours is not None and theirs and all(theirs):
             text = f"latency at {group.label}: stable where it falls behind"
-            yield Aim("latency", text, "falls behind too" if ours else "keeps up", not ours)
+            # Against the one that had the slowest machine: all fell behind at least at that pace.
+            slower = min(each for _, each in _rivals(results, "latency", f"{group.key}.behind", GO))
+            alike = slower <= STEADY if ours else slower * STEADY >= 1
+            told = "falls behind too" if ours else "keeps up"
+            yield Aim("latency", text, told, not ours if alike else None)
 
 
 def _others(results: Results) -> Iterator[Aim]:
@@ -210,12 +214,18 @@ def _at_most(
 
 def _rivals(results: Results, part: str, figure: str, peers: Iterable[str]) -> Iterator[tuple[float, float]]:
     """Of each that has the figure: it, and how many times slower the machine was while ours was measured."""
-    pace = pace_of(figure)
     for peer in peers:
         value = _median(results, part, peer, figure)
         if value is not None:
-            ours, theirs = (pace and _median(results, part, each, pace) for each in (OURS, peer))
-            yield value, ours / theirs if ours and theirs else 1.0
+            yield value, _slower(results, part, (OURS, figure), (peer, figure))
+
+
+def _slower(results: Results, part: str, one: tuple[str, str], other: tuple[str, str]) -> float:
+    """How many times slower the machine was for one peer's figure than for the other; 1 if nobody knows."""
+    first, second = (
+        (pace := pace_of(figure)) and _median(results, part, peer, pace) for peer, figure in (one, other)
+    )
+    return first / second if first and second else 1.0
 
 
 def _judged(
@@ -267,7 +277,9 @@ def _independent(results: Results) -> Iterator[Aim]:
     if few and many is not None:
         found = f"{number(few)} ms among few, {number(many)} ms among many"
         # 100 times the objects; what only depends on them logarithmically is within this.
-        yield Aim("change", text, found, many <= 1.5 * few)
+        slower = _slower(results, "change", (OURS, "many.cpu_ms"), (OURS, "few.cpu_ms"))
+        verdicts = {many <= 1.5 * each for each in (few, few * slower)}
+        yield Aim("change", text, found, verdicts.pop() if len(verdicts) == 1 else None)
     else:
         yield _open(results, "change", text)
 

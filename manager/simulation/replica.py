@@ -38,7 +38,7 @@ __all__ = ["LEASE_NAMESPACE", "PROGRAM", "Replica", "current_process", "is_upkee
 PROGRAM = Program("simulated", "0")
 LEASE_NAMESPACE = "kube-system"
 TIMING = LeaseTiming(lease_duration=40.0, renew_deadline=25.0, retry_period=12.0)
-"""Seconds. Longer than by default, since most of what a run costs is half an hour of renewals."""
+"""Seconds. Longer than by default, since much of what a run costs is renewals while all is calm."""
 
 MOST_TURNS, MOST_REQUESTS = 20_000, 1_000
 """In a virtual minute: more is a hot loop, which would have no end in virtual time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -48,9 +48,10 @@ class Replicas(Memcacheds):
         )
 
     def are_shared_out(self) -> None:
-        """All ranges are somebody's, and each has as many."""
-        shares = [len(self.ranges(each).numbers) for each in self.here]
-        assert sum(shares) == RANGES, shares
+        """Each range is one replica's, and each has as many."""
+        held = [sorted(self.ranges(each).numbers) for each in self.here]
+        assert sorted(chain.from_iterable(held)) == list(range(RANGES)), held
+        shares = [len(each) for each in held]
         assert max(shares) - min(shares) <= 1, shares
         wanted = [int(each.manager.metrics().value("operator_manager_ranges_wanted")) for each in self.here]
         assert wanted == shares

@@ -19,14 +19,20 @@ def test_a_figure_is_the_median_of_the_rounds_with_the_smallest_and_the_largest(
 def test_rounds_on_a_slower_machine_count_for_what_that_does_not_change():
     figures = {
         "at_50.p99_ms": [9.0, 20.0, 10.0],
-        "at_50.pace_ms": [1.0, 1.6, 1.1],
         "at_50.behind": [0.0, 7.0, 0.0],
+        "at_50.pace_ms": [1.0, 1.6, 1.1],
     }
     results = made_results(made_run("a"), "latency", a=figures)
     assert summarize(results, "latency", "a", "at_50.p99_ms") == Summary(9.5, 9.0, 10.0, 2)
-    behind = summarize(results, "latency", "a", "at_50.behind")
-    assert behind is not None
-    assert (behind.high, behind.count) == (7.0, 3)
+    assert summarize(results, "latency", "a", "at_50.behind") == Summary(0.0, 0.0, 0.0, 2)
+    figures = {"conflicts": [0.0, 7.0, 0.0], "pace_ms": [1.0, 1.6, 1.1]}
+    results = made_results(made_run("a"), "cold", a=figures)
+    assert summarize(results, "cold", "a", "conflicts") == Summary(0.0, 0.0, 7.0, 3)
+
+
+def test_no_round_is_left_out_where_the_machines_pace_is_not_known_of_each():
+    results = made_results(made_run("a"), "cold", a={"cpu_ms": [1.0, 3.0], "pace_ms": [1.0]})
+    assert summarize(results, "cold", "a", "cpu_ms") == Summary(2.0, 1.0, 3.0, 2)
 
 
 def test_rounds_without_the_figure_do_not_count():
@@ -202,6 +208,50 @@ def test_an_aim_is_decided_where_the_machines_pace_makes_no_difference(
     (aim,) = aims_of(made_results(RUN, "cold", **figures))
     assert aim.verdict == verdict
     assert ("at one pace" in aim.found) == (verdict == "uncertain")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "verdict"),
+    [
+        # Objects that wait, and the machine's pace; Go falls behind in both settings.
+        ((200.0, 2.0), 1.9, "not reached"),
+        ((200.0, 2.0), 1.0, "uncertain"),
+        ((10.0, 2.0), 1.0, "reached"),
+        ((10.0, 1.0), 1.9, "uncertain"),
+    ],
+)
+def test_who_keeps_up_where_all_fall_behind_does_so_at_the_pace_at_which_they_did(
+    ours: tuple[float, float], theirs: float, verdict: str
+):
+    figures = {
+        peer: {"at_300.behind": [waiting], "at_300.pace_ms": [pace]}
+        for peer, (waiting, pace) in {
+            "operator_manager": ours,
+            "controller_runtime": (200.0, theirs),
+            "controller_runtime_ryw": (180.0, 1.0),
+        }.items()
+    }
+    (aim,) = aims_of(made_results(RUN, "latency", **figures))
+    assert aim.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("many", "pace", "verdict"),
+    [
+        (1.4, 1.0, "reached"),
+        (1.6, 1.0, "not reached"),
+        (1.6, 1.5, "uncertain"),
+        (1.4, 0.5, "uncertain"),
+        (2.4, 1.5, "not reached"),
+    ],
+)
+def test_a_change_among_many_is_held_against_one_among_few_at_the_same_pace(
+    many: float, pace: float, verdict: str
+):
+    figures = {"few.cpu_ms": 1.0, "few.pace_ms": 1.0, "many.cpu_ms": many, "many.pace_ms": pace}
+    results = made_results(RUN, "change", operator_manager={key: [each] for key, each in figures.items()})
+    (aim,) = aims_of(results)
+    assert aim.verdict == verdict
 
 
 def test_who_was_slow_on_a_slow_machine_only_may_have_been_the_best():

@@ -59,13 +59,22 @@ def test_figures_of_one_round_come_together_in_one_sample():
     assert second.failed == {"pods": "killed"}
 
 
-def test_the_machines_pace_is_taken_down_with_each_figure():
+def test_the_machines_pace_is_taken_down_with_figures_that_it_changes():
     results, paces = Results.begin(made_run("a"), ["memory", "startup"]), iter([1.0, 1.5])
     recorder = Recorder(results, "a", pace=lambda: next(paces))
     recorder.record("startup", 1, {"ready_s": 0.5})
     recorder.record("memory", 1, {"mb": 60.0}, group="idle")
+    recorder.record("memory", 1, {"mb": 90.0, "sync_s": 2.0}, group="pods")
     assert results.samples["startup"][0].figures == {"ready_s": 0.5, "pace_ms": 1.0}
-    assert results.samples["memory"][0].figures == {"idle.mb": 60.0, "idle.pace_ms": 1.5}
+    figures = {"idle.mb": 60.0, "pods.mb": 90.0, "pods.sync_s": 2.0, "pods.pace_ms": 1.5}
+    assert results.samples["memory"][0].figures == figures
+
+
+def test_nothing_is_timed_while_takeovers_of_several_programs_are_measured_at_once():
+    results = Results.begin(made_run("a"), ["takeover"])
+    recorder = Recorder(results, "a", pace=lambda: pytest.fail("it would disturb the others"))
+    recorder.record("takeover", 1, {"seconds": 12.0}, group="sigkill")
+    assert results.samples["takeover"][0].figures == {"sigkill.seconds": 12.0}
 
 
 def test_the_slower_end_of_what_was_measured_is_its_pace(monkeypatch: pytest.MonkeyPatch):

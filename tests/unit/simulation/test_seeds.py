@@ -79,11 +79,20 @@ class RestlessOperator(GreetingOperator):
 
     kind = Greeting
     name = "greeting"
+    pause = 30
 
     async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
         greeting.status.text = f"{greeting.status.text[-20:]}."
         ctx.condition("Ready", True, "Greeted", f"{ctx.object.metadata.resource_version}")
-        return Result(requeue_after=30)
+        return Result(requeue_after=self.pause)
+
+
+class SluggishOperator(RestlessOperator):
+    """Does so only after longer than it takes to be calm."""
+
+    kind = Greeting
+    name = "greeting"
+    pause = 1_000
 
 
 LEDGER = ObjectKey("default", "ledger")
@@ -218,6 +227,19 @@ def test_a_planted_fault_is_found_and_its_story_told(operator: type[Operator[Any
     assert what in story
     assert "what happened (virtual seconds):" in story
     assert re.search(r"person +[a-z ]+: greetings.test.example.com", story)
+
+
+@pytest.mark.parametrize(
+    ("seed", "keeps_certificates", "found"), [(4, False, True), (5, False, False), (5, True, True)]
+)
+def test_every_fourth_seed_and_those_with_certificates_are_watched_for_half_an_hour(
+    seed: int, keeps_certificates: bool, found: bool
+):
+    operators = (SluggishOperator,)
+    create = tuple(each for each in plan_of(0, operators).steps if each.act == "create")[:1]
+    plan = Plan(seed, 1, create, (), keeps_certificates=keeps_certificates)
+    outcome = run(plan, operators, compare=False)
+    assert any("written again" in each.what for each in outcome.violations) is found
 
 
 def test_what_does_not_hold_fails_a_test_with_the_story_of_less():
