@@ -100,7 +100,8 @@ FAIRNESS = """\
 - Memory is read seconds after the work. Go returns memory to the system over minutes, so that favours
   the others. The peak is in the table too.
 - Machines change their speed, shared ones most. A fixed piece of work is timed before and after each figure.
-  Of figures that speed changes, only the rounds count in which that was within 15 % of the program's best.
+  Of figures that speed changes, only the rounds count in which that was within 15 % of the program's best. It
+  does not show what others take of the processors' time: nothing else should run.
 - etcd does not sync to disk. With a disk, everybody waits longer, and differences are smaller.
 - Objects that only have to exist (those of a cold start, the Pods, the finished ones of *one change*)
   are written directly to etcd. A program sees no difference.

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import RunManager, StartControlPlane
+from tests.support import envtest
 from tests.support.api_objects import deployment_path
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.control_plane_kinds import OLDEST, ControlPlaneKind
@@ -136,11 +137,11 @@ def audited_plane(
     tmp_path: Path,
 ) -> Audited:
     """On a server with the flags that the test says besides."""
-    everything = request.config.getoption("all_on_envtest")
-    if not request.param and control_plane_kind.version != OLDEST and not everything:
-        pytest.skip("its replicas list all there is on the oldest alone; --all-on-envtest: here too")
     # One that has no audit log does not start with these flags.
     control_plane_kind.create(tmp_path / "not-started").require(Feature.AUDIT_LOG)
+    everything = request.config.getoption("all_on_envtest") or envtest.why_not(envtest.OLDEST)
+    if not request.param and control_plane_kind.version != OLDEST and not everything:
+        pytest.skip("where replicas list all there is, the oldest is enough; --all-on-envtest: here too")
     log, flags = audited(tmp_path)
     plane = own_control_plane(parts=BARE, apiserver_flags=[*flags, *request.param])
     install_crds(plane)
