@@ -81,7 +81,7 @@ def devcluster(folder: Path, *, persistent: bool = False, controllers: bool = Fa
 @contextlib.contextmanager
 def real(folder: Path) -> Iterator[Served]:
     """A bare control plane: etcd and kube-apiserver."""
-    with EnvtestControlPlane(folder, parts=BARE) as plane:
+    with EnvtestControlPlane(folder, parts=BARE, measured=True) as plane:
         yield _with_definitions(Served(plane.kubeconfig, [plane.part(name) for name in BARE], plane))
 
 

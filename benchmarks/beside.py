@@ -70,7 +70,7 @@ def measure(checkouts: dict[str, Path], objects: int, rounds: int) -> dict[str, 
     found: dict[str, list[float]] = {name: [] for name in checkouts}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        plane = stack.enter_context(EnvtestControlPlane(folder / "plane", parts=BARE))
+        plane = stack.enter_context(EnvtestControlPlane(folder / "plane", parts=BARE, measured=True))
         install_crds(plane)
         watch = stack.enter_context(StatusWatch(plane))
         managed: list[Managed] = []

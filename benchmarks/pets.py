@@ -94,7 +94,7 @@ def measure(objects: int, concurrency: int, *, as_bare: bool) -> tuple[float, fl
     """Pets a second from first to last status; CPU of the program and of the store for each, in ms."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        plane = stack.enter_context(EnvtestControlPlane(folder / "plane", parts=BARE))
+        plane = stack.enter_context(EnvtestControlPlane(folder / "plane", parts=BARE, measured=True))
         (folder / "store").mkdir()
         store = stack.enter_context(PetStoreProcess(folder / "store"))
         install_crds(plane)

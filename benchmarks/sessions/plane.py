@@ -44,7 +44,9 @@ def fresh_plane(*flags: str, all_kinds: bool = False) -> Iterator[EnvtestControl
     folder = Path(tempfile.mkdtemp(prefix="benchmark-"))
     try:
         before = pinned_by(SERVER_CPUS)
-        with EnvtestControlPlane(folder, parts=BARE, apiserver_flags=flags, before=before) as plane:
+        with EnvtestControlPlane(
+            folder, parts=BARE, apiserver_flags=flags, before=before, measured=True
+        ) as plane:
             definitions = yaml.safe_load_all(printed_crds())
             plane.api.apply(each for each in definitions if all_kinds or each["spec"]["group"] == GROUP)
             wait_served(plane)

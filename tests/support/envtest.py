@@ -69,13 +69,18 @@ class EnvtestControlPlane(ControlPlane):
         controllers_flags: Sequence[str] = (),
         programs: str = VARIABLE,
         before: Sequence[str] = (),
+        measured: bool = False,
     ) -> None:
-        """`programs` is the variable that names their folder, `before` a command that runs each of them."""
+        """`programs` is the variable that names their folder, `before` a command that runs each of them.
+
+        What is `measured` has the settings of its programs, and may hold as much as it likes.
+        """
         self._folder = folder
         self._programs = Path(os.environ[programs])
         self._parts = [part for part in parts if (self._programs / PROGRAMS[part]).exists()]
         self._extra_flags = {"apiserver": apiserver_flags, "controllers": controllers_flags}
         self._before = before
+        self._measured = measured
         self._daemons: dict[str, Daemon] = {}
         self._ports: PortBlock | None = None
         self._authority = Authority("test control plane")
@@ -95,7 +100,8 @@ class EnvtestControlPlane(ControlPlane):
         self._write_files()
         self._credentials().write(self.kubeconfig)
         for part in self._parts:
-            environ = {**os.environ, **(NO_GARBAGE if part == "apiserver" else {})}
+            tuned = part == "apiserver" and not self._measured
+            environ = {**os.environ, **(NO_GARBAGE if tuned else {})}
             daemon = Daemon(part, self._command(part), log=self._folder / f"{part}.log", environ=environ)
             self._daemons[part] = daemon
             daemon.start()
