@@ -106,6 +106,8 @@ def _part(results: Results, key: str, main: Run) -> Iterator[str]:
     yield ABOUT[key].format(**{"long_seconds": run.sizes.get("seconds"), **run.sizes})
     if run is not main:
         other = f"{run.date} UTC, {run.rounds} rounds, on {run.machine['processor']}"
+        if server := run.machine.get("server"):
+            other += f"; {server}"
         yield f"*Of another run than most of this page: {other}.*\n"
     yield from _markdown(table.header, table.rows, labels=table.labels)
     yield ""
