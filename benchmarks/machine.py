@@ -14,8 +14,8 @@ from benchmarks.micro.reference import reference
 __all__ = ["Pace", "describe"]
 
 PROGRAMS = ("kube-apiserver", "etcd")
-# A quarter of a second, of which the least disturbed moment counts: a server that still sees to what it was
-# asked for keeps a core's other half busy, which is not the machine's pace.
+# A quarter of a second, of which the fastest moment counts: a server that is still busy slows the other core
+# down as well, and that is not the machine's pace.
 MOMENTS, PIECES, PAUSE = 10, 5, 0.02
 
 

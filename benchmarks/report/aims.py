@@ -176,8 +176,8 @@ def _others(results: Results) -> Iterator[Aim]:
     if whole is None or not metadata:
         yield _open(results, "others", text)
     else:
-        verdicts = {whole <= AND_OURS * metadata}
-        yield _judged(results, "others", text, whole, metadata, metadata, verdicts)
+        found = _compared(whole, metadata)
+        yield Aim("others", _told(results, "others", text), found, whole <= AND_OURS * metadata)
 
 
 def _backlog(results: Results) -> Iterator[Aim]:
@@ -189,12 +189,12 @@ def _backlog(results: Results) -> Iterator[Aim]:
 
 
 def _at_least(results: Results, part: str, figure: str, factor: float, text: str) -> Iterator[Aim]:
-    ours = _median(results, part, OURS, figure)
-    theirs = max((value for value, _ in _rivals(results, part, figure, GO)), default=None)
+    ours, rivals = _median(results, part, OURS, figure), list(_rivals(results, part, figure, GO))
+    theirs = max((value for value, _ in rivals), default=None)
     if ours is None or not theirs:
         yield _open(results, part, text)
     else:
-        fair = max(value / slower for value, slower in _rivals(results, part, figure, GO))
+        fair = max(value / slower for value, slower in rivals)
         verdicts = {ours >= factor * best for best in (theirs, fair)}
         yield _judged(results, part, text, ours, theirs, fair, verdicts)
 
@@ -202,12 +202,12 @@ def _at_least(results: Results, part: str, figure: str, factor: float, text: str
 def _at_most(
     results: Results, part: str, figure: str, factor: float, text: str, peers: Iterable[str] = GO
 ) -> Iterator[Aim]:
-    ours = _median(results, part, OURS, figure)
-    theirs = min((value for value, _ in _rivals(results, part, figure, peers)), default=None)
+    ours, rivals = _median(results, part, OURS, figure), list(_rivals(results, part, figure, peers))
+    theirs = min((value for value, _ in rivals), default=None)
     if ours is None or not theirs:
         yield _open(results, part, text)
     else:
-        fair = min(value * slower for value, slower in _rivals(results, part, figure, peers))
+        fair = min(value * slower for value, slower in rivals)
         verdicts = {ours <= factor * best for best in (theirs, fair)}
         yield _judged(results, part, text, ours, theirs, fair, verdicts)
 
