@@ -11,7 +11,7 @@ from benchmarks.report.tables import DASH, number
 from benchmarks.summary import STEADY, pace_of, summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from benchmarks.results import Results
 
@@ -189,27 +189,36 @@ def _backlog(results: Results) -> Iterator[Aim]:
 
 
 def _at_least(results: Results, part: str, figure: str, factor: float, text: str) -> Iterator[Aim]:
-    ours, rivals = _median(results, part, OURS, figure), list(_rivals(results, part, figure, GO))
-    theirs = max((value for value, _ in rivals), default=None)
-    if ours is None or not theirs:
-        yield _open(results, part, text)
-    else:
-        fair = max(value / slower for value, slower in rivals)
-        verdicts = {ours >= factor * best for best in (theirs, fair)}
-        yield _judged(results, part, text, ours, theirs, fair, verdicts)
+    yield _against(results, part, figure, factor, text, GO, best=max)
 
 
 def _at_most(
     results: Results, part: str, figure: str, factor: float, text: str, peers: Iterable[str] = GO
 ) -> Iterator[Aim]:
+    yield _against(results, part, figure, factor, text, peers, best=min)
+
+
+def _against(
+    results: Results,
+    part: str,
+    figure: str,
+    factor: float,
+    text: str,
+    peers: Iterable[str],
+    *,
+    best: Callable[[Iterable[float]], float],
+) -> Aim:
+    """Decided where it is the same for the figures and for what they would be at one pace of the machine."""
     ours, rivals = _median(results, part, OURS, figure), list(_rivals(results, part, figure, peers))
-    theirs = min((value for value, _ in rivals), default=None)
+    theirs = best(value for value, _ in rivals) if rivals else None
     if ours is None or not theirs:
-        yield _open(results, part, text)
-    else:
-        fair = min(value * slower for value, slower in rivals)
-        verdicts = {ours <= factor * best for best in (theirs, fair)}
-        yield _judged(results, part, text, ours, theirs, fair, verdicts)
+        return _open(results, part, text)
+    fair = best(value * slower if best is min else value / slower for value, slower in rivals)
+    verdicts = {ours == best((ours, factor * each)) for each in (theirs, fair)}
+    found = _compared(ours, theirs)
+    if len(verdicts) > 1:
+        return Aim(part, _told(results, part, text), f"{found}; {ours / fair:.2f} at one pace", None)
+    return Aim(part, _told(results, part, text), found, verdicts.pop())
 
 
 def _rivals(results: Results, part: str, figure: str, peers: Iterable[str]) -> Iterator[tuple[float, float]]:
@@ -226,16 +235,6 @@ def _slower(results: Results, part: str, one: tuple[str, str], other: tuple[str,
         (pace := pace_of(figure)) and _median(results, part, peer, pace) for peer, figure in (one, other)
     )
     return first / second if first and second else 1.0
-
-
-def _judged(
-    results: Results, part: str, text: str, ours: float, theirs: float, fair: float, verdicts: set[bool]
-) -> Aim:
-    """Decided where it is the same for the figures and for what they would be at one pace of the machine."""
-    found = _compared(ours, theirs)
-    if len(verdicts) > 1:
-        return Aim(part, _told(results, part, text), f"{found}; {ours / fair:.2f} at one pace", None)
-    return Aim(part, _told(results, part, text), found, verdicts.pop())
 
 
 def _within(results: Results, part: str, figure: str, most: float, text: str) -> Iterator[Aim]:

@@ -105,7 +105,7 @@ def _part(results: Results, key: str, main: Run) -> Iterator[str]:
     # Older runs had one time for all rates of new objects.
     yield ABOUT[key].format(**{"long_seconds": run.sizes.get("seconds"), **run.sizes})
     if run is not main:
-        other = f"{run.date} UTC, {run.rounds} rounds, on {run.machine['processor']}"
+        other = f"{run.date} UTC, {results.rounds_of(key)}, on {run.machine['processor']}"
         if server := run.machine.get("server"):
             other += f"; {server}"
         yield f"*Of another run than most of this page: {other}.*\n"

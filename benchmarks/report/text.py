@@ -26,7 +26,7 @@ def shown(results: Results) -> str:
 def _lines(results: Results) -> Iterator[str]:
     for key in (key for key in PARTS if key in results.samples):
         found, run = table_of(results, key), results.run_of(key)
-        yield f"\n{PARTS[key].title}: medians of {run.rounds} rounds (smallest–largest)"
+        yield f"\n{PARTS[key].title}: medians of {results.rounds_of(key)} (smallest–largest)"
         yield table(found.header, found.rows)
         yield from (f"  {note}" for note in found.notes)
         for peer in run.versions:

@@ -96,20 +96,19 @@ class Cache:
             division = ByUid() if owned_by is None else ByOwner(self.shard_label)
         children = owned_by is not None and not metadata_only and selected == WHOLE and transform is None
         name = _Name(kind.gvk, metadata_only, selected, isinstance(division, ByUid), children)
-        if (other := name._replace(children=not children)) in self._shared:
-            if children:
-                name = other
-            elif self._watches is None:
-                self._looked_up.clear()
+        other = name._replace(children=not children)
+        if children and other in self._shared:
+            name = other
+        if name not in self._shared:
+            self._looked_up.clear()
+            if other in self._shared and self._watches is None:
                 self._shared[name] = self._shared.pop(other)
                 self._shared[name].informer.keep_whole()
-        shared = self._shared.get(name)
-        if shared is None:
-            self._looked_up.clear()
-            informer = self._make(kind, name, transform, division)
-            shared = self._shared[name] = _Shared(informer, transform)
-            self._start(shared)
-        elif transform not in (None, shared.transform):
+            else:
+                self._shared[name] = _Shared(self._make(kind, name, transform, division), transform)
+                self._start(self._shared[name])
+        shared = self._shared[name]
+        if transform not in (None, shared.transform):
             raise ValueError(
                 f"{shared.informer.spec.resource} is already cached with another transform, or none"
             )

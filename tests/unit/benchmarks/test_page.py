@@ -70,7 +70,7 @@ def test_a_part_of_another_run_says_so():
     text = page(whole().merged_with(made_results(run, "ten", operator_manager={"watches": [1.0]})))
     assert text.count("Of another run") == 1
     assert "Of another run" in (ten := text.partition("## Ten controllers")[2])
-    assert "on A CPU; its server is another one.*" in ten
+    assert "08:00 UTC, 1 round, on A CPU; its server is another one.*" in ten
 
 
 def test_a_comparison_that_is_of_two_runs_says_what_is_of_which():
