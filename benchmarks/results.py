@@ -106,10 +106,9 @@ class Results:
         """The run that a part is of."""
         return self.runs[self.of_run[part]]
 
-    def rounds_of(self, part: str) -> str:
-        """How many there are of a part, which may be fewer than its run was to have; in words."""
-        count = len({each.round for each in self.samples[part]})
-        return f"{count} round{'s' if count != 1 else ''}"
+    def rounds_of(self, part: str) -> int:
+        """In how many something was measured; of single figures it may be fewer."""
+        return len({each.round for each in self.samples[part] if each.figures})
 
     def sample(self, part: str, peer: str, number: int) -> Sample:
         """The one sample of these, made if there is none."""

@@ -9,7 +9,7 @@ from benchmarks.program import CONCURRENCY
 from benchmarks.report.aims import aims_of, all_aims, asides_of
 from benchmarks.report.charts import charts_of
 from benchmarks.report.prose import ABOUT, AIMS, FAIRNESS, INTRODUCTION, REPEAT
-from benchmarks.report.tables import number, table_of
+from benchmarks.report.tables import number, rounds_in_words, table_of
 from benchmarks.summary import requests
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _setting(run: Run) -> Iterator[str]:
     yield "## What was measured, on what\n"
     machine = run.machine
     yield (
-        f"{run.date} UTC, {run.rounds} rounds in {run.minutes:g} minutes, on {machine['processor']},"
+        f"{run.date} UTC, {rounds_in_words(run.rounds)} in {run.minutes:g} minutes, on {machine['processor']},"
         f" {machine['cores']} cores, {machine['memory']}, {machine['system']};"
         f" kube-apiserver {machine['kube-apiserver']}, etcd {machine['etcd']}.\n"
     )
@@ -104,11 +104,14 @@ def _part(results: Results, key: str, main: Run) -> Iterator[str]:
     yield f"## {part.title}\n"
     # Older runs had one time for all rates of new objects.
     yield ABOUT[key].format(**{"long_seconds": run.sizes.get("seconds"), **run.sizes})
+    rounds = results.rounds_of(key)
     if run is not main:
-        other = f"{run.date} UTC, {results.rounds_of(key)}, on {run.machine['processor']}"
+        other = f"{run.date} UTC, {rounds_in_words(rounds)}, on {run.machine['processor']}"
         if server := run.machine.get("server"):
             other += f"; {server}"
         yield f"*Of another run than most of this page: {other}.*\n"
+    elif rounds != run.rounds:
+        yield f"*{rounds_in_words(rounds)}.*\n"
     yield from _markdown(table.header, table.rows, labels=table.labels)
     yield ""
     for note in table.notes:

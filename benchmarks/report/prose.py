@@ -10,8 +10,8 @@ Deployment with an owner reference, the names of its pods from a metadata-only w
 are measured from outside, on a real API server and etcd. The peers' sources are in
 [`benchmarks/peers/`](../../benchmarks/peers/).
 
-Cells are medians over the rounds, with the smallest and the largest in parentheses. Compare figures of
-one run only, not of different runs or machines.
+Cells are medians over the rounds, with the smallest and the largest in parentheses; where they are missing, all
+rounds have the same, or only one counts. Compare figures of one run only, not of different runs or machines.
 """
 
 AIMS = """\
@@ -58,7 +58,7 @@ names another image, so each Deployment is changed; it ends when nothing is queu
 Meanwhile one object after the other is changed by hand; the first as soon as the program is ready, or the
 API server back. The loop's lag is the program's own metric, as the upper bound of a bucket. Server errors
 are answers with 5xx or 429; those of a server that has just started and not yet filled its caches do not
-count. One round.
+count.
 """,
     "steady": """\
 {objects:,} finished objects, and no changes. Each round takes {quiet_seconds} s; the figures are for a

@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     from benchmarks.results import Results, Run
     from benchmarks.summary import Summary
 
-__all__ = ["DASH", "NOTHING", "Table", "group_label", "number", "spread", "table_of", "why_empty"]
+__all__ = [
+    "DASH",
+    "NOTHING",
+    "Table",
+    "group_label",
+    "number",
+    "rounds_in_words",
+    "spread",
+    "table_of",
+    "why_empty",
+]
 
 # Between the ends of a range, and where there is nothing.
 DASH = "–"
@@ -102,6 +112,11 @@ def spread(summary: Summary) -> str:
     """The median, and the smallest and the largest if they are not the same to the eye."""
     median, low, high = number(summary.median), number(summary.low), number(summary.high)
     return median if low == high else f"{median} ({low}{DASH}{high})"
+
+
+def rounds_in_words(count: int) -> str:
+    """So many rounds, or one."""
+    return "1 round" if count == 1 else f"{count} rounds"
 
 
 def number(value: float) -> str:

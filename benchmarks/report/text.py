@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.parts import PARTS
 from benchmarks.report.aims import aims_of, asides_of
-from benchmarks.report.tables import number, table_of
+from benchmarks.report.tables import number, rounds_in_words, table_of
 from benchmarks.summary import requests
 from benchmarks.table import table
 
@@ -26,7 +26,7 @@ def shown(results: Results) -> str:
 def _lines(results: Results) -> Iterator[str]:
     for key in (key for key in PARTS if key in results.samples):
         found, run = table_of(results, key), results.run_of(key)
-        yield f"\n{PARTS[key].title}: medians of {results.rounds_of(key)} (smallest–largest)"
+        yield f"\n{PARTS[key].title}: medians of {rounds_in_words(results.rounds_of(key))} (smallest–largest)"
         yield table(found.header, found.rows)
         yield from (f"  {note}" for note in found.notes)
         for peer in run.versions:

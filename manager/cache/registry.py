@@ -102,8 +102,8 @@ class Cache:
         if name not in self._shared:
             self._looked_up.clear()
             if other in self._shared and self._watches is None:
+                self._shared[other].informer.keep_whole()
                 self._shared[name] = self._shared.pop(other)
-                self._shared[name].informer.keep_whole()
             else:
                 self._shared[name] = _Shared(self._make(kind, name, transform, division), transform)
                 self._start(self._shared[name])

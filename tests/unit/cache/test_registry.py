@@ -151,6 +151,27 @@ class TestOthersObjects:
             await moments()
             assert wire.in_progress == 1
 
+    async def test_are_as_they_were_when_they_are_asked_for_too_late(self, cache: Cache, wire: ScriptedWire):
+        PodServer(wire).on("stream", Listed(10, ("a", 1)))
+        children = cache.informer(Pod, owned_by=Widget)
+        async with running(cache):
+            await cache.wait_synced()
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="of others' pods only metadata"):
+                cache.informer(Pod)
+            assert cache.informers == (children,)
+            assert cache.lookup(Pod) is children
+
+    async def test_are_in_the_same_other_cache_when_it_has_ended(self, cache: Cache, wire: ScriptedWire):
+        PodServer(wire).on("stream", Listed(10, ("a", 1)), Listed(10, ("a", 1)))
+        children = cache.informer(Pod, owned_by=Widget)
+        async with running(cache):
+            await cache.wait_synced()
+            whole = cache.informer(Pod)
+            await whole.wait_synced()
+        assert cache.informer(Pod) is whole
+        assert set(cache.informers) == {children, whole}
+
     async def test_are_known_by_all_kinds_that_own(self, cache: Cache):
         informer = cache.informer(Pod, owned_by=Node)
         assert cache.informer(Pod, owned_by=Widget) is informer
