@@ -82,8 +82,8 @@ def _setting(run: Run) -> Iterator[str]:
     yield "## What was measured, on what\n"
     machine = run.machine
     yield (
-        f"{run.date} UTC, {rounds_in_words(run.rounds)} in {run.minutes:g} minutes, on {machine['processor']},"
-        f" {machine['cores']} cores, {machine['memory']}, {machine['system']};"
+        f"{run.date} UTC, {rounds_in_words(run.rounds)} in {run.minutes:g} minutes,"
+        f" on {machine['processor']}, {machine['cores']} cores, {machine['memory']}, {machine['system']};"
         f" kube-apiserver {machine['kube-apiserver']}, etcd {machine['etcd']}.\n"
     )
     if pinned := machine.get("pinned"):

@@ -10,8 +10,9 @@ Deployment with an owner reference, the names of its pods from a metadata-only w
 are measured from outside, on a real API server and etcd. The peers' sources are in
 [`benchmarks/peers/`](../../benchmarks/peers/).
 
-Cells are medians over the rounds, with the smallest and the largest in parentheses; where they are missing, all
-rounds have the same, or only one counts. Compare figures of one run only, not of different runs or machines.
+Cells are medians over the rounds, with the smallest and the largest in parentheses; where they are missing,
+all rounds have the same, or only one counts. Compare figures of one run only, not of different runs or
+machines.
 """
 
 AIMS = """\
