@@ -8,8 +8,9 @@ VENV := .venv$(if $(findstring command,$(origin PYTHON)),-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 PYTEST_FLAGS ?=
 # Integration tests wait more than they work, so more of them than there are processors pay; but each worker
-# brings up a control plane of its own, and a real one needs three quarters of a gigabyte.
-PYTEST_WORKERS ?= 6
+# collects all tests, which takes 12 s of a processor, and brings up a control plane of its own, of which a real one
+# needs three quarters of a gigabyte.
+PYTEST_WORKERS ?= 4
 PYTEST = $(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -q
 
 # The names that kubebuilder gives them.

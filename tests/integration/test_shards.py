@@ -103,6 +103,7 @@ def replicas(
     return Replicas(plane, namespace, begin)
 
 
+@pytest.mark.long
 @pytest.mark.oldest
 def test_each_object_is_worked_on_by_one_at_a_time_whoever_comes_and_goes(replicas: Replicas):
     killed, stopped, _ = replicas.start(3)

@@ -206,7 +206,7 @@ class ScriptedWire:
         self.aborts = 0
         self.closed = False
         self._routes: dict[tuple[str, str], deque[Step]] = {}
-        self._in_progress: set[asyncio.Event] = set()
+        self._in_progress: set[_Line] = set()
 
     def on(self, method: str, path: str, *steps: Step) -> None:
         """Route requests to these steps, one after the other; replaces an earlier route."""
@@ -231,23 +231,24 @@ class ScriptedWire:
         if request.permit is not None:
             request.permit()
         self.requests.append(sent)
-        broken = asyncio.Event()
-        self._in_progress.add(broken)
+        line = _Line()
+        self._in_progress.add(line)
         try:
-            response = await _unless(broken, self._perform(self._next_step(sent), sent))
-            response.broken = broken
+            response = await line.unless_broken(self._perform(self._next_step(sent), sent))
+            await asyncio.sleep(0)  # no answer is there before others have had a turn
+            response.line = line
             try:
                 yield response
             finally:
                 if response.stream is not None:
                     await response.stream.aclose()
         finally:
-            self._in_progress.discard(broken)
+            self._in_progress.discard(line)
 
     def abort(self) -> None:
         self.aborts += 1
-        for broken in self._in_progress:
-            broken.set()
+        for line in self._in_progress:
+            line.break_off()
 
     async def aclose(self) -> None:
         self.closed = True
@@ -305,7 +306,7 @@ class ScriptedResponse:
         self.status = status
         self.headers: CIMultiDict[str] = CIMultiDict(headers)
         self.stream = stream
-        self.broken = asyncio.Event()
+        self.line = _Line()
         self._body = body
         self._cut = cut
 
@@ -317,9 +318,9 @@ class ScriptedResponse:
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         if self.stream is not None:
-            while (piece := await _unless(self.broken, self.stream.next_piece())) is not None:
+            while (piece := await self.line.unless_broken(self.stream.next_piece())) is not None:
                 yield piece
-        elif self.broken.is_set():
+        elif self.line.broken:
             raise ConnectionLost("connections were aborted")
         elif self._body:
             yield self._body
@@ -330,21 +331,46 @@ class ScriptedResponse:
 _Result = TypeVar("_Result")
 
 
-async def _unless(broken: asyncio.Event, work: Awaitable[_Result]) -> _Result:
-    """What `work` answers, or `ConnectionLost` as soon as `broken` is set."""
-    working = asyncio.ensure_future(work)
-    breaking = asyncio.ensure_future(broken.wait())
-    try:
-        await asyncio.wait({working, breaking}, return_when=asyncio.FIRST_COMPLETED)
-        if broken.is_set():
+class _Line:
+    """What one exchange goes over."""
+
+    def __init__(self) -> None:
+        self.broken = False
+        self._waiting: set[asyncio.Task[Any]] = set()
+
+    def break_off(self) -> None:
+        """End the exchange: whoever waits for it is told, and so is who asks for more."""
+        if self.broken:
+            return
+        self.broken = True
+        for task in self._waiting:
+            # A step that breaks its own line goes on until it waits for something.
+            asyncio.get_running_loop().call_soon(self._tell, task)
+
+    async def unless_broken(self, work: Awaitable[_Result]) -> _Result:
+        """What `work` answers, or `ConnectionLost` as soon as the line breaks.
+
+        The task that asks does it itself, as most tests spend their time here.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting.add(task)
+        try:
+            answer = await work
+        except asyncio.CancelledError:
+            if self.broken and task not in self._waiting and not task.uncancel():
+                raise ConnectionLost("connections were aborted") from None
+            raise
+        finally:
+            self._waiting.discard(task)
+        if self.broken:
             raise ConnectionLost("connections were aborted")
-        return working.result()
-    finally:
-        for task in (working, breaking):
+        return answer
+
+    def _tell(self, task: asyncio.Task[Any]) -> None:
+        if task in self._waiting:
+            self._waiting.discard(task)
             task.cancel()
-        # Also for what ended already: an error that nobody asks for, such as the end of a stream that was
-        # broken in the same moment, would be complained of later.
-        await asyncio.gather(working, breaking, return_exceptions=True)
 
 
 def _fits(pattern: str, path: str) -> bool:

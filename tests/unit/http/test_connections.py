@@ -369,7 +369,7 @@ OVERLOAD = {
 }
 
 
-@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("tls", [pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.each_loop
 async def test_nothing_is_kept_of_what_clients_have_sent_that_are_gone(tls: bool):
     async def greets_or_reads(request: Request) -> Response:
