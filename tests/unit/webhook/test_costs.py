@@ -22,7 +22,7 @@ from manager.webhook.json_patch import json_patch
 from manager.webhook.registration import Webhooks
 from manager.webhook.server import endpoints_of
 from tests.support.admission import webhooks_of
-from tests.support.effort import Effort
+from tests.support.effort import Effort, shortest_unit
 from tests.support.hostile_reviews import CONVERT, MUTATE, admission, conversion, hostile_reviews
 
 LONGEST = 30
@@ -60,6 +60,10 @@ class Timed:
 @pytest.mark.parametrize("name", hostile_reviews(scale=0.0))
 async def test_no_review_keeps_the_loop_from_others_for_long(name: str, reviews: Reviews):
     path, body = reviews[name]
+    first = Timed(_endpoint(path).answer(body))
+    await first
+    if first.longest < LONGEST * shortest_unit():
+        return  # nearly all: a unit takes longer than what is measured
     longest = []
     for _ in range(3):  # what else the machine does is not the review's fault
         timed = Timed(_endpoint(path).answer(body))
