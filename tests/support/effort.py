@@ -41,9 +41,9 @@ class Effort:
 
 @functools.cache
 def shortest_unit() -> float:
-    """Processor seconds of the fixed piece at the fastest of five moments of this process.
+    """Processor seconds of the fixed piece at the fastest of five moments, once for this process.
 
-    What takes less than so many of these takes less than so many units, whatever the machine does meanwhile.
+    The machine may be up to three times as fast in another one.
     """
     return min(_unit() for _ in range(5))
 

@@ -234,8 +234,7 @@ class ScriptedWire:
         line = _Line()
         self._in_progress.add(line)
         try:
-            response = await line.unless_broken(self._perform(self._next_step(sent), sent))
-            await asyncio.sleep(0)  # no answer is there before others have had a turn
+            response = await line.unless_broken(self._in_turns(self._next_step(sent), sent))
             response.line = line
             try:
                 yield response
@@ -263,6 +262,13 @@ class ScriptedWire:
             return Reply.status(404, "NotFound", f"nothing is scripted for {sent.method} {sent.path}")
         _, steps = max(fitting, key=lambda each: each[0])
         return steps.popleft() if len(steps) > 1 else steps[0]
+
+    async def _in_turns(self, step: Step, sent: Sent) -> ScriptedResponse:
+        """So that others have theirs before the server acts, and again before its answer is there."""
+        await asyncio.sleep(0)
+        response = await self._perform(step, sent)
+        await asyncio.sleep(0)
+        return response
 
     async def _perform(self, step: Step, sent: Sent) -> ScriptedResponse:
         match step:
@@ -340,11 +346,8 @@ class _Line:
 
     def break_off(self) -> None:
         """End the exchange: whoever waits for it is told, and so is who asks for more."""
-        if self.broken:
-            return
         self.broken = True
         for task in self._waiting:
-            # A step that breaks its own line goes on until it waits for something.
             asyncio.get_running_loop().call_soon(self._tell, task)
 
     async def unless_broken(self, work: Awaitable[_Result]) -> _Result:
@@ -354,15 +357,20 @@ class _Line:
         """
         task = asyncio.current_task()
         assert task is not None
+        others = task.cancelling()
         self._waiting.add(task)
+        if self.broken:
+            asyncio.get_running_loop().call_soon(self._tell, task)
         try:
             answer = await work
         except asyncio.CancelledError:
-            if self.broken and task not in self._waiting and not task.uncancel():
-                raise ConnectionLost("connections were aborted") from None
-            raise
+            if task in self._waiting or task.cancelling() - 1 > others:
+                raise
         finally:
-            self._waiting.discard(task)
+            if task in self._waiting:
+                self._waiting.discard(task)
+            else:
+                task.uncancel()
         if self.broken:
             raise ConnectionLost("connections were aborted")
         return answer

@@ -30,7 +30,7 @@ def _name(play: Play) -> str:
     return f"{play[0].name}-{version_of(play[1])}"
 
 
-# The others, with their pods and many kinds, are long; so are all with kubectls from before.
+# The others, with their pods and many kinds, are long; so are all with another kubectl.
 QUICK = {"creating", "deleting"}
 # What kubectl makes of the server's answers is recorded; that recordings are the real server's, two show.
 PLAYS = [

@@ -191,7 +191,7 @@ def test_large_requests_from_many_connections_do_not_fill_the_memory(store: PetS
                 own = (("grpc.use_local_subchannel_pool", 1),)
                 channel = grpc.aio.insecure_channel(store.address, options=own)
                 add = (await stack.enter_async_context(channel)).unary_unary("/petstore.PetStore/AddPets")
-                calls += [add(large) for _ in range(10)]
+                calls += [add(large) for _ in range(20)]
             answers = await asyncio.gather(*calls, return_exceptions=True)
             assert any(isinstance(answer, bytes) for answer in answers)
 

@@ -1,0 +1,101 @@
+"""A scripted exchange ends when its line breaks, whatever the task that waits for it has gone through."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import NoReturn
+
+import pytest
+
+from manager.kube.errors import ConnectionLost, Unreachable
+from manager.kube.wire import WireRequest
+from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Step, Stream, Unreached
+
+pytestmark = pytest.mark.virtual_time
+REQUEST = WireRequest("GET", "/", {})
+
+
+@pytest.mark.parametrize("pieces", [0, 1])
+async def test_who_asks_for_more_after_an_abort_is_told(pieces: int):
+    wire, stream = ScriptedWire(), Stream()
+    wire.on("GET", "/", stream)
+    async with wire.exchange(REQUEST) as answer:
+        chunks = answer.chunks()
+        for _ in range(pieces):
+            stream.feed(b"piece")
+            assert await anext(chunks) == b"piece"
+        wire.abort()
+        with pytest.raises(ConnectionLost):
+            await anext(chunks)
+
+
+async def test_an_abort_is_told_from_a_cancellation_also_while_a_cancelled_task_cleans_up():
+    wire = ScriptedWire()
+    stall = Stream()
+    wire.on("GET", "/", stall)
+    told: list[str] = []
+
+    async def works() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            with pytest.raises(ConnectionLost):
+                async with wire.exchange(REQUEST) as answer:
+                    await anext(answer.chunks())
+            told.append("lost")
+
+    task = asyncio.create_task(works())
+    await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.sleep(1)
+    wire.abort()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert told == ["lost"]
+
+
+async def test_nothing_of_an_abort_is_left_in_a_task_whose_step_makes_an_error_of_it():
+    wire = ScriptedWire()
+
+    async def swallows(_sent: Sent) -> NoReturn:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise Unreachable("made of it") from None
+        raise AssertionError
+
+    wire.on("GET", "/", swallows)
+
+    async def asks() -> int:
+        with pytest.raises(Unreachable):
+            async with wire.exchange(REQUEST):
+                pass
+        task = asyncio.current_task()
+        assert task is not None
+        return task.cancelling()
+
+    asking = asyncio.create_task(asks())
+    await asyncio.sleep(1)
+    wire.abort()
+    assert await asking == 0
+
+
+@pytest.mark.parametrize("step", [Reply(), Unreached()])
+async def test_who_asks_without_a_pause_leaves_others_their_turns(step: Step):
+    wire, turns = ScriptedWire(), 0
+    wire.on("GET", "/", step)
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    for _ in range(50):
+        with suppress(Unreachable):
+            async with wire.exchange(REQUEST):
+                pass
+    task.cancel()
+    assert turns >= 50
