@@ -99,7 +99,8 @@ def test_whose_an_object_is_is_told_by_every_replica_and_without_one(
         holder, here = found[-1]
         assert sorted(here) == [False, True]
         holders.add(holder)
-        assert holders <= shares(replicas[0]).keys()
-        if holders == shares(replicas[0]).keys():
+        both = shares(replicas[0]).keys()
+        assert holders <= both
+        if holders == both:
             return
     pytest.fail(f"{holders} hold all {MOST}")

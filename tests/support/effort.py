@@ -43,7 +43,7 @@ class Effort:
 def shortest_unit() -> float:
     """Processor seconds of the fixed piece at the fastest of five moments, once for this process.
 
-    The machine may be up to three times as fast in another one.
+    At another moment the machine may be up to three times as fast.
     """
     return min(_unit() for _ in range(5))
 

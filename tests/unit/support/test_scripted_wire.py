@@ -10,6 +10,7 @@ import pytest
 
 from manager.kube.errors import ConnectionLost, Unreachable
 from manager.kube.wire import WireRequest
+from tests.support.effort import turns_of_others
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Step, Stream, Unreached
 
 pytestmark = pytest.mark.virtual_time
@@ -32,8 +33,7 @@ async def test_who_asks_for_more_after_an_abort_is_told(pieces: int):
 
 async def test_an_abort_is_told_from_a_cancellation_also_while_a_cancelled_task_cleans_up():
     wire = ScriptedWire()
-    stall = Stream()
-    wire.on("GET", "/", stall)
+    wire.on("GET", "/", Stream())
     told: list[str] = []
 
     async def works() -> None:
@@ -83,19 +83,13 @@ async def test_nothing_of_an_abort_is_left_in_a_task_whose_step_makes_an_error_o
 
 @pytest.mark.parametrize("step", [Reply(), Unreached()])
 async def test_who_asks_without_a_pause_leaves_others_their_turns(step: Step):
-    wire, turns = ScriptedWire(), 0
+    wire = ScriptedWire()
     wire.on("GET", "/", step)
 
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
+    async def asks() -> None:
+        for _ in range(50):
+            with suppress(Unreachable):
+                async with wire.exchange(REQUEST):
+                    pass
 
-    task = asyncio.create_task(other())
-    for _ in range(50):
-        with suppress(Unreachable):
-            async with wire.exchange(REQUEST):
-                pass
-    task.cancel()
-    assert turns >= 50
+    assert await turns_of_others(asks()) >= 50

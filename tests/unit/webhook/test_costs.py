@@ -63,7 +63,7 @@ async def test_no_review_keeps_the_loop_from_others_for_long(name: str, reviews:
     first = Timed(_endpoint(path).answer(body))
     await first
     if first.longest < LONGEST / 3 * shortest_unit():
-        return  # as nearly all: a unit takes longer than what is measured
+        return  # nearly all end here: to measure the unit around each takes longer than the review
     longest = []
     for _ in range(3):  # what else the machine does is not the review's fault
         timed = Timed(_endpoint(path).answer(body))
