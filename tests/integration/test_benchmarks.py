@@ -149,7 +149,7 @@ def test_replicas_that_share_the_objects_each_have_a_part_and_only_that_moves_wh
 
 
 @pytest.mark.integration
-@pytest.mark.long
+@pytest.mark.whole
 def test_checkouts_at_work_side_by_side_each_use_their_own_cpu(capsys: pytest.CaptureFixture[str]):
     found = beside.measure({"this": ROOT, "same": ROOT}, objects=20, rounds=1)
     assert list(found) == ["this", "same"]

@@ -93,9 +93,8 @@ def is_there(plane: ControlPlane, name: str, replicas: int) -> None:
     assert status.get("updatedReplicas") == replicas, status
 
 
-@pytest.mark.contract
 @pytest.mark.timeout(600)
-@pytest.mark.long
+@pytest.mark.whole
 def test_from_make_install_to_a_release_with_every_value_and_back(
     plane: ControlPlane, chart: Path, tmp_path: Path
 ):
@@ -175,7 +174,7 @@ def test_helm_installs_nothing_in_a_namespace_that_is_not_there(untouched: Contr
     assert not untouched.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
 
 
-@pytest.mark.long
+@pytest.mark.whole
 def test_what_cert_manager_defines_is_left_out_of_an_undeploy_where_that_is_not(untouched: ControlPlane):
     undeployed = make(untouched, "undeploy", "OVERLAY=cert-manager")
     assert undeployed.returncode == 0, undeployed.stderr

@@ -102,7 +102,6 @@ def padded(name: str) -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
 
 
-@pytest.mark.contract
 def test_a_resync_writes_nothing_where_nothing_is_to_be_changed(
     crds: ControlPlane, storage: None, namespace: str, run_manager: RunManager
 ):

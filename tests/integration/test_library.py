@@ -147,7 +147,7 @@ def test_with_testing_there_is_devcluster_for_the_tests_of_others(project: Path)
     assert "2 passed" in output
 
 
-@pytest.mark.long
+@pytest.mark.whole
 def test_a_project_can_be_begun_with_the_wheel_alone(project: Path, tmp_path: Path):
     done(python(project), "-m", "manager", "init", "shop", "--domain=acme.test", cwd=tmp_path)
     create = ("create", "api", "--group=store", "--version=v1", "--kind=Order", "--owns=Deployment")
@@ -158,7 +158,7 @@ def test_a_project_can_be_begun_with_the_wheel_alone(project: Path, tmp_path: Pa
     assert "3 passed" in done(python(project), "-m", "pytest", "-q", *tests, cwd=tmp_path / "shop")
 
 
-@pytest.mark.long
+@pytest.mark.whole
 def test_each_target_for_a_cluster_of_a_project_that_was_begun_does_what_it_says(
     project: Path, own_control_plane: StartControlPlane, tmp_path: Path
 ):

@@ -48,7 +48,6 @@ def plane(bare_control_plane: ControlPlane) -> ControlPlane:
     return bare_control_plane
 
 
-@pytest.mark.contract
 def test_a_pet_is_refused_by_the_manager_that_make_run_starts(plane: ControlPlane, tmp_path: Path):
     before = plane.api.get(DEFINITION)["spec"]["conversion"]
     with ExitStack() as stack:
@@ -148,7 +147,7 @@ def told_of_what_was_left(manager: ManagerProcess) -> None:
     assert {each["object"] for each in told} == {*REGISTERED, "pets.petstore.example.com"}
 
 
-@pytest.mark.long
+@pytest.mark.whole
 def test_without_a_manager_make_uninstall_says_what_it_waits_for_and_how_to_go_on(
     plane: ControlPlane, tmp_path: Path
 ):

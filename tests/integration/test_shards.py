@@ -104,7 +104,7 @@ def replicas(
 
 
 @pytest.mark.long
-@pytest.mark.oldest
+@pytest.mark.contract
 def test_each_object_is_worked_on_by_one_at_a_time_whoever_comes_and_goes(replicas: Replicas):
     killed, stopped, _ = replicas.start(3)
     eventually(replicas.are_shared_out)

@@ -122,7 +122,7 @@ def test_a_busy_object_costs_no_more_than_its_last_runs():
     assert len(shelf._order) < 200
 
 
-@pytest.mark.long
+@pytest.mark.whole
 async def test_runs_of_ten_thousand_objects_take_no_more_memory_than_the_budget_says():
     history = History()
     keys = [ObjectKey("default", f"memcached-{number}") for number in range(10_000)]

@@ -30,7 +30,7 @@ def _name(play: Play) -> str:
     return f"{play[0].name}-{version_of(play[1])}"
 
 
-# The others, with their pods and many kinds, are long; so are all with another kubectl.
+# The others, with their pods and many kinds, are long.
 QUICK = {"creating", "deleting"}
 # What kubectl makes of the server's answers is recorded; that recordings are the real server's, two show.
 PLAYS = [
@@ -38,7 +38,8 @@ PLAYS = [
         (scene, program),
         marks=[
             *[pytest.mark.contract] * scene.contract,
-            *[pytest.mark.long] * (scene.name not in QUICK or program is not FOUND[0]),
+            *[pytest.mark.long] * (scene.name not in QUICK),
+            *[pytest.mark.whole] * (program is not FOUND[0]),
         ],
         id=_name((scene, program)),
     )

@@ -84,7 +84,7 @@ def all_is_of_a_newer_authority(plane: ControlPlane, than: Certificate) -> None:
         assert certificates_in(base64.b64decode(each["clientConfig"]["caBundle"])) == (authority,)
 
 
-@pytest.mark.long
+@pytest.mark.whole
 def test_a_leader_killed_in_the_middle_of_a_renewal_is_not_missed(
     plane: ControlPlane, ports: PortBlock, run_manager: RunManager
 ):

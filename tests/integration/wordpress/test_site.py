@@ -144,7 +144,6 @@ def retained_uids(walk: WordpressWalk) -> list[str]:
     return [child["metadata"]["uid"] for child in list(walk.children("site"))[: len(RETAINED)]]
 
 
-@pytest.mark.contract
 def test_what_is_retained_is_taken_up_by_a_site_of_the_same_name(walk: WordpressWalk):
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
     walk.create("site")

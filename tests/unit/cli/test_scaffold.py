@@ -76,7 +76,7 @@ def python(folder: Path, *module: str) -> str:
     return done(folder, sys.executable, "-m", *module)
 
 
-@pytest.mark.long
+@pytest.mark.whole
 @pytest.mark.timeout(900)  # 30 s of CPU in programs of its own, of which a busy machine has few
 def test_a_project_with_kinds_added_passes_its_style_types_tests_and_demo(command: Command, project: Path):
     assert command(*CREATE, "--owns=Deployment", "--cluster-scoped").code == 0
@@ -159,7 +159,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.long
+@pytest.mark.whole
 def test_an_api_and_webhooks_can_be_created_in_this_repository(command: Command, repository: Path):
     outcome = command(*CREATE, "--owns=Deployment")
     assert outcome.code == 0, outcome.err

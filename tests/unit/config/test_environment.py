@@ -20,14 +20,17 @@ PARTS = (
     "What the documentation as a site adds",
 )
 PROJECT = "This project"
-DEMO = [PARTS[0], PARTS[1], PROJECT, PARTS[2]]
+DEMO = [*PARTS[:3], PROJECT]
 # Says what it is asked for, and does what the test wants of it.
 PIP = """
-import pathlib, sys
+import pathlib, sys, time
 names = [line.split("==")[0] for line in sys.stdin if "==" in line]
 print(*[f"Collecting {name}" for name in names], sep="\\n")
-if (pathlib.Path(__file__).parent / "fails").exists():
-    sys.exit("ERROR: no such hash")
+fails = pathlib.Path(__file__).parent / "fails"
+if fails.exists():
+    if names == [fails.read_text()]:
+        sys.exit("ERROR: no such hash")
+    time.sleep(600)
 """
 
 
@@ -106,15 +109,17 @@ def test_the_project_is_installed_again_for_what_an_installation_depends_on(
     assert checkout.filled("demo") == installed
 
 
-def test_what_pip_says_when_it_fails_is_shown_and_the_part_is_tried_again(checkout: Checkout):
+def test_what_pip_says_when_it_fails_is_shown_nobody_waits_for_other_parts_and_all_are_tried_again(
+    checkout: Checkout,
+):
     failing = checkout.pip / "fails"
-    failing.touch()
+    failing.write_text("one-of-1")
     done = checkout.fill("demo")
     assert done.returncode == 1
-    assert done.stdout.splitlines() == [f"{PARTS[0]}: 1 package"]
+    assert done.stdout.splitlines() == [f"{part}: 1 package" for part in PARTS[:3]]
     assert done.stderr.splitlines() == [
         "make venv: pip failed to install this:",
-        "Collecting one-of-0",
+        "Collecting one-of-1",
         "ERROR: no such hash",
     ]
     failing.unlink()

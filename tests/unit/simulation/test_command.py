@@ -128,7 +128,7 @@ def test_who_interrupts_does_not_wait_until_a_failure_is_small(
     assert EndingOperator.reconciles == once
 
 
-@pytest.mark.long
+@pytest.mark.whole
 def test_it_goes_on_after_failures_when_asked_to_and_keeps_each_for_a_replay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -147,7 +147,7 @@ def test_it_goes_on_after_failures_when_asked_to_and_keeps_each_for_a_replay(
     assert named.partition(": ")[2].partition("; see")[0] in capsys.readouterr().out
 
 
-@pytest.mark.long
+@pytest.mark.whole
 def test_the_command_that_shows_a_failure_again_names_the_operators_it_was_found_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -185,7 +185,7 @@ def test_a_page_that_cannot_be_written_is_told_before_any_run(tmp_path: Path):
         simulate([f"--matrix={page}"], [EndingOperator], Program("mine", "1"))
 
 
-@pytest.mark.long
+@pytest.mark.whole
 def test_a_page_says_what_becomes_of_each_operator_with_each_fault(tmp_path: Path):
     page = tmp_path / "faults.md"
     arguments = [f"--matrix={page}", "--seeds=1", "--minutes=1", "--jobs=1"]

@@ -65,7 +65,7 @@ QUICK = {"power", "twice", "some_rights", "drift"}
 
 
 @pytest.mark.parametrize(
-    "what", [pytest.param(each, marks=() if each in QUICK else pytest.mark.long) for each in SEEN]
+    "what", [pytest.param(each, marks=() if each in QUICK else pytest.mark.whole) for each in SEEN]
 )
 def test_it_happens_and_the_operators_hold(what: str):
     for seed in range(6):

@@ -216,7 +216,7 @@ def test_an_operator_of_ones_own_holds_without_more_ado():
         (RestlessOperator, "never becomes calm"),
         pytest.param(
             *(HastyOperator, "is in a hot loop: more than 20000 turns of its loop in a minute"),
-            marks=pytest.mark.long,
+            marks=pytest.mark.whole,
         ),
         (CuriousOperator, "is in a hot loop: more than 1000 requests in a minute"),
     ],
@@ -242,7 +242,7 @@ def test_every_fourth_seed_and_those_with_certificates_are_watched_for_half_an_h
     assert any("written again" in each.what for each in outcome.violations) is found
 
 
-@pytest.mark.long
+@pytest.mark.whole
 def test_what_does_not_hold_fails_a_test_with_the_story_of_less():
     with pytest.raises(AssertionError, match="what happened \\(virtual seconds\\):") as failed:
         assert_holds(ForgetfulOperator, seeds=range(10), minutes=2)

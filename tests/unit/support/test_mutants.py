@@ -139,13 +139,13 @@ def test_every_mutant_is_python_that_differs_and_what_people_read_is_left_alone(
     }
 
 
-@pytest.mark.long
+@pytest.mark.whole
 def test_one_with_which_the_fixtures_of_all_tests_cannot_be_imported_is_killed(planted: Path):
     (planted / "conftest.py").write_text("from planted.code import LIMIT\n\nassert LIMIT == 3\n")
     assert run("--tests=test_weak.py")[LIMIT] == "killed"
 
 
-@pytest.mark.long
+@pytest.mark.whole
 def test_what_tests_tell_apart_is_killed_and_the_rest_survives_until_better_tests_come(planted: Path):
     outcomes = run("--tests=test_weak.py")
     assert {key for key, each in outcomes.items() if each == "survived"} == {LIMIT, BELOW, EQUIVALENT}
