@@ -48,16 +48,17 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("GOGC", "400")
 
 # How long an example takes, or is looked for, says something about the machine only. On CI the same examples
-# are tried each time, so that what fails there fails because of the change; and four times as many, as with
-# all that is `long`.
-hypothesis.settings.register_profile(
-    "tests",
-    max_examples=100 if os.environ.get("SEEDS") else 25,
-    deadline=None,
-    derandomize=bool(os.environ.get("CI")),
-    suppress_health_check=[hypothesis.HealthCheck.too_slow],
-)
-hypothesis.settings.load_profile("tests")
+# are tried each time, so that what fails there fails because of the change.
+_EXAMPLES = {"few": 25, "many": 100}
+for _name, _count in _EXAMPLES.items():
+    hypothesis.settings.register_profile(
+        _name,
+        max_examples=_count,
+        deadline=None,
+        derandomize=bool(os.environ.get("CI")),
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+hypothesis.settings.load_profile("few")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -81,7 +82,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """End what is shared with its last test; and with workers, follow a run line by line, not dot by dot."""
+    """End what is shared with its last test; and with workers, follow a run line by line, not dot by dot.
+
+    Of each property, `make test-all` tries more examples.
+    """
+    if config.getoption("all_on_envtest"):
+        hypothesis.settings.load_profile("many")
     config.pluginmanager.register(EndsWithItsTests(control_plane.__name__))
     if config.getoption("tx", None) and config.getoption("dist") != "no" and config.get_verbosity() <= 0:
         config.pluginmanager.register(Progress(config))

@@ -135,7 +135,7 @@ def test_from_make_install_to_a_release_with_every_value_and_back(
     assert "memcacheds.cache.example.com" in {each["metadata"]["name"] for each in definitions}
 
 
-@pytest.mark.contract
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_what_make_deploy_applied_becomes_a_release(plane: ControlPlane, chart: Path):
     assert make(plane, "deploy").returncode == 0

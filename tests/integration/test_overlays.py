@@ -10,7 +10,7 @@ import pytest
 from tests.support.control_plane import ControlPlane
 from tests.support.manifests import OVERLAYS, SYSTEM, Manifest, manifests, the
 
-pytestmark = pytest.mark.oldest
+pytestmark = [pytest.mark.oldest, pytest.mark.long]
 
 # Defined by cert-manager, the Prometheus operator and OLM; the scorecard's file never reaches a server.
 ELSEWHERE = {

@@ -203,6 +203,7 @@ def test_a_leader_that_ends_is_followed_and_its_work_is_finished(pair: Pair, how
     assert conflicts == 0
 
 
+@pytest.mark.long
 def test_a_leader_that_hung_for_longer_than_its_lease_writes_nothing_when_it_goes_on(pair: Pair, busy: None):
     eventually(lambda: len(pair.leader.object_writes()) > 10)
     with pair.nothing_new:

@@ -31,7 +31,7 @@ def _name(play: Play) -> str:
 
 
 # The others, with their pods and many kinds, are long.
-QUICK = {"creating", "deleting"}
+QUICK = {"deleting"}
 # What kubectl makes of the server's answers is recorded; that recordings are the real server's, two show.
 PLAYS = [
     pytest.param(

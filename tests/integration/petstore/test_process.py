@@ -181,6 +181,7 @@ def use_by_reflection(store: PetStoreProcess, grpcurl: str) -> None:
     assert json.loads(run("-d", sampler, store.address, "petstore.PetStore/ChangeSampler")) == {}
 
 
+@pytest.mark.long
 def test_large_requests_from_many_connections_do_not_fill_the_memory(store: PetStoreProcess):
     large = pb.AddPetsReq(pets=[pet_message(pet("x" * 220))] * 1000).SerializeToString()
 
