@@ -107,8 +107,6 @@ def _part(results: Results, key: str, main: Run) -> Iterator[str]:
     rounds = results.rounds_of(key)
     if run is not main:
         other = f"{run.date} UTC, {rounds_in_words(rounds)}, on {run.machine['processor']}"
-        if server := run.machine.get("server"):
-            other += f"; {server}"
         yield f"*Of another run than most of this page: {other}.*\n"
     elif rounds != run.rounds:
         yield f"*{rounds_in_words(rounds)}.*\n"

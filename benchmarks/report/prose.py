@@ -89,9 +89,9 @@ FAIRNESS = """\
 ## Fairness
 
 - Every program has the same objects, {concurrency} workers and the same API server with its default
-  settings, where nothing else is said. Each round has a control plane of its own, on which nothing else
-  runs, and another order of the programs. Parts that measure all programs at once (takeover, steady state,
-  ten controllers), or on one control plane (Pods, one change), do so for all alike.
+  settings. Each round has a control plane of its own, on which nothing else runs, and another order of the
+  programs. Parts that measure all programs at once (takeover, steady state, ten controllers), or on one
+  control plane (Pods, one change), do so for all alike.
 - The API server, etcd and the suite share the cores with the program, as on a small machine. That is
   hard on programs that use much CPU or send many requests. Where the server has cores of its own, CPU
   counts for less and requests still count ([how](#cores-of-its-own-for-the-api-server)).
