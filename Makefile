@@ -73,9 +73,9 @@ $(VENV)/.current: $(PINNED)
 	@scripts/make-venv $(VENV) demo
 	@touch $@
 
-$(VENV)/.tools: $(PINNED)
+$(VENV)/.tools: $(VENV)/.current
 	@scripts/make-venv $(VENV) tools
-	@touch $(VENV)/.current $@
+	@touch $@
 
 $(VENV)/.site: $(VENV)/.tools
 	@scripts/make-venv $(VENV) site

@@ -66,7 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all-on-envtest",
         action="store_true",
-        help="every integration test on the real control plane too, not the contract alone",
+        help="every integration test on the real control plane too, not the contract, and more examples",
     )
     parser.addoption(
         "--write-seconds",
@@ -84,7 +84,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """End what is shared with its last test; and with workers, follow a run line by line, not dot by dot.
 
-    Of each property, `make test-all` tries more examples.
+    `make test-all` tries more examples of each property.
     """
     if config.getoption("all_on_envtest"):
         hypothesis.settings.load_profile("many")

@@ -174,7 +174,7 @@ def test_helm_installs_nothing_in_a_namespace_that_is_not_there(untouched: Contr
     assert not untouched.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
 
 
-@pytest.mark.whole
+@pytest.mark.long
 def test_what_cert_manager_defines_is_left_out_of_an_undeploy_where_that_is_not(untouched: ControlPlane):
     undeployed = make(untouched, "undeploy", "OVERLAY=cert-manager")
     assert undeployed.returncode == 0, undeployed.stderr

@@ -50,7 +50,7 @@ def explained(crds: ControlPlane, namespace: str, name: str, folder: Path, *flag
     return told
 
 
-@pytest.mark.whole
+@pytest.mark.long
 def test_whose_an_object_is_is_told_by_every_replica_and_without_one(
     crds: ControlPlane, namespace: str, run_manager: RunManager, tmp_path: Path
 ):

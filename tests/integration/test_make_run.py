@@ -147,7 +147,7 @@ def told_of_what_was_left(manager: ManagerProcess) -> None:
     assert {each["object"] for each in told} == {*REGISTERED, "pets.petstore.example.com"}
 
 
-@pytest.mark.whole
+@pytest.mark.long
 def test_without_a_manager_make_uninstall_says_what_it_waits_for_and_how_to_go_on(
     plane: ControlPlane, tmp_path: Path
 ):

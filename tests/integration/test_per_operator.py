@@ -46,6 +46,7 @@ def account(plane: ControlPlane, name: str) -> Credentials:
     return plane.credentials_of(SYSTEM, deployed)
 
 
+@pytest.mark.contract
 @pytest.mark.long
 def test_each_operator_runs_with_its_own_account_and_lease_and_all_together_do_everything(
     plane: ControlPlane, namespace_of_samples: str, run_manager: RunManager, tmp_path: Path

@@ -173,7 +173,7 @@ def busy(pair: Pair) -> Iterator[None]:
     creating.join()
 
 
-@pytest.mark.parametrize("how", ["killed", pytest.param("stopped", marks=pytest.mark.contract)])
+@pytest.mark.parametrize("how", ["killed", pytest.param("stopped", marks=pytest.mark.oldest)])
 def test_a_leader_that_ends_is_followed_and_its_work_is_finished(pair: Pair, how: str):
     pair.create(5)
     eventually(pair.converged)

@@ -32,7 +32,7 @@ def _name(play: Play) -> str:
 
 # The others, with their pods and many kinds, are long.
 QUICK = {"deleting"}
-# What kubectl makes of the server's answers is recorded; that recordings are the real server's, two show.
+# What kubectl makes of the server's answers is recorded; that recordings are the real server's, some show.
 PLAYS = [
     pytest.param(
         (scene, program),

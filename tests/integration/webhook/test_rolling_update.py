@@ -81,6 +81,7 @@ def service() -> Iterator[Service]:
         yield made
 
 
+@pytest.mark.contract
 @pytest.mark.long
 def test_a_rolling_update_under_load_loses_no_review(
     own_control_plane: StartControlPlane, run_manager: RunManager, service: Service

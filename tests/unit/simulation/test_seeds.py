@@ -242,7 +242,7 @@ def test_every_fourth_seed_and_those_with_certificates_are_watched_for_half_an_h
     assert any("written again" in each.what for each in outcome.violations) is found
 
 
-@pytest.mark.whole
+@pytest.mark.long
 def test_what_does_not_hold_fails_a_test_with_the_story_of_less():
     with pytest.raises(AssertionError, match="what happened \\(virtual seconds\\):") as failed:
         assert_holds(ForgetfulOperator, seeds=range(10), minutes=2)
