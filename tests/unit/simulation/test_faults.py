@@ -60,7 +60,7 @@ def lines(outcome: Outcome) -> list[str]:
     return [f"{who} {what}" for _, who, what in outcome.timeline]
 
 
-# One of the disk, of requests, of rights and of clocks; 300 seeds of the operators have all, and `make test-all`.
+# One of the disk, of requests, of rights and of clocks; the seeds of the operators have all of them.
 QUICK = {"power", "twice", "some_rights", "drift"}
 
 
