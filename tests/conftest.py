@@ -18,6 +18,7 @@ import pytest
 import uvloop
 from blockbuster import BlockBuster
 
+from manager.garbage import tune_garbage_collector
 from manager.simulation.loop import VirtualLoop
 from tests.support.control_plane import ControlPlane, Lacking
 from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
@@ -115,13 +116,14 @@ def pytest_collection_modifyitems(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """What is imported and collected stays to the end, and no garbage is looked for in it."""
+    """No garbage is looked for in what is collected, which stays to the end, and rarely in the rest."""
     gc.disable()
     try:
         import_in_turn(session.config)
         return (yield)
     finally:
         gc.freeze()
+        tune_garbage_collector()
         gc.enable()
 
 
