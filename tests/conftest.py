@@ -48,26 +48,13 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # kubectl and helm end before garbage matters. A real API server does not, and gets a limit of its own.
 os.environ.setdefault("GOGC", "400")
 
-# How long an example takes, or is looked for, says something about the machine only. On CI the same examples
-# are tried each time, so that what fails there fails because of the change.
-_EXAMPLES = {"few": 25, "many": 100}
-for _name, _count in _EXAMPLES.items():
-    hypothesis.settings.register_profile(
-        _name,
-        max_examples=_count,
-        deadline=None,
-        derandomize=bool(os.environ.get("CI")),
-        suppress_health_check=[hypothesis.HealthCheck.too_slow],
-    )
-hypothesis.settings.load_profile("few")
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What is left out as a rule, and what a run leaves behind."""
     parser.addoption(
         "--all-on-envtest",
         action="store_true",
-        help="every integration test on the real control plane too, not the contract, and more examples",
+        help="everything: also on the real control plane, not the contract alone, and with more examples",
     )
     parser.addoption(
         "--write-seconds",
@@ -83,12 +70,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """End what is shared with its last test; and with workers, follow a run line by line, not dot by dot.
-
-    `make test-all` tries more examples of each property.
-    """
-    if config.getoption("all_on_envtest"):
-        hypothesis.settings.load_profile("many")
+    """Say which examples are tried, end what is shared with its last test, and tell of a run line by line."""
+    # How long an example takes, or is looked for, says something about the machine only. On CI the same
+    # examples are tried each time, so that what fails there fails because of the change.
+    hypothesis.settings.register_profile(
+        "tests",
+        max_examples=100 if config.getoption("all_on_envtest") else 25,
+        deadline=None,
+        derandomize=bool(os.environ.get("CI")),
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+    hypothesis.settings.load_profile("tests")
     config.pluginmanager.register(EndsWithItsTests(control_plane.__name__))
     if config.getoption("tx", None) and config.getoption("dist") != "no" and config.get_verbosity() <= 0:
         config.pluginmanager.register(Progress(config))

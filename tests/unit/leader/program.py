@@ -25,12 +25,12 @@ from tests.unit.leader.lease_server import PREFIX, LeaseServer, lease_server
 COUNT = 16
 EVERYTHING = f"{PREFIX}*"
 DATA = "/api/v1/namespaces/default/configmaps/x"
-DRAWN = [
+SEEDS = [
     0,
     *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 4)),
     *(pytest.param(seed, marks=pytest.mark.whole) for seed in range(4, 10)),
 ]
-"""Seeds: what comes and goes, and when, is drawn."""
+"""Of the random numbers that say what comes and goes, and when."""
 
 
 class Replica:

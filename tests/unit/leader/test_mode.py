@@ -10,7 +10,7 @@ import pytest
 from manager.leader.lease import LeadershipLost
 from tests.support.scripted_wire import Reply
 from tests.unit.leader.conftest import LEASE, LEASES, NAME, NAMESPACE
-from tests.unit.leader.program import DRAWN, EVERYTHING, Leader, Program, Replica, permits, program
+from tests.unit.leader.program import EVERYTHING, SEEDS, Leader, Program, Replica, permits, program
 
 __all__ = ["program"]
 
@@ -121,7 +121,7 @@ async def test_a_lease_that_has_no_label_is_taken_all_the_same(program: Program)
     assert program.shares == [16]
 
 
-@pytest.mark.parametrize("seed", DRAWN)
+@pytest.mark.parametrize("seed", SEEDS)
 async def test_whatever_comes_and_goes_never_two_divide_the_work_in_two_ways(program: Program, seed: int):
     """Two at a time are found when either begins."""
     rng = random.Random(seed)

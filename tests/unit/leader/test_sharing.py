@@ -14,7 +14,7 @@ from manager.leader import lease_client
 from manager.simulation.loop import freeze
 from tests.support.scripted_wire import LostAfter, Reply, Sent, Stall, Unreached
 from tests.unit.leader.conftest import LEASES, NAME, NAMESPACE
-from tests.unit.leader.program import COUNT, DATA, DRAWN, EVERYTHING, Program, Replica, permits, program
+from tests.unit.leader.program import COUNT, DATA, EVERYTHING, SEEDS, Program, Replica, permits, program
 
 __all__ = ["program"]
 
@@ -412,7 +412,7 @@ async def test_once_a_lease_is_lost_the_renewal_of_another_one_puts_off_nothing(
     assert a.watchdog.due() == pytest.approx(lost + 4.0, abs=0.001)
 
 
-@pytest.mark.parametrize("seed", DRAWN)
+@pytest.mark.parametrize("seed", SEEDS)
 async def test_whatever_happens_no_range_has_two_owners_and_in_the_end_each_has_one(
     program: Program, seed: int
 ):
