@@ -73,9 +73,9 @@ $(VENV)/.current: $(PINNED)
 	@scripts/make-venv $(VENV) demo
 	@touch $@
 
-$(VENV)/.tools: $(VENV)/.current
+$(VENV)/.tools: $(PINNED)
 	@scripts/make-venv $(VENV) tools
-	@touch $@
+	@touch $(VENV)/.current $@
 
 $(VENV)/.site: $(VENV)/.tools
 	@scripts/make-venv $(VENV) site

@@ -1,11 +1,14 @@
-"""What `make venv` and `make tools` install, and when they do it again; a script stands in for pip."""
+"""What `make venv` and `make tools` install, and how; scripts stand in for pip and uv."""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 import venv
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,54 +16,67 @@ from tests.support.dockerfile import ROOT
 
 PARTS = (
     "What the programs need",
-    "What builds them",
+    "What builds and installs them",
     "What the demo adds",
     "What lists them",
     "What development adds",
     "What the documentation as a site adds",
 )
-PROJECT = "This project"
-DEMO = [PARTS[0], PARTS[1], PROJECT, PARTS[2]]
-# Says what it is asked for, and does what the test wants of it.
-PIP = """
-import pathlib, sys
-names = [line.split("==")[0] for line in sys.stdin if "==" in line]
-print(*[f"Collecting {name}" for name in names], sep="\\n")
-fails = pathlib.Path(__file__).parent / "fails"
-if fails.exists() and (not fails.read_text() or fails.read_text() in names):
-    sys.exit("ERROR: no such hash")
+# Writes down what it is asked for, and fails where the test wants it to.
+STANDS_IN = """
+import json, os, pathlib, sys
+folder = pathlib.Path({folder!r})
+if sys.argv[1:] == ["config", "list"]:
+    print((folder / "pip.conf").read_text())
+    sys.exit()
+given = sys.stdin.read() if any("requirement" in argument for argument in sys.argv) else ""
+call = {{
+    "program": {name!r},
+    "names": [line.split("==")[0] for line in given.splitlines() if "==" in line],
+    "editable": [argument for argument in sys.argv if argument.startswith("--editable=")],
+    "environ": dict(os.environ),
+}}
+with (folder / "calls").open("a") as calls:
+    print(json.dumps(call), file=calls)
+if (folder / "fails").exists() and (folder / "fails").read_text() in call["names"]:
+    sys.exit("error: no such hash")
 """
 
 
 class Checkout:
-    """A project with one package in each part of its pins, and an environment with that pip."""
+    """A project with one package in each part of its pins, and an environment with such installers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "scripts").mkdir()
         shutil.copy(ROOT / "scripts/fill-venv", folder / "scripts")
-        (folder / "controllers").mkdir()
-        for project in ("pyproject.toml", "controllers/pyproject.toml"):
-            shutil.copy(ROOT / project, folder / project)
-        self.pins = folder / "constraints.txt"
-        self.pins.write_text(
-            "".join(f"\n# {part}.\none-of-{number}==1\n" for number, part in enumerate(PARTS))
-        )
+        pins = [f"\n# {part}.\none-of-{number}==1\n" for number, part in enumerate(PARTS)]
+        (folder / "constraints.txt").write_text("".join(pins))
+        self.pip_is_configured("")
         venv.create(folder / ".venv", symlinks=True)
-        (packages,) = folder.glob(".venv/lib/python*/site-packages")
-        self.pip = packages / "pip"
-        self.pip.mkdir()
-        (self.pip / "__main__.py").write_text(PIP)
+        (self.packages,) = folder.glob(".venv/lib/python*/site-packages")
+        (self.packages / "pip").mkdir()
+        (self.packages / "pip/__main__.py").write_text(STANDS_IN.format(folder=str(folder), name="pip"))
+        uv = folder / ".venv/bin/uv"
+        uv.write_text(f"#!{folder}/.venv/bin/python\n" + STANDS_IN.format(folder=str(folder), name="uv"))
+        uv.chmod(0o755)
 
-    def fill(self, what: str) -> subprocess.CompletedProcess[str]:
+    def pip_is_configured(self, listed: str) -> None:
+        """What `pip config list` prints."""
+        (self.folder / "pip.conf").write_text(listed)
+
+    def fill(self, what: str, **environ: str) -> subprocess.CompletedProcess[str]:
         command = [self.folder / ".venv/bin/python", self.folder / "scripts/fill-venv", what]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        environ = {"PATH": os.environ["PATH"], **environ}
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
 
-    def filled(self, what: str) -> list[str]:
-        """What it installs now."""
-        done = self.fill(what)
+    def calls(self, what: str = "demo", **environ: str) -> list[dict[str, Any]]:
+        """What it has pip and uv do."""
+        calls = self.folder / "calls"
+        calls.unlink(missing_ok=True)
+        done = self.fill(what, **environ)
         assert done.returncode == 0, done.stderr
-        return [line.partition(":")[0] for line in done.stdout.splitlines()]
+        return [json.loads(line) for line in calls.read_text().splitlines()]
 
 
 @pytest.fixture
@@ -68,11 +84,19 @@ def checkout(tmp_path: Path):
     return Checkout(tmp_path)
 
 
-def test_the_demo_needs_less_than_the_tools_and_these_less_than_the_site(checkout: Checkout):
-    assert checkout.filled("demo") == DEMO
-    assert checkout.filled("tools") == list(PARTS[3:5])
-    assert checkout.filled("site") == [PARTS[5]]
-    assert checkout.filled("demo") == checkout.filled("tools") == checkout.filled("site") == []
+@pytest.mark.parametrize(("what", "parts"), [("demo", 3), ("tools", 5), ("site", 6)])
+def test_pip_installs_what_installs_and_uv_the_rest(what: str, parts: int, checkout: Checkout):
+    asked = [(call["program"], call["names"]) for call in checkout.calls(what)]
+    assert asked == [
+        ("pip", ["one-of-1"]),
+        ("uv", [f"one-of-{number}" for number in range(parts)]),
+        ("uv", []),
+    ]
+
+
+def test_the_project_and_its_operators_are_installed_as_they_are_there(checkout: Checkout):
+    *_, last = checkout.calls()
+    assert last["editable"] == [f"--editable={checkout.folder}", f"--editable={checkout.folder}/controllers"]
 
 
 def test_every_heading_of_the_pins_is_a_part():
@@ -82,55 +106,44 @@ def test_every_heading_of_the_pins_is_a_part():
     assert headings == [f"# {part}." for part in PARTS]
 
 
-def test_a_part_whose_pins_have_changed_is_installed_alone(checkout: Checkout):
-    checkout.fill("tools")
-    checkout.pins.write_text(checkout.pins.read_text().replace("one-of-2==1", "one-of-2==2"))
-    assert checkout.filled("tools") == [PARTS[2]]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "installed"),
-    [
-        ("line-length = 110", "line-length = 100", []),
-        ('version = "0.1.0"', 'version = "0.2.0"', [PROJECT]),
-        ('devcluster = "devcluster.cli:main"', 'other = "devcluster.cli:main"', [PROJECT]),
-    ],
-    ids=["a tool's setting", "the version", "a program"],
-)
-def test_the_project_is_installed_again_for_what_an_installation_depends_on(
-    old: str, new: str, installed: list[str], checkout: Checkout
+@pytest.mark.parametrize(("there", "asked"), [("1", ["uv", "uv"]), ("2", ["pip", "uv", "uv"])])
+def test_pip_has_nothing_to_do_when_uv_is_there_as_it_is_pinned(
+    there: str, asked: list[str], checkout: Checkout
 ):
-    checkout.fill("demo")
-    project = checkout.folder / "pyproject.toml"
-    assert old in project.read_text()
-    project.write_text(project.read_text().replace(old, new))
-    assert checkout.filled("demo") == installed
+    metadata = checkout.packages / f"one_of_1-{there}.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text(f"Metadata-Version: 2.1\nName: one-of-1\nVersion: {there}\n")
+    assert [call["program"] for call in checkout.calls()] == asked
 
 
-def test_what_pip_says_when_it_fails_is_shown_and_the_part_is_tried_again(checkout: Checkout):
-    failing = checkout.pip / "fails"
-    failing.touch()
+def test_uv_looks_where_pip_looks_and_trusts_whom_pip_trusts(checkout: Checkout):
+    checkout.pip_is_configured(
+        "global.index-url='https://mirror.test/simple'\n"
+        "global.timeout='5'\n"
+        "install.timeout='6'\n"
+        "global.find-links='/first\\n/second'\n"
+        'global.cert="/it\'s here.pem"\n'
+        "freeze.trusted-host='never.test'\n"
+        ":env:.extra-index-url='https://a.test https://b.test'\n"
+        ":env:.timeout='7'\n"
+    )
+    for call in checkout.calls(UV_DEFAULT_INDEX="https://uvs.own.test")[1:]:
+        environ = {name: value for name, value in call["environ"].items() if name.startswith(("UV_", "SSL_"))}
+        assert environ == {
+            "UV_DEFAULT_INDEX": "https://uvs.own.test",
+            "UV_INDEX": "https://a.test https://b.test",
+            "UV_FIND_LINKS": "/first,/second",
+            "UV_HTTP_TIMEOUT": "7",
+            "SSL_CERT_FILE": "/it's here.pem",
+        }
+
+
+@pytest.mark.parametrize(("package", "program"), [("one-of-1", "pip"), ("one-of-2", "uv")])
+def test_what_an_installer_says_when_it_fails_is_shown(package: str, program: str, checkout: Checkout):
+    (checkout.folder / "fails").write_text(package)
     done = checkout.fill("demo")
     assert done.returncode == 1
-    assert done.stdout.splitlines() == [f"{PARTS[0]}: 1 package"]
     assert done.stderr.splitlines() == [
-        "make venv: pip failed to install this:",
-        "Collecting one-of-0",
-        "ERROR: no such hash",
+        "error: no such hash",
+        f"make venv: {program} could not install what constraints.txt pins",
     ]
-    failing.unlink()
-    assert checkout.filled("demo") == DEMO
-
-
-def test_a_part_is_shared_out_to_two_pips_of_which_one_may_fail(checkout: Checkout):
-    packages = "".join(f"{name}==1 \\\n    --hash=sha256:0\n    # via {name}\n" for name in "abc")
-    checkout.pins.write_text(checkout.pins.read_text().replace("one-of-0==1\n", packages))
-    failing = checkout.pip / "fails"
-    for fails, asked in (("b", ["Collecting b"]), ("c", ["Collecting a", "Collecting c"])):
-        failing.write_text(fails)
-        done = checkout.fill("demo")
-        assert done.returncode == 1
-        assert done.stdout.splitlines() == [f"{PARTS[0]}: 3 packages"]
-        assert done.stderr.splitlines()[1:] == [*asked, "ERROR: no such hash"]
-    failing.unlink()
-    assert checkout.filled("demo") == DEMO
