@@ -19,6 +19,7 @@ from tests.support.api_access import JSON, MERGE_PATCH, ApiAccess, ApiFailure
 from tests.support.api_objects import object_path
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import wait_served
+from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.manifests import SYSTEM, manifests
 from tests.unit.controllers.wordpress.world import World, in_process_cluster
@@ -59,7 +60,7 @@ class Write(NamedTuple):
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
     """Where everything is installed that gives the manager rights, or takes them."""
-    plane = module_control_plane().require(Feature.ADMISSION_POLICIES)
+    plane = module_control_plane(parts=(*BARE, "controllers")).require(Feature.ADMISSION_POLICIES)
     plane.api.apply(each for each in manifests() if each["kind"] in KINDS)
     plane.api.apply(right_to_delete())
     plane.api.apply(others_of_several())
