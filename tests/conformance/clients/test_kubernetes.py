@@ -10,19 +10,22 @@ import pytest
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually
 
-kubernetes = pytest.importorskip("kubernetes")
-dynamic = pytest.importorskip("kubernetes.dynamic")
-
 pytestmark = [pytest.mark.contract, pytest.mark.filterwarnings("default::DeprecationWarning")]
 
 
+@pytest.fixture(scope="module")
+def kubernetes() -> Any:
+    # Here, and not by every worker that collects this: it takes half a second to import.
+    return pytest.importorskip("kubernetes")
+
+
 @pytest.fixture
-def client(control_plane: ControlPlane) -> Iterator[Any]:
+def client(control_plane: ControlPlane, kubernetes: Any) -> Iterator[Any]:
     with kubernetes.config.new_client_from_config(str(control_plane.kubeconfig)) as client:
         yield client
 
 
-def test_objects_are_written_read_and_removed(client: Any, namespace: str):
+def test_objects_are_written_read_and_removed(client: Any, kubernetes: Any, namespace: str):
     core = kubernetes.client.CoreV1Api(client)
     metadata = kubernetes.client.V1ObjectMeta(name="one", labels={"app": "x"})
     created = core.create_namespaced_config_map(
@@ -45,7 +48,7 @@ def test_objects_are_written_read_and_removed(client: Any, namespace: str):
     assert missing.value.status == 404
 
 
-def test_long_lists_come_in_pages(client: Any, namespace: str):
+def test_long_lists_come_in_pages(client: Any, kubernetes: Any, namespace: str):
     core = kubernetes.client.CoreV1Api(client)
     names = [f"page-{number}" for number in range(5)]
     for name in names:
@@ -60,7 +63,7 @@ def test_long_lists_come_in_pages(client: Any, namespace: str):
     assert found == names
 
 
-def test_a_watch_tells_what_happens(client: Any, namespace: str):
+def test_a_watch_tells_what_happens(client: Any, kubernetes: Any, namespace: str):
     core = kubernetes.client.CoreV1Api(client)
     start = core.list_namespaced_service(namespace).metadata.resource_version
     port = kubernetes.client.V1ServicePort(port=80)
@@ -82,7 +85,9 @@ def test_a_watch_tells_what_happens(client: Any, namespace: str):
     assert events == [("ADDED", "seen"), ("MODIFIED", "seen"), ("DELETED", "seen")]
 
 
-def test_a_deployment_becomes_available(client: Any, namespace: str, control_plane: ControlPlane):
+def test_a_deployment_becomes_available(
+    client: Any, kubernetes: Any, namespace: str, control_plane: ControlPlane
+):
     control_plane.require(Feature.READY_PODS)
     template = {
         "metadata": {"labels": {"app": "web"}},
@@ -109,7 +114,8 @@ def test_a_deployment_becomes_available(client: Any, namespace: str, control_pla
     eventually(lambda: core.list_namespaced_pod(namespace).items == [])
 
 
-def test_custom_kinds_are_found_and_applied(client: Any, namespace: str, gadget_group: str):
+def test_custom_kinds_are_found_and_applied(client: Any, kubernetes: Any, namespace: str, gadget_group: str):
+    dynamic = pytest.importorskip("kubernetes.dynamic")
     discovered = dynamic.DynamicClient(client)
     gadgets = discovered.resources.get(api_version=f"{gadget_group}/v1", kind="Gadget")
     body = {
@@ -132,7 +138,7 @@ def test_custom_kinds_are_found_and_applied(client: Any, namespace: str, gadget_
     assert [each["metadata"]["name"] for each in listed["items"]] == ["one"]
 
 
-def test_who_may_what_is_told(client: Any, namespace: str):
+def test_who_may_what_is_told(client: Any, kubernetes: Any, namespace: str):
     attributes = kubernetes.client.V1ResourceAttributes(namespace=namespace, verb="get", resource="pods")
     spec = kubernetes.client.V1SubjectAccessReviewSpec(user="nobody", resource_attributes=attributes)
     review = kubernetes.client.AuthorizationV1Api(client).create_subject_access_review(

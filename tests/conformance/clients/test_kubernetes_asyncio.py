@@ -10,15 +10,22 @@ import pytest
 
 from tests.support.control_plane import ControlPlane
 
-kubernetes_asyncio = pytest.importorskip("kubernetes_asyncio")
-dynamic = pytest.importorskip("kubernetes_asyncio.dynamic")
-models = kubernetes_asyncio.client
-
 pytestmark = [pytest.mark.contract, pytest.mark.filterwarnings("default::DeprecationWarning")]
 
 
+@pytest.fixture(scope="module")
+def kubernetes_asyncio() -> Any:
+    # Here, and not by every worker that collects this: it takes half a second to import.
+    return pytest.importorskip("kubernetes_asyncio")
+
+
+@pytest.fixture(scope="module")
+def models(kubernetes_asyncio: Any) -> Any:
+    return kubernetes_asyncio.client
+
+
 @pytest.fixture
-async def client(control_plane: ControlPlane) -> AsyncIterator[Any]:
+async def client(control_plane: ControlPlane, kubernetes_asyncio: Any, models: Any) -> AsyncIterator[Any]:
     configuration = models.Configuration()
     await kubernetes_asyncio.config.load_kube_config(
         str(control_plane.kubeconfig), client_configuration=configuration
@@ -27,7 +34,9 @@ async def client(control_plane: ControlPlane) -> AsyncIterator[Any]:
         yield client
 
 
-async def test_a_watch_runs_beside_the_writes(client: Any, namespace: str):
+async def test_a_watch_runs_beside_the_writes(
+    client: Any, kubernetes_asyncio: Any, models: Any, namespace: str
+):
     core = models.CoreV1Api(client)
     seen: list[tuple[str, str]] = []
     started = asyncio.Event()
@@ -54,7 +63,9 @@ async def test_a_watch_runs_beside_the_writes(client: Any, namespace: str):
     assert seen == [("ADDED", "one"), ("MODIFIED", "one"), ("DELETED", "one")]
 
 
-async def test_errors_carry_what_the_server_says(client: Any, namespace: str):
+async def test_errors_carry_what_the_server_says(
+    client: Any, kubernetes_asyncio: Any, models: Any, namespace: str
+):
     core = models.CoreV1Api(client)
     with pytest.raises(kubernetes_asyncio.client.ApiException) as missing:
         await core.read_namespaced_pod("none", namespace)
@@ -63,6 +74,7 @@ async def test_errors_carry_what_the_server_says(client: Any, namespace: str):
 
 
 async def test_custom_kinds_are_found_and_applied(client: Any, namespace: str, gadget_group: str):
+    dynamic = pytest.importorskip("kubernetes_asyncio.dynamic")
     discovered = await dynamic.DynamicClient(client)
     gadgets = await discovered.resources.get(api_version=f"{gadget_group}/v1", kind="Gadget")
     body = {"apiVersion": f"{gadget_group}/v1", "kind": "Gadget", "metadata": {"name": "one"}}
