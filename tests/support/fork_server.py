@@ -39,11 +39,15 @@ from pathlib import Path
 from typing import IO, NamedTuple, NoReturn
 
 PR_SET_PDEATHSIG = 1
-# Not petstore, which has a word with gRPC before it imports it.
-ENTRIES = {"operator-manager": "controllers.program", "devcluster": "devcluster.cli"}
+ENTRIES = {
+    "operator-manager": "controllers.program",
+    "devcluster": "devcluster.cli",
+    "petstore": "petstore.cli",
+}
 IMPORTED = (
     *("controllers.main", "manager.cli.run", "manager.cli.migrate_storage", "manager.certificates"),
     *("manager.webhook.server", "devcluster.cluster", "petstore.client"),
+    *("petstore.cli.serve", "petstore.cli.calls"),
     *("aiohttp", "cryptography.x509", "uvloop", "yaml"),
 )
 READ_AT_START = ("PYTHON", "GLIBC_", "LD_", "MALLOC_", "GRPC_")
