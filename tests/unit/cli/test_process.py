@@ -16,21 +16,28 @@ from typing import IO
 import pytest
 
 from manager.version import VERSION
+from tests.support.fork_server import run, start
+from tests.support.manager_process import run_once
 
 ROOT = Path(__file__).parents[3]
 GENEROUS = 30.0
+PROGRAMS = {
+    name: (str(Path(sys.executable).with_name(name)),)
+    for name in ("operator-manager", "petstore", "devcluster")
+}
 
 
-def run(
-    *argv: str,
-    python: tuple[str, ...] = ("-m", "controllers.main"),
-    stdout: int | IO[bytes] = subprocess.PIPE,
-    stderr: int | IO[bytes] = subprocess.PIPE,
-) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *python, *argv]
-    env = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
+def interpreted(code: str, stderr: int | IO[bytes] = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+    """In an interpreter that has imported nothing yet."""
     return subprocess.run(
-        command, cwd=ROOT, env=env, stdout=stdout, stderr=stderr, text=True, timeout=GENEROUS, check=False
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        timeout=GENEROUS,
+        check=False,
     )
 
 
@@ -43,8 +50,10 @@ def run(
         (("run",), 1, "no cluster to talk to"),
     ],
 )
-def test_bad_input_ends_in_one_line_and_its_exit_code(argv: tuple[str, ...], code: int, expected: str):
-    ended = run(*argv)
+def test_bad_input_ends_in_one_line_and_its_exit_code(
+    argv: tuple[str, ...], code: int, expected: str, tmp_path: Path
+):
+    ended = run_once(*argv, folder=tmp_path)
     assert ended.returncode == code
     assert ended.stdout == ""
     assert ended.stderr.count("\n") == 1
@@ -52,16 +61,21 @@ def test_bad_input_ends_in_one_line_and_its_exit_code(argv: tuple[str, ...], cod
     assert "Traceback" not in ended.stderr
 
 
-# What loads a manager: imported as `run` does it, and nothing connects.
-LOADED = (
-    "import sys, linecache; import manager.cli.run, manager.cli.assembly, manager.cli.signals;"
-    "import controllers.main;"
-)
+@functools.cache
+def loaded() -> tuple[set[str], list[str]]:
+    """What loads a manager, imported as `run` does it: its modules, and the files whose source is read."""
+    done = interpreted(
+        "import sys, linecache; import manager.cli.run, manager.cli.assembly, manager.cli.signals;"
+        "import controllers.main;"
+        "print('imported', *sorted(sys.modules)); print('read', *linecache.cache)"
+    )
+    *_, imported, read = (line.split() for line in done.stdout.splitlines())
+    assert (imported[0], read[0]) == ("imported", "read")
+    return set(imported[1:]), read[1:]
 
 
 def test_a_manager_imports_only_what_every_operator_needs():
-    script = f"{LOADED} print('imported', *sorted(sys.modules))"
-    imported = set(run(python=("-c", script)).stdout.rpartition("imported ")[2].split())
+    imported, _ = loaded()
     assert {"controllers.cache.memcached", "controllers.petstore.pet"} <= imported
     assert not {"manager.codegen", "manager.console", "manager.explain", "manager.planning"} & imported
     assert not {"manager.scaffold", "manager.simulation", "petstore.client"} & imported
@@ -72,20 +86,20 @@ def test_a_manager_imports_only_what_every_operator_needs():
 
 
 def test_a_manager_reads_no_source_at_its_start():
-    script = f"{LOADED} print('read', *linecache.cache)"
-    assert run(python=("-c", script)).stdout.rpartition("read")[2].split() == []
+    assert loaded()[1] == []
 
 
 @pytest.mark.parametrize("argv", ["version", "crds"])
-def test_output_that_nobody_reads_is_no_error(argv: str):
+def test_output_that_nobody_reads_is_no_error(argv: str, tmp_path: Path):
     reading, writing = os.pipe()
     os.close(reading)
-    with os.fdopen(writing, "wb") as nobody:
-        ended = run(argv, stdout=nobody)
-    assert (ended.returncode, ended.stderr) == (0, "")
+    with os.fdopen(writing, "wb") as nobody, (tmp_path / "errors").open("wb") as errors:
+        ended = start([*PROGRAMS["operator-manager"], argv], os.environ, nobody, errors)
+        assert ended.wait(GENEROUS) == 0
+    assert (tmp_path / "errors").read_text() == ""
 
 
-@pytest.mark.parametrize("program", ["controllers.main", "devcluster", "petstore"])
+@pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize(
     ("argv", "closed", "code"),
     [("--help", ">&-", 0), ("--version", "<&- >&- 2>&-", 0), ("no-such-command", "2>&-", 2)],
@@ -94,7 +108,7 @@ def test_a_program_that_is_started_without_its_files_prints_nowhere(
     program: str, argv: str, closed: str, code: int
 ):
     ended = subprocess.run(
-        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", program, argv],
+        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *PROGRAMS[program], argv],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -126,7 +140,7 @@ def test_a_log_that_nobody_reads_does_not_keep_a_stuck_process_alive():
             while True:
                 os.write(writing, b"x" * 4096)
         os.set_blocking(writing, True)
-        ended = run(python=("-c", STUCK), stderr=full)
+        ended = interpreted(STUCK, stderr=full)
     assert ended.returncode == 1
 
 
@@ -148,22 +162,18 @@ def test_what_needs_no_operator_imports_none(argument: str):
         "heavy = {'controllers.main', 'manager.operator', 'manager.kube', 'pydantic', 'aiohttp', 'grpc'}\n"
         "assert not heavy & sys.modules.keys()"
     )
-    ran = run(python=("-c", code))
+    ran = interpreted(code)
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-PROGRAMS = {
-    name: (str(Path(sys.executable).with_name(name)),)
-    for name in ("operator-manager", "petstore", "devcluster")
-}
 LIBRARY = (sys.executable, "-m", "manager")
 """The program that begins projects, whose own programs complete as it does."""
 
 
 @functools.cache
 def script(shell: str, *program: str) -> str:
-    done = subprocess.run([*program, "completion", shell], capture_output=True, text=True, check=True)
-    assert done.stderr == ""
+    done = run(*program, "completion", shell, environ=os.environ, timeout=GENEROUS)
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
@@ -245,8 +255,6 @@ def test_other_shells_read_it(shell: str, program: str):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_another_shell_is_refused(program: str):
-    done = subprocess.run(
-        [*PROGRAMS[program], "completion", "csh"], capture_output=True, text=True, check=False
-    )
+    done = run(*PROGRAMS[program], "completion", "csh", environ=os.environ, timeout=GENEROUS)
     assert done.returncode == 2
     assert done.stderr == f"{program}: completion: one of bash, zsh, fish is expected, not 'csh'\n"
