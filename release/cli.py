@@ -10,8 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from manager.codegen import yaml_documents, yaml_stream
 from manager.version import VERSION
+from manager.yaml_text import yaml_documents, yaml_stream
 from release.artifacts import (
     CHECKSUMS,
     CannotRelease,
@@ -24,7 +24,6 @@ from release.artifacts import (
 from release.bundle import bundle_files
 from release.chart import NAMESPACE, PREFIX, Manifest, chart_files
 from release.cluster import DoesNotFit, check_fits, only_served
-from release.configuration import NoTables, with_tables
 from release.dashboard import dashboard_text
 from release.image import Image, InvalidImage
 from release.kustomize import ROOT, BuildFailed, ToolMissing, build
@@ -54,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], int] = options.run
     try:
         return command(options)
-    except (ToolMissing, BuildFailed, CannotRelease, LimitedAlready, DoesNotFit, NotOurs, NoTables) as error:
+    except (ToolMissing, BuildFailed, CannotRelease, LimitedAlready, DoesNotFit, NotOurs) as error:
         print(f"{options.command}: {error}", file=sys.stderr)
         return 1
 
@@ -151,10 +150,16 @@ def _image(text: str) -> Image:
 
 
 def _generate(options: argparse.Namespace) -> int:
-    from controllers.main import OPERATORS, PROGRAM  # noqa: PLC0415 - it takes a second; others need it not
+    # They take a second to import, and the other commands need them not.
+    from controllers.main import OPERATORS, PROGRAM  # noqa: PLC0415
+    from release.configuration import NoTables, with_tables  # noqa: PLC0415
 
     page = _CONFIGURATION.read_text(encoding="utf-8")
-    wanted = {_DASHBOARD: dashboard_text(), _CONFIGURATION: with_tables(page, OPERATORS, PROGRAM)}
+    try:
+        wanted = {_DASHBOARD: dashboard_text(), _CONFIGURATION: with_tables(page, OPERATORS, PROGRAM)}
+    except NoTables as error:
+        print(f"{options.command}: {error}", file=sys.stderr)
+        return 1
     stale = {
         path: text
         for path, text in wanted.items()

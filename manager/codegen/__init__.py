@@ -7,7 +7,8 @@ from manager.codegen.definition import DefinitionError, Served, definitions_in, 
 from manager.codegen.manifest import custom_resource_definitions
 from manager.codegen.model_schema import ModelError
 from manager.codegen.model_source import ModelSource, model_source
-from manager.codegen.tree import GeneratedTree, yaml_documents, yaml_stream
+from manager.codegen.tree import GeneratedTree
+from manager.yaml_text import yaml_documents, yaml_stream
 
 __all__ = [
     "DefinitionError",

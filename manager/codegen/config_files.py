@@ -15,11 +15,11 @@ from typing import Any
 from manager.api import Resource
 from manager.codegen import roles
 from manager.codegen.manifest import UNPLACED, custom_resource_definitions
-from manager.codegen.tree import yaml_document, yaml_stream
 from manager.program import Program
 from manager.rights import RbacRule
 from manager.webhook.configurations import webhook_configurations
 from manager.webhook.registration import Webhooks
+from manager.yaml_text import yaml_document, yaml_stream
 
 Manifest = dict[str, Any]
 

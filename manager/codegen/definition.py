@@ -10,8 +10,7 @@ import msgspec
 
 from manager.api import GroupVersionKind
 from manager.codegen.python_source import is_name
-from manager.codegen.tree import yaml_documents
-from manager.yaml_text import NotYaml
+from manager.yaml_text import NotYaml, yaml_documents
 
 S = TypeVar("S")
 
