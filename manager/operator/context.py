@@ -8,8 +8,6 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
-from structlog.typing import FilteringBoundLogger
-
 from manager import clock
 from manager.api import (
     Condition,
@@ -28,6 +26,8 @@ from manager.runs import LONGEST_TEXT, current_run
 from manager.shards.ranges import label_of
 
 if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
     from manager.operator.operator import Operator
 
 R = TypeVar("R", bound=Resource)

@@ -65,8 +65,8 @@ def test_bad_input_ends_in_one_line_and_its_exit_code(
 def loaded() -> tuple[set[str], list[str]]:
     """What loads a manager, imported as `run` does it: its modules, and the files whose source is read."""
     done = interpreted(
-        "import sys, linecache; import manager.cli.run, manager.cli.assembly, manager.cli.signals;"
-        "import controllers.main;"
+        "import sys, linecache; import controllers.main;"
+        "import manager.cli.run, manager.cli.assembly, manager.cli.signals;"
         "print('imported', *sorted(sys.modules)); print('read', *linecache.cache)"
     )
     *_, imported, read = (line.split() for line in done.stdout.splitlines())
