@@ -86,8 +86,8 @@ def project(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             (packages / top).unlink(missing_ok=True)
             (packages / top).symlink_to(here / top)
     done(
-        *(sys.executable, "-m", "pip", f"--python={environment}/bin/python"),
-        *("install", "--no-index", "--no-deps", "--no-compile", wheel),
+        *(sys.executable, "-m", "uv", "--quiet", "--no-cache", "pip", "install"),
+        *(f"--python={environment}/bin/python", "--no-index", "--no-deps", wheel),
         cwd=folder,
     )
     return folder
