@@ -11,8 +11,9 @@ PYTEST_FLAGS ?=
 # collects all tests, which takes 12 s of a processor, and brings up a control plane of its own, of which a real one
 # needs three quarters of a gigabyte.
 PYTEST_WORKERS ?= 4
-# What they all import is compiled once, whatever the environment says.
-PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -q
+# What the workers import is compiled once, and not by each of them, whatever the environment says.
+export PYTHONDONTWRITEBYTECODE =
+PYTEST = $(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -q
 
 # The names that kubebuilder gives them.
 VERSION := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' manager/version.py)
