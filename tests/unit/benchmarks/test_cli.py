@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks import cli
 from tests.support.benchmark_results import made_results, made_run
+from tests.support.fork_server import run
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -72,8 +73,8 @@ def test_the_suite_goes_where_neither_the_server_nor_the_program_is(
 
 
 def test_help_lists_the_parts_and_the_peers():
-    command = [sys.executable, "-m", "benchmarks", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = run(sys.executable, "-m", "benchmarks", "--help", environ=os.environ, timeout=60)
+    assert done.returncode == 0, done.stderr
     assert "cold, latency" in done.stdout
     assert "operator-manager" in done.stdout
 

@@ -104,6 +104,7 @@ def test_prometheus_understands_the_query_that_the_adapter_makes_of_the_rule(tmp
 
 
 REFERENCE = re.compile(r"#/components/schemas/")
+REFERRED = re.compile(rf'{REFERENCE.pattern}([^"]+)')
 
 
 def schemas(folder: Path, found: list[dict[str, Any]]) -> None:
@@ -115,7 +116,13 @@ def schemas(folder: Path, found: list[dict[str, Any]]) -> None:
         group, _, version = each["apiVersion"].rpartition("/")
         name = table.name_of(group, version, each["kind"])
         assert name is not None, each
-        schema = {"$ref": f"#/definitions/{name}", "definitions": definitions}
+        named, left = {name}, [name]
+        while left:
+            more = set(REFERRED.findall(json.dumps(definitions[left.pop()]))) - named
+            named |= more
+            left += more
+        needed = {each: definitions[each] for each in sorted(named)}
+        schema = {"$ref": f"#/definitions/{name}", "definitions": needed}
         text = REFERENCE.sub("#/definitions/", json.dumps(schema))
         (folder / f"{each['kind'].lower()}-{version}.json").write_text(text)
 

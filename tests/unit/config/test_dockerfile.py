@@ -146,7 +146,7 @@ def test_what_is_copied_is_enough_for_a_program_to_start(
 ):
     for name in sources(DOCKERFILE.stages["build"]):
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / name, tmp_path / name)  # with what is compiled
     # Without what leads from the environment to the sources of the checkout.
     done = subprocess.run(
         [sys.executable, "-S", "-c", f"import sys, {program}; sys.exit({program}.main())", argument],

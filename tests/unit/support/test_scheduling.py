@@ -131,11 +131,11 @@ def test_what_a_worker_shares_ends_before_tests_that_need_none_and_starts_anew_f
         "def test_c(): told('c')\n"
         "def test_d(definitions): told('d')\n"
     )
-    flags = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "inner"]
+    flags = ["-q", "-p", "no:cacheprovider", "inner"]
     subprocess.run(
         [sys.executable, "-m", "pytest", *flags],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         check=True,
         capture_output=True,
     )
