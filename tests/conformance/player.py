@@ -119,7 +119,8 @@ class _Player:
         self._names = {"ns": name, "id": name}
         names = {name: "{id}"}
         self._watches: dict[str, tuple[http.client.HTTPSConnection, http.client.HTTPResponse]] = {}
-        self._contexts: dict[str, ssl.SSLContext] = {}
+        self._accesses: dict[str, tuple[Credentials, ssl.SSLContext]] = {}
+        self._connections: dict[str, http.client.HTTPSConnection] = {}
         self._webhooks: _Webhooks | None = None
         if any(step.webhook for step in conversation.steps):
             folder = plane.folder / "conversation"
@@ -194,11 +195,9 @@ class _Player:
         connection, response = self._send(step)
         if step.open and response.status == http.client.OK:
             self._watches[step.open] = connection, response
+            del self._connections[step.user]
             return None
-        try:
-            return _Got(response.status, response.headers, response.read().decode())
-        finally:
-            connection.close()
+        return _Got(response.status, response.headers, response.read().decode())
 
     def _masked(self, got: _Got) -> Answer:
         answer: Answer = {"status": got.status}
@@ -243,21 +242,21 @@ class _Player:
             body = self._filled(json.dumps(step.body))
         if body is not None:
             headers["Content-Type"] = step.type
-        netloc = urlsplit(credentials.server).netloc
-        connection = http.client.HTTPSConnection(netloc, timeout=TIMEOUT, context=context)
-        try:
-            connection.request(method, quote(target, safe=PLAIN), body and body.encode(), headers)
-            return connection, connection.getresponse()
-        except BaseException:
-            connection.close()
-            raise
+        if step.user not in self._connections:
+            netloc = urlsplit(credentials.server).netloc
+            connection = http.client.HTTPSConnection(netloc, timeout=TIMEOUT, context=context)
+            self._connections[step.user] = connection
+        connection = self._connections[step.user]
+        connection.request(method, quote(target, safe=PLAIN), body and body.encode(), headers)
+        return connection, connection.getresponse()
 
     def _access(self, user: str) -> tuple[Credentials, ssl.SSLContext]:
-        kubeconfig = self._plane.user_kubeconfig(user) if user else self._plane.kubeconfig
-        credentials = Credentials.read(kubeconfig)
-        if user not in self._contexts:
-            self._contexts[user] = credentials.ssl_context(self._plane.folder / "conversation")
-        return credentials, self._contexts[user]
+        if user not in self._accesses:
+            kubeconfig = self._plane.user_kubeconfig(user) if user else self._plane.kubeconfig
+            credentials = Credentials.read(kubeconfig)
+            context = credentials.ssl_context(self._plane.folder / "conversation")
+            self._accesses[user] = credentials, context
+        return self._accesses[user]
 
     def _filled(self, text: Any) -> Any:
         if not isinstance(text, str):
@@ -269,6 +268,8 @@ class _Player:
     def _clean_up(self) -> None:
         for name in list(self._watches):
             self._close(name)
+        for connection in self._connections.values():
+            connection.close()
         for request in (*self._conversation.cleanup, "DELETE /api/v1/namespaces/{ns}"):
             method, _, path = self._filled(request).partition(" ")
             with contextlib.suppress(Exception):
