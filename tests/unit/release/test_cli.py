@@ -1,12 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from manager.codegen import yaml_documents
+from release import kustomize
 from release.cli import main
 from release.image import Image, InvalidImage
 from tests.support.tools import tool
@@ -15,6 +17,14 @@ Printed = Callable[..., list[dict[str, Any]]]
 
 
 DIGEST = "sha256:" + "0" * 64
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built_once() -> Iterator[None]:
+    """A folder of config/ stays as it is, and kubectl takes longer than all that is shown of its output."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kustomize, "_run", functools.cache(kustomize._run))
+        yield
 
 
 @pytest.fixture
