@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,6 +95,7 @@ _ODD = (
 )
 
 
+@functools.cache  # hypothesis looks at each strategy when it is first drawn from, which takes longer
 def bombs(most: int = 30_000) -> st.SearchStrategy[bytes]:
     """The same, over and over."""
     return st.builds(
@@ -104,6 +106,7 @@ def bombs(most: int = 30_000) -> st.SearchStrategy[bytes]:
     )
 
 
+@functools.cache
 def pieces(most: int) -> st.SearchStrategy[bytes]:
     """What may stand in the place of a few bytes."""
     return st.one_of(st.binary(max_size=8), st.sampled_from(_TOKENS), bombs(most))
@@ -120,6 +123,7 @@ def mutated(draw: st.DrawFn, originals: Sequence[bytes], most: int = 30_000) -> 
     return data
 
 
+@functools.cache
 def texts() -> st.SearchStrategy[str]:
     """Any text, and what programs read in texts."""
     return st.one_of(
@@ -129,6 +133,7 @@ def texts() -> st.SearchStrategy[str]:
     )
 
 
+@functools.cache
 def values() -> st.SearchStrategy[Any]:
     """Anything that JSON can hold."""
     leaves = st.one_of(
@@ -144,6 +149,9 @@ def values() -> st.SearchStrategy[Any]:
     ).map(copy.deepcopy)  # what is drawn may be changed further
 
 
+_NAMES = st.sampled_from(["metadata", "spec", "kind", "name", ""]) | st.text(max_size=5)
+
+
 @st.composite
 def odd(draw: st.DrawFn, originals: Sequence[Any]) -> Any:
     """One of the originals, with up to three values in it exchanged, added or taken away."""
@@ -157,9 +165,7 @@ def odd(draw: st.DrawFn, originals: Sequence[Any]) -> Any:
         if what == "take":
             del holder[key]
         elif what == "add" and isinstance(holder, dict):
-            holder[draw(st.sampled_from(["metadata", "spec", "kind", "name", ""]) | st.text(max_size=5))] = (
-                draw(values())
-            )
+            holder[draw(_NAMES)] = draw(values())
         else:
             holder[key] = draw(values())
     return document
