@@ -178,8 +178,11 @@ class World:
         Fails with its last state if that takes longer than `timeout` seconds.
         """
         deadline, last = asyncio.get_running_loop().time() + timeout, obj
+        version, found = -1, None
         while True:
-            found = await self.client.uncached.find(type(obj), obj.key)
+            if self.cluster.store.version != version:  # or it is as it was
+                version = self.cluster.store.version
+                found = await self.client.uncached.find(type(obj), obj.key)
             if found is not None:
                 last = found
                 if holds(found):
