@@ -20,14 +20,14 @@ pytestmark = pytest.mark.virtual_time
 async def test_who_shares_waits_for_a_leader_and_takes_over_when_it_stops(program: Program):
     leader = await program.lead("leader")
     a, b = await program.start("a", "b")
-    await asyncio.sleep(60)
+    await asyncio.sleep(30)
     assert leader.leads
     assert not a.permitted | b.permitted
     # Ready: a rolling update goes on only when the new one is.
     assert (a.sharing.problem, b.sharing.problem) == (None, None)
     await leader.stop()
     await asyncio.sleep(10)
-    assert program.shares == [8, 8]
+    assert program.shares == [4, 4]
 
 
 async def test_who_shares_takes_over_from_a_leader_that_was_killed(program: Program):
@@ -35,7 +35,7 @@ async def test_who_shares_takes_over_from_a_leader_that_was_killed(program: Prog
     await program.start("a", "b")
     await leader.kill()
     await asyncio.sleep(30)
-    assert program.shares == [8, 8]
+    assert program.shares == [4, 4]
 
 
 async def led_after(program: Program, **how: float) -> tuple[Leader, Replica]:
@@ -66,8 +66,8 @@ async def test_a_leader_waits_for_a_replica_that_hears_nothing_and_renews(progra
     program.server.silence()
     b.wire.on("GET", EVERYTHING, Reply.status(500))
     await program.sharing[0].stop()
-    await asyncio.sleep(60)
-    assert len(b.permitted) == 8
+    await asyncio.sleep(30)
+    assert len(b.permitted) == 4
     assert not leader.leads
     await b.kill()
     await asyncio.sleep(20)
@@ -90,23 +90,23 @@ async def test_who_may_not_read_the_first_lease_takes_no_other_again_and_again(p
     b = Replica(program, "b")
     program.replicas.append(b)
     b.wire.on("GET", LEASE, Reply.status(403, "Forbidden", "leases is forbidden: it cannot get"))
-    await asyncio.sleep(60)
-    # Eight ranges and its own Lease are renewed, once each retry period of 2 s.
-    assert len(b.wire.sent("PUT", EVERYTHING)) < 9 * 60
+    await asyncio.sleep(30)
+    # Four ranges and its own Lease are renewed, once each retry period of 2 s.
+    assert len(b.wire.sent("PUT", EVERYTHING)) < 5 * 30
     assert not b.permitted
     assert "it cannot get" in (b.sharing.problem or "")
     b.wire.on("GET", LEASE, program.server.answer)
     await asyncio.sleep(10)
-    assert program.shares == [8, 8]
+    assert program.shares == [4, 4]
 
 
 async def test_two_numbers_of_ranges_exclude_each_other_and_the_second_says_why(program: Program):
     (a,) = await program.start("a")
     (b,) = await program.start("b", count=4)
-    await asyncio.sleep(60)
-    assert len(a.permitted) == 16
+    await asyncio.sleep(30)
+    assert len(a.permitted) == 8
     assert not b.permitted
-    assert b.sharing.problem == f"a has lease {NAMESPACE}/{NAME} with --shards=16, and this replica has 4"
+    assert b.sharing.problem == f"a has lease {NAMESPACE}/{NAME} with --shards=8, and this replica has 4"
     await a.stop()
     await asyncio.sleep(10)
     assert len(b.permitted) == 4
@@ -118,7 +118,7 @@ async def test_a_lease_that_has_no_label_is_taken_all_the_same(program: Program)
     program.server.put(NAMESPACE, f"{NAME}-3", {"holderIdentity": ""})
     await program.start("a")
     await asyncio.sleep(30)
-    assert program.shares == [16]
+    assert program.shares == [8]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -132,7 +132,7 @@ async def test_whatever_comes_and_goes_never_two_divide_the_work_in_two_ways(pro
             if rng.random() < 0.4:
                 await program.lead(f"leader-{number}")
             else:
-                ends, count = rng.uniform(0, 5), rng.choice((16, 16, 4))
+                ends, count = rng.uniform(0, 5), rng.choice((8, 8, 4))
                 await program.start(f"replica-{number}", ends=ends, count=count)
         elif program.replicas:
             victim = rng.choice(program.replicas)
@@ -143,6 +143,6 @@ async def test_whatever_comes_and_goes_never_two_divide_the_work_in_two_ways(pro
     for victim in list(program.replicas):
         await victim.stop()
     await program.start("last", "but one")
-    await asyncio.sleep(60)
-    assert program.shares == [8, 8]
+    await asyncio.sleep(30)
+    assert program.shares == [4, 4]
     assert all(permits(term) for each in program.sharing for term in each.working.values())
