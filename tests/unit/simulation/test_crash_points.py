@@ -18,25 +18,26 @@ QUICK = [each.name for each in OPERATORS if each.name != "wordpress"]
 """All points of the other one take minutes."""
 
 
-def turn() -> str:
-    """Another one whenever a source changes, and the same for all who have the same sources."""
+def turn() -> tuple[str, int]:
+    """Another one, and which half, whenever a source changes; the same for all who have the same sources."""
     sources = (path for each in ("apis", "controllers", "manager") for path in (ROOT / each).rglob("*.py"))
-    return QUICK[zlib.crc32(b"".join(path.read_bytes() for path in sorted(sources))) % len(QUICK)]
+    half, number = divmod(zlib.crc32(b"".join(path.read_bytes() for path in sorted(sources))), len(QUICK))
+    return QUICK[number], half % 2
 
 
 @pytest.mark.parametrize(
-    "number",
+    ("name", "points"),
     [
-        pytest.param(number, id=each.name, marks=[] if each.name == turn() else [pytest.mark.whole])
-        for number, each in enumerate(OPERATORS)
+        pytest.param(turn()[0], slice(turn()[1], None, 2), id="by turns"),
+        *(pytest.param(each.name, slice(None), id=each.name, marks=pytest.mark.whole) for each in OPERATORS),
     ],
 )
 @pytest.mark.long
 @pytest.mark.timeout(1800)  # all points of Wordpress are half a thousand runs
-def test_a_death_before_or_after_any_write_is_made_good(number: int):
-    operators = (OPERATORS[number],)
+def test_a_death_before_or_after_any_write_is_made_good(name: str, points: slice):
+    operators = tuple(each for each in OPERATORS if each.name == name)
     plan = plan_of(3, operators, minutes=1)
-    for point in crash_points(Plan(plan.seed, 1, plan.steps[:4], ()), operators):
+    for point in list(crash_points(Plan(plan.seed, 1, plan.steps[:4], ()), operators))[points]:
         outcome = run(point, operators)
         assert not outcome.violations, told(outcome)
 
@@ -46,7 +47,10 @@ RENEWALS = Plan(seed=1, replicas=1, steps=(), faults=(), keeps_certificates=True
 PET = tuple(each for each in OPERATORS if each.name == "pet")
 
 
-@pytest.mark.parametrize("number", range(1, 16))
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(number, marks=() if number % 3 == 1 else pytest.mark.long) for number in range(1, 16)],
+)
 def test_a_death_after_any_write_of_a_renewal_is_made_good(number: int):
     outcome = run(replace(RENEWALS, crash_at=(number, "after")), PET, compare=False)
     assert outcome.writes > number

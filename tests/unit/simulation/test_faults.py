@@ -68,7 +68,7 @@ QUICK = {"power", "twice", "some_rights", "drift"}
     "what", [pytest.param(each, marks=() if each in QUICK else pytest.mark.whole) for each in SEEN]
 )
 def test_it_happens_and_the_operators_hold(what: str):
-    for seed in range(6):
+    for seed in (2, 5, 1, 3, 0, 4):  # that with the fewest steps first
         plan = with_fault(what, seed=seed)
         outcome = run(plan, MEMCACHED)
         assert not outcome.violations, told(outcome)

@@ -170,7 +170,7 @@ class CuriousOperator(GreetingOperator):
 
     async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
         await ctx.client.uncached.find(Greeting, greeting.key)
-        return Result(requeue_after=0.01)
+        return Result(requeue_after=0.02)
 
 
 @pytest.mark.long
@@ -203,8 +203,9 @@ def test_nothing_of_a_world_is_left_in_memory_after_its_run():
 
 
 def test_an_operator_of_ones_own_holds_without_more_ado():
-    assert_holds(GreetingOperator, seeds=range(5), minutes=2)
-    assert_holds(LedgerOperator, seeds=range(5), minutes=2)
+    # The first of four is watched for half an hour.
+    assert_holds(GreetingOperator, seeds=range(2), minutes=1)
+    assert_holds(LedgerOperator, seeds=range(1, 4), minutes=1)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,7 @@ def test_an_operator_of_ones_own_holds_without_more_ado():
     ],
 )
 def test_a_planted_fault_is_found_and_its_story_told(operator: type[Operator[Any]], what: str):
-    outcomes = (run(plan_of(seed, (operator,), minutes=2), (operator,)) for seed in range(10))
+    outcomes = (run(plan_of(seed, (operator,), minutes=2), (operator,)) for seed in range(1, 10))
     story = told(next(each for each in outcomes if each.violations))
     assert what in story
     assert "what happened (virtual seconds):" in story
@@ -242,17 +243,21 @@ def test_every_fourth_seed_and_those_with_certificates_are_watched_for_half_an_h
     assert any("written again" in each.what for each in outcome.violations) is found
 
 
+SHORT = (35, 13, 19)
+"""Seeds with few steps, in which it is found what the operator of the page does wrong."""
+
+
 @pytest.mark.long
 def test_what_does_not_hold_fails_a_test_with_the_story_of_less():
     with pytest.raises(AssertionError, match="what happened \\(virtual seconds\\):") as failed:
-        assert_holds(ForgetfulOperator, seeds=range(10), minutes=2)
+        assert_holds(ForgetfulOperator, seeds=SHORT, minutes=2)
     assert "not as a fresh install has it" in str(failed.value)
 
 
 @pytest.mark.long
 def test_what_is_made_small_fails_alike_with_less_and_can_be_kept_in_a_file():
     operators = (ForgetfulOperator,)
-    outcomes = (run(plan_of(seed, operators, minutes=2), operators) for seed in range(20))
+    outcomes = (run(plan_of(seed, operators, minutes=2), operators) for seed in SHORT)
     found = next(each for each in outcomes if each.violations)
     small = shrunk(found, operators)
     assert small.sort == found.sort
@@ -328,6 +333,6 @@ class PickyOperator(Operator[Picky]):
 
 def test_a_kind_of_which_nothing_was_ever_taken_does_not_hold():
     with pytest.raises(AssertionError, match="took none of the objects made up for Picky: give `samples`"):
-        assert_holds(PickyOperator, seeds=range(2), minutes=1)
+        assert_holds(PickyOperator, seeds=(1, 2), minutes=1)
     sample = Picky(metadata=ObjectMeta(name="a"), spec=PickySpec(word="open sesame"))
-    assert_holds(PickyOperator, seeds=range(2), minutes=1, samples=[sample])
+    assert_holds(PickyOperator, seeds=[1], minutes=1, samples=[sample])

@@ -62,7 +62,7 @@ def test_bounds_are_those_of_the_schema():
 @pytest.mark.parametrize(("act", "took"), [("apply", "201"), ("apply child", "200"), ("relabel child", "{")])
 def test_others_write_what_is_the_operators_and_it_holds(act: str, took: str):
     operators = (NAMES["memcached"],)
-    plan = replace(plan_of(4, operators, minutes=2), faults=())
+    plan = replace(plan_of(5, operators, minutes=2), faults=())
     steps = tuple(
         each if number % 2 == 0 else replace(each, act=act) for number, each in enumerate(plan.steps)
     )
