@@ -37,7 +37,7 @@ from manager.testing import LocalWire
 pytestmark = pytest.mark.virtual_time
 COUNT = 4
 GRACE = 5.0
-OBJECTS = [f"object-{number}" for number in range(20)]
+OBJECTS = [f"object-{number}" for number in range(12)]
 
 Act = Callable[["Copying", Secret, Context], Awaitable[None]]
 
@@ -154,7 +154,7 @@ class Peers:
     async def start(self, *identities: str, wire: type[LocalWire] = LocalWire) -> list[Peer]:
         started = [Peer(wire(self.cluster), identity, self.operator) for identity in identities]
         self.all += started
-        await asyncio.sleep(15)
+        await asyncio.sleep(10)
         return started
 
     async def create(self, *names: str) -> None:
@@ -222,7 +222,7 @@ async def test_no_object_is_worked_on_by_two_while_ranges_move():
         await scene.start("a")
         await scene.create(*OBJECTS)
         (b,) = await scene.start("b")
-        await asyncio.sleep(30)
+        await asyncio.sleep(15)
         assert b.seen
         runs = sorted((name, began, ended) for peer in scene.all for name, began, ended in peer.operator.runs)
         for (name, _, ended), (following, began, _) in itertools.pairwise(runs):
@@ -308,7 +308,7 @@ async def test_what_is_done_once_is_done_where_the_first_range_is():
     async with peers() as scene:
         await scene.start("a", "b", "c")
         for _ in range(3):
-            await asyncio.sleep(20)
+            await asyncio.sleep(11)
             (works,) = [each for each in scene.all if each.operator.once]
             assert works.operator.once == 1
             assert works.operator.ticks
@@ -423,7 +423,7 @@ async def test_nothing_is_done_in_a_range_before_its_objects_are_known():
         assert any(map(b.terms.of, range(COUNT))), "but not for ever"
         assert not b.seen
         refused = False
-        await asyncio.sleep(60)
+        await asyncio.sleep(40)
         assert b.seen == b.held != set()
 
 
@@ -595,7 +595,7 @@ async def test_nothing_is_done_in_a_range_before_its_children_are_known():
         assert any(map(a.terms.of, range(COUNT)))
         assert not a.seen
         refused = False
-        await asyncio.sleep(60)
+        await asyncio.sleep(40)
         assert a.seen == set(OBJECTS)
 
 
