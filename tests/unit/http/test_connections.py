@@ -347,6 +347,7 @@ async def test_what_is_no_request_leaves_nothing_in_the_log(
     assert [record for record in caplog.records if record.levelno > logging.INFO] == []
 
 
+SENDERS = 3
 MUCH = 250_000
 LONG_BODY = b"Host: x\r\nContent-Length: 99999999\r\n\r\n" + bytes(MUCH)
 OVERLOAD = {
@@ -385,7 +386,7 @@ async def test_nothing_is_kept_of_what_clients_have_sent_that_are_gone(tls: bool
             tracemalloc.start(6)
             for what, sent in OVERLOAD.items():
                 async with asyncio.TaskGroup() as group:
-                    for _ in range(5):
+                    for _ in range(SENDERS):
                         group.create_task(sent_and_gone(address, sent, tls=tls))
                 await eventually_async(functools.partial(little_is_kept, of=what), within=30)
     finally:
@@ -394,9 +395,12 @@ async def test_nothing_is_kept_of_what_clients_have_sent_that_are_gone(tls: bool
 
 
 async def little_is_kept(*, of: str) -> None:
+    little = SENDERS * MUCH * 3 // 5
+    if tracemalloc.get_traced_memory()[0] < little:
+        return  # all together; to look at each takes long
     traces = tracemalloc.take_snapshot().traces
     kept = sum(each.size for each in traces if each.size > 30_000 and not is_of_a_client(each))
-    assert kept < 3 * MUCH, f"{of}: {kept} bytes"
+    assert kept < little, f"{of}: {kept} bytes"
 
 
 def is_of_a_client(trace: tracemalloc.Trace) -> bool:

@@ -410,10 +410,10 @@ async def test_few_look_at_objects_at_a_time_and_each_user_at_one(
     monkeypatch.setattr(Looker, "look", look)
     async with lonely() as world:
         site = await serve_pages(console_of(world, access_by(api_server()) if token else None).pages())
-        for number in range(20):
+        for number in range(12):
             foo = Foo(metadata=ObjectMeta(name=f"lonely-{number}"), spec=FooSpec(name="jack"))
             await world.until(await world.create(foo), lambda it: it.status.conditions)
-        bearer = [{"Authorization": f"Bearer {token.format(each)}"} if token else {} for each in range(20)]
+        bearer = [{"Authorization": f"Bearer {token.format(each)}"} if token else {} for each in range(12)]
         answers = await asyncio.gather(
             *(get(site, f"{PATH}-{number}", **each) for number, each in enumerate(bearer))
         )
