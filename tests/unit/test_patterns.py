@@ -40,15 +40,15 @@ def patterns() -> Iterator[tuple[str, Pattern]]:
                 if isinstance(each, re.Pattern):
                     yield found.name, (each.pattern, each.flags)
             source = Path(module.__file__ or "")
-            if source.suffix != ".py":
+            if source.suffix != ".py" or not re.search(r"\bre\.", text := source.read_text()):
                 continue
-            for node in ast.walk(ast.parse(source.read_text())):
+            for node in ast.walk(ast.parse(text)):
                 match node:
                     case ast.Call(
                         func=ast.Attribute(value=ast.Name("re")),
-                        args=[ast.Constant(str() | bytes() as text), *_],
+                        args=[ast.Constant(str() | bytes() as pattern), *_],
                     ) if "VERBOSE" not in ast.unparse(node):
-                        yield f"{found.name}:{node.lineno}", (text, 0)
+                        yield f"{found.name}:{node.lineno}", (pattern, 0)
 
 
 @cache

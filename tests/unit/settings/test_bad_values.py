@@ -128,7 +128,7 @@ def test_a_wrong_value_in_a_file_names_the_file_and_the_key(
         ("log-level: " + "9" * 5000, "not valid YAML in line 1, column 12: it is a number"),
         ("log-level: 0x" + "f" * 5000, "not valid YAML in line 1, column 12: it is a number"),
         ("log-level: 2001-99-99", "not valid YAML in line 1, column 12: there is no such value"),
-        ("log-level: " + "[" * 1500, "not valid YAML in line 1, column 211: it is nested"),
+        ("log-level: " + "[" * 250, "not valid YAML in line 1, column 211: it is nested"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named(write_file: WriteFile, text: str, expected: str):

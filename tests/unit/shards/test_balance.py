@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from manager.shards.balance import balance
 
 COUNTS = st.sampled_from([2**power for power in range(9)])
+HOW_FAR = st.sampled_from(("not yet", "released", "taken"))
 MEMBERS = st.sets(st.text("abcdefghij", min_size=1, max_size=3), min_size=1, max_size=12)
 
 
@@ -75,7 +76,7 @@ def test_however_far_it_has_come_about_it_is_what_was_wanted(
     count, members, holders = scene
     wanted = balance(count, members, holders)
     for number, who in wanted.items():
-        match data.draw(st.sampled_from(("not yet", "released", "taken"))):
+        match data.draw(HOW_FAR):
             case "released" if holders.get(number) != who:
                 holders.pop(number, None)
             case "taken":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections import Counter
 from collections.abc import Coroutine, Generator, Mapping
@@ -105,7 +106,10 @@ PET: dict[str, Any] = {
     "metadata": {"name": "a", "namespace": "team", "finalizers": ["example.com/a"]},
     "spec": {"name": "Thor", "species": "dog", "birthday": "2020-01-01"},
 }
-BOOKED = [{"manager": "m", "fieldsV1": {f"f:{number:05}": {} for number in range(60_000)}}]
+BOOKED, MUCH_BOOKED = (
+    [{"manager": "m", "fieldsV1": {f"f:{number:05}": {} for number in range(count)}}]
+    for count in (6_000, 60_000)
+)
 CONDITION = dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), "x")
 
 
@@ -114,8 +118,14 @@ def changed(pet: dict[str, Any], **parts: Any) -> dict[str, Any]:
     return pet | {**parts, "metadata": pet["metadata"] | parts.pop("metadata", {})}
 
 
+@functools.cache
+def all_names() -> list[str]:
+    return [f"{number:05x}" for number in range(200_000)]
+
+
 def filled(place: str, count: int) -> dict[str, Any]:
-    names = [f"{number:05x}" for number in range(count)]
+    names = all_names()[:count]
+    assert len(names) == count
     if place == "spec":
         return changed(PET, spec={**PET["spec"], **{name: [] for name in names}})
     return changed(
@@ -193,7 +203,9 @@ async def test_a_finalizer_is_removed_however_deeply_managed_fields_are_nested(p
 
 
 async def test_pets_with_as_many_managed_fields_as_a_review_holds_are_converted():
-    pet = orjson.dumps(changed(PET, metadata={"managedFields": BOOKED})).replace(b"/v1beta1", b"/v1alpha1")
+    pet = orjson.dumps(changed(PET, metadata={"managedFields": MUCH_BOOKED})).replace(
+        b"/v1beta1", b"/v1alpha1"
+    )
     pets = b"[%b]" % b",".join([pet] * (11 * 1024 * 1024 // len(pet)))
     assert b'"status":"Success"' in await _endpoint(CONVERT).answer(conversion(pets))
 
