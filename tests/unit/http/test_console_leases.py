@@ -62,7 +62,7 @@ async def test_who_has_crashed_is_silent_until_another_has_its_ranges(program: P
     shares = await read(leases)
     assert {(held.holder, held.silent) for held in (*shares.ranges, *shares.members)} == {("a", True)}
     [told] = owners_told(shares, {"foo": False}, UID)
-    assert whose(told).startswith("range 0 of 16, which a has renewed last 1")
+    assert whose(told).startswith(f"range 0 of {COUNT}, which a has renewed last 1")
     await program.start("b")
     await asyncio.sleep(16)
     assert {(held.holder, held.silent) for held in (await read(leases)).ranges} == {("b", False)}
@@ -89,10 +89,10 @@ async def test_an_object_is_in_the_range_by_which_replicas_are_chosen(program: P
     number = Ranges.of(COUNT, ()).number_of(UID)
     assert (shared["controller"], shared["range"], shared["of"]) == ("foo", number, COUNT)
     assert shared["holder"] == shares.ranges[number].holder
-    assert whose(shared) == f"range {number} of 16, which {shared['holder']} holds"
+    assert whose(shared) == f"range {number} of {COUNT}, which {shared['holder']} holds"
     # What is not shared out is the first range's, wherever the UID is.
     assert (first["range"], first["holder"]) == (0, shares.ranges[0].holder)
-    assert whose({**shared, "holder": ""}) == f"range {number} of 16, which nobody holds"
+    assert whose({**shared, "holder": ""}) == f"range {number} of {COUNT}, which nobody holds"
 
 
 async def test_a_replica_knows_what_is_its_own_and_reads_the_leases_once_for_all_who_look(program: Program):
@@ -106,7 +106,7 @@ async def test_a_replica_knows_what_is_its_own_and_reads_the_leases_once_for_all
     assert (owners.number_of("pet", UID), owners.number_of("everywhere", UID)) == (0, None)
     told = await asyncio.gather(*(owners.told("foo", number, may=True) for _ in range(50)), owners.replicas())
     assert [(each["holder"], each["here"]) for each in told[:-1]] == [(a.identity, False)] * 50
-    assert told[-1]["rows"][0]["numbers"] == "0-15"
+    assert told[-1]["rows"][0]["numbers"] == f"0-{COUNT - 1}"
     assert len(wire.sent("GET", LEASES)) == 1
     terms.begin(number, Leadership())
     assert (await owners.told("foo", number, may=True))["here"] is True
