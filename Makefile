@@ -8,7 +8,7 @@ VENV := .venv$(if $(findstring command,$(origin PYTHON)),-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 PYTEST_FLAGS ?=
 # Integration tests wait more than they work, so more of them than there are processors pay; but each worker
-# collects all tests, which takes 12 s of a processor, and brings up a control plane of its own, of which a real one
+# collects all tests, which takes 7 s of a processor, and brings up a control plane of its own, of which a real one
 # needs three quarters of a gigabyte.
 PYTEST_WORKERS ?= 4
 # What the workers import is compiled once, and not by each of them, whatever the environment says.
@@ -71,11 +71,16 @@ tools: $(VENV)/.tools ## what tests, lint and releases need, into .venv/ as well
 
 PINNED = pyproject.toml controllers/pyproject.toml constraints.txt scripts/make-venv scripts/fill-venv
 
-$(VENV)/.current: $(PINNED)
+# Only what is in it may be made by two at a time.
+$(VENV)/.made:
+	@scripts/make-venv $(VENV)
+	@touch $@
+
+$(VENV)/.current: $(PINNED) | $(VENV)/.made
 	@scripts/make-venv $(VENV) demo
 	@touch $@
 
-$(VENV)/.tools: $(PINNED)
+$(VENV)/.tools: $(PINNED) | $(VENV)/.made
 	@scripts/make-venv $(VENV) tools
 	@touch $(VENV)/.current $@
 

@@ -173,9 +173,10 @@ class World:
         await self.client.delete(obj)
 
     async def until(self, obj: R, holds: Callable[[R], object], *, timeout: float = 10.0) -> R:
-        """Read the object repeatedly until `holds` is true for it, and return it.
+        """Wait until `holds` is true for the object, and return it.
 
-        Fails with its last state if that takes longer than `timeout` seconds.
+        It is read again whenever something was written, and `holds` may not change it. Fails with its last
+        state if that takes longer than `timeout` seconds.
         """
         deadline, last = asyncio.get_running_loop().time() + timeout, obj
         version, found = -1, None

@@ -27,6 +27,8 @@ from tests.support.webhook_server import WebhookServer
 __all__ = ["play"]
 
 TIMEOUT = 90.0
+# In seconds. A server closes what nobody uses after a minute and a half.
+IDLE = 30.0
 HEADERS = ("Warning", "Retry-After", "Allow")
 # Characters that a request line of the conversations may have as they are.
 PLAIN = "/?&=:,!~'()*-._%$"
@@ -121,6 +123,7 @@ class _Player:
         self._watches: dict[str, tuple[http.client.HTTPSConnection, http.client.HTTPResponse]] = {}
         self._accesses: dict[str, tuple[Credentials, ssl.SSLContext]] = {}
         self._connections: dict[str, http.client.HTTPSConnection] = {}
+        self._used: dict[str, float] = {}
         self._webhooks: _Webhooks | None = None
         if any(step.webhook for step in conversation.steps):
             folder = plane.folder / "conversation"
@@ -247,6 +250,9 @@ class _Player:
             connection = http.client.HTTPSConnection(netloc, timeout=TIMEOUT, context=context)
             self._connections[step.user] = connection
         connection = self._connections[step.user]
+        if time.monotonic() - self._used.get(step.user, 0.0) > IDLE:
+            connection.close()  # and it is made again: the server may have closed it
+        self._used[step.user] = time.monotonic()
         connection.request(method, quote(target, safe=PLAIN), body and body.encode(), headers)
         return connection, connection.getresponse()
 

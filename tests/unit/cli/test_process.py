@@ -69,6 +69,7 @@ def loaded() -> tuple[set[str], list[str]]:
         "import manager.cli.run, manager.cli.assembly, manager.cli.signals;"
         "print('imported', *sorted(sys.modules)); print('read', *linecache.cache)"
     )
+    assert done.returncode == 0, done.stderr
     *_, imported, read = (line.split() for line in done.stdout.splitlines())
     assert (imported[0], read[0]) == ("imported", "read")
     return set(imported[1:]), read[1:]

@@ -26,20 +26,23 @@ PARTS = (
 STANDS_IN = """
 import json, os, pathlib, sys
 folder = pathlib.Path({folder!r})
-if sys.argv[1:] == ["config", "list"]:
+if sys.argv[-2:] == ["config", "list"]:
     print((folder / "pip.conf").read_text())
     sys.exit()
 given = sys.stdin.read() if any("requirement" in argument for argument in sys.argv) else ""
 call = {{
     "program": {name!r},
+    "arguments": sys.argv[1:],
     "names": [line.split("==")[0] for line in given.splitlines() if "==" in line],
     "editable": [argument for argument in sys.argv if argument.startswith("--editable=")],
     "environ": dict(os.environ),
 }}
 with (folder / "calls").open("a") as calls:
     print(json.dumps(call), file=calls)
-if (folder / "fails").exists() and (folder / "fails").read_text() in call["names"]:
-    sys.exit("error: no such hash")
+for fails in folder.glob("fails.*"):
+    program, package = fails.read_text().split()
+    if program == call["program"] and package in call["names"]:
+        sys.exit("error: no such hash")
 """
 
 
@@ -57,13 +60,22 @@ class Checkout:
         (self.packages,) = folder.glob(".venv/lib/python*/site-packages")
         (self.packages / "pip").mkdir()
         (self.packages / "pip/__main__.py").write_text(STANDS_IN.format(folder=str(folder), name="pip"))
-        uv = folder / ".venv/bin/uv"
-        uv.write_text(f"#!{folder}/.venv/bin/python\n" + STANDS_IN.format(folder=str(folder), name="uv"))
-        uv.chmod(0o755)
+        self.uv = folder / ".venv/bin/uv"
+        self.uv.write_text(f"#!{folder}/.venv/bin/python\n" + STANDS_IN.format(folder=str(folder), name="uv"))
+        self.uv.chmod(0o755)
 
     def pip_is_configured(self, listed: str) -> None:
         """What `pip config list` prints."""
         (self.folder / "pip.conf").write_text(listed)
+
+    def fails(self, program: str, package: str) -> None:
+        """From now on, that program cannot install that package."""
+        (self.folder / f"fails.{program}").write_text(f"{program} {package}")
+
+    def mend(self) -> None:
+        """Nothing fails any more."""
+        for each in self.folder.glob("fails.*"):
+            each.unlink()
 
     def fill(self, what: str, **environ: str) -> subprocess.CompletedProcess[str]:
         command = [self.folder / ".venv/bin/python", self.folder / "scripts/fill-venv", what]
@@ -116,34 +128,67 @@ def test_pip_has_nothing_to_do_when_uv_is_there_as_it_is_pinned(
     assert [call["program"] for call in checkout.calls()] == asked
 
 
-def test_uv_looks_where_pip_looks_and_trusts_whom_pip_trusts(checkout: Checkout):
+def test_uv_looks_where_pip_looks_and_trusts_whom_pip_trusts(checkout: Checkout, tmp_path: Path):
     checkout.pip_is_configured(
         "global.index-url='https://mirror.test/simple'\n"
-        "global.timeout='5'\n"
-        "install.timeout='6'\n"
-        "global.find-links='/first\\n/second'\n"
+        "global.proxy='http://never.test'\n"
+        "install.proxy='http://proxy.test'\n"
+        f"global.find-links='{tmp_path}\\n/not/there\\nhttps://wheels.test'\n"
         'global.cert="/it\'s here.pem"\n'
         "freeze.trusted-host='never.test'\n"
         ":env:.extra-index-url='https://a.test https://b.test'\n"
-        ":env:.timeout='7'\n"
+        ":env:.no-index='true'\n"
     )
-    for call in checkout.calls(UV_DEFAULT_INDEX="https://uvs.own.test")[1:]:
+    own = {"UV_DEFAULT_INDEX": "https://uvs.own.test", "SSL_CERT_FILE": "/others.pem"}
+    for call in checkout.calls(**own)[1:]:
         environ = {name: value for name, value in call["environ"].items() if name.startswith(("UV_", "SSL_"))}
         assert environ == {
             "UV_DEFAULT_INDEX": "https://uvs.own.test",
             "UV_INDEX": "https://a.test https://b.test",
-            "UV_FIND_LINKS": "/first,/second",
-            "UV_HTTP_TIMEOUT": "7",
             "SSL_CERT_FILE": "/it's here.pem",
         }
+        assert call["environ"]["ALL_PROXY"] == "http://proxy.test"
+        assert [each for each in call["arguments"] if "index" in each or "links" in each] == [
+            f"--find-links={tmp_path}",
+            "--find-links=https://wheels.test",
+            "--no-index",
+            "--index-strategy=unsafe-best-match",
+        ]
 
 
-@pytest.mark.parametrize(("package", "program"), [("one-of-1", "pip"), ("one-of-2", "uv")])
-def test_what_an_installer_says_when_it_fails_is_shown(package: str, program: str, checkout: Checkout):
-    (checkout.folder / "fails").write_text(package)
+def test_where_uv_cannot_pip_does_it(checkout: Checkout):
+    checkout.fails("uv", "one-of-2")
+    assert [(call["program"], call["names"]) for call in checkout.calls()][1:] == [
+        ("uv", ["one-of-0", "one-of-1", "one-of-2"]),
+        ("pip", ["one-of-0", "one-of-1", "one-of-2"]),
+        ("uv", []),
+    ]
+
+
+def test_where_uv_is_missing_pip_does_it(checkout: Checkout):
+    checkout.uv.unlink()
+    assert [call["program"] for call in checkout.calls()] == ["pip", "pip", "pip"]
+
+
+@pytest.mark.parametrize(
+    ("failing", "said"),
+    [
+        (["pip one-of-1"], ["error: no such hash"]),
+        (
+            ["uv one-of-2", "pip one-of-2"],
+            ["error: no such hash", "make venv: uv could not, so pip tries", "error: no such hash"],
+        ),
+    ],
+)
+def test_what_installers_say_when_they_fail_is_shown_and_all_is_installed_anew_the_next_time(
+    failing: list[str], said: list[str], checkout: Checkout
+):
+    for each in failing:
+        checkout.fails(*each.split())
     done = checkout.fill("demo")
     assert done.returncode == 1
-    assert done.stderr.splitlines() == [
-        "error: no such hash",
-        f"make venv: {program} could not install what constraints.txt pins",
-    ]
+    assert done.stderr.splitlines() == [*said, "make venv: pip could not install what constraints.txt pins"]
+    checkout.mend()
+    again = [each for call in checkout.calls() for each in call["arguments"] if "reinstall" in each]
+    assert again == ["--force-reinstall", "--reinstall", "--reinstall"]
+    assert not [each for call in checkout.calls() for each in call["arguments"] if "reinstall" in each]

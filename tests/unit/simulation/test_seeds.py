@@ -224,7 +224,9 @@ def test_an_operator_of_ones_own_holds_without_more_ado():
 )
 def test_a_planted_fault_is_found_and_its_story_told(operator: type[Operator[Any]], what: str):
     outcomes = (run(plan_of(seed, (operator,), minutes=2), (operator,)) for seed in range(1, 10))
-    story = told(next(each for each in outcomes if each.violations))
+    story = told(
+        next((each for each in outcomes if each.violations), None) or pytest.fail("nothing was found")
+    )
     assert what in story
     assert "what happened (virtual seconds):" in story
     assert re.search(r"person +[a-z ]+: greetings.test.example.com", story)
@@ -258,7 +260,7 @@ def test_what_does_not_hold_fails_a_test_with_the_story_of_less():
 def test_what_is_made_small_fails_alike_with_less_and_can_be_kept_in_a_file():
     operators = (ForgetfulOperator,)
     outcomes = (run(plan_of(seed, operators, minutes=2), operators) for seed in SHORT)
-    found = next(each for each in outcomes if each.violations)
+    found = next((each for each in outcomes if each.violations), None) or pytest.fail("nothing was found")
     small = shrunk(found, operators)
     assert small.sort == found.sort
     assert len(small.plan.steps) <= 3
