@@ -159,7 +159,6 @@ def _unquoted(problem: str | None) -> str:
 # Lines of prose are broken at this width; the server never sees where.
 _WIDTH = 110
 
-
 # Where libyaml is there, in a quarter of the time.
 _BASE: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 

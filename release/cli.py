@@ -152,14 +152,10 @@ def _image(text: str) -> Image:
 def _generate(options: argparse.Namespace) -> int:
     # They take a second to import, and the other commands need them not.
     from controllers.main import OPERATORS, PROGRAM  # noqa: PLC0415
-    from release.configuration import NoTables, with_tables  # noqa: PLC0415
+    from release.configuration import with_tables  # noqa: PLC0415
 
     page = _CONFIGURATION.read_text(encoding="utf-8")
-    try:
-        wanted = {_DASHBOARD: dashboard_text(), _CONFIGURATION: with_tables(page, OPERATORS, PROGRAM)}
-    except NoTables as error:
-        print(f"{options.command}: {error}", file=sys.stderr)
-        return 1
+    wanted = {_DASHBOARD: dashboard_text(), _CONFIGURATION: with_tables(page, OPERATORS, PROGRAM)}
     stale = {
         path: text
         for path, text in wanted.items()

@@ -8,6 +8,7 @@ from manager.cli.flags import settings_by_heading
 from manager.operator import AnyOperator
 from manager.program import Program
 from manager.settings import parse_truth
+from release.artifacts import CannotRelease
 
 __all__ = ["BEGIN", "END", "NoTables", "with_tables"]
 
@@ -17,7 +18,7 @@ END = "<!-- What was generated ends here. -->"
 _HEAD = ("| flag | default | environment variable | what it is |", "|---|---|---|---|")
 
 
-class NoTables(Exception):
+class NoTables(CannotRelease):
     """The page does not say where the tables belong."""
 
 

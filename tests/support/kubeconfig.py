@@ -10,10 +10,8 @@ from typing import Any, Self
 
 import yaml
 
+from manager.yaml_text import load_all
 from tests.support.certificates import trusting
-
-# Where libyaml is there, in a tenth of the time; who waits for a server reads a file again and again.
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +55,7 @@ class Credentials:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read the current context of a kubeconfig whose credentials are inside the file."""
-        config = yaml.load(path.read_text(), Loader=LOADER)
+        (config,) = load_all(path.read_bytes())
         context = _named(config["contexts"], config["current-context"])["context"]
         cluster = _named(config["clusters"], context["cluster"])["cluster"]
         user = _named(config["users"], context["user"])["user"]
