@@ -253,6 +253,8 @@ async def test_an_effect_under_way_is_ended_when_the_lease_cannot_be_held_for_su
     await asyncio.sleep(0.01)
     with pytest.raises(Fenced, match="could not be renewed for 10s"):
         first.elector.leadership.permit()
+    with pytest.raises(LeadershipLost):
+        await first.run
 
 
 async def test_an_effect_under_way_is_ended_when_somebody_else_is_seen_to_hold_the_lease(election: Election):

@@ -6,6 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from manager.clock import monotonic as now
+from manager.leader.lease import LeadershipLost
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
 from tests.unit.leader.conftest import LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
 
@@ -216,6 +217,8 @@ async def test_a_deletion_of_the_lease_is_no_release(election: Election):
     last_renewal = first.wire.sent("POST", LEASES)[-1].at
     election.server.delete(NAMESPACE, NAME)
     await asyncio.sleep(11)
+    with pytest.raises(LeadershipLost):
+        await first.run
     assert not second.elector.leading
     await second.elector.elected.wait()
     assert now() >= last_renewal + 15.0
