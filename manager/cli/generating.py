@@ -8,20 +8,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from manager.cli.arguments import ArgumentParser
-from manager.codegen import (
-    GeneratedTree,
-    ModelError,
-    config_files,
-    custom_resource_definitions,
-    yaml_documents,
-    yaml_stream,
-)
+from manager.codegen import GeneratedTree, ModelError, config_files, custom_resource_definitions
 from manager.codegen.tree import HEADER
 from manager.operator import AnyOperator, rights_of
 from manager.program import Program
 from manager.webhook import RegistrationError
 from manager.webhook.configurations import SERVICE, by_service
 from manager.webhook.methods import webhooks_of
+from manager.yaml_text import yaml_documents, yaml_stream
 
 _CRDS = """\
 Print the custom resource definitions of all operators as one YAML stream, for kubectl apply -f -

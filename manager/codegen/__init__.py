@@ -8,7 +8,6 @@ from manager.codegen.manifest import custom_resource_definitions
 from manager.codegen.model_schema import ModelError
 from manager.codegen.model_source import ModelSource, model_source
 from manager.codegen.tree import GeneratedTree
-from manager.yaml_text import yaml_documents, yaml_stream
 
 __all__ = [
     "DefinitionError",
@@ -21,6 +20,4 @@ __all__ = [
     "definitions_in",
     "model_source",
     "served_by_openapi",
-    "yaml_documents",
-    "yaml_stream",
 ]

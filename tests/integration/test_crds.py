@@ -13,7 +13,8 @@ import yaml
 
 from apis.cache.v1.memcached import Memcached
 from manager.api import ApiModel, Resource, crd
-from manager.codegen import custom_resource_definitions, yaml_stream
+from manager.codegen import custom_resource_definitions
+from manager.yaml_text import yaml_stream
 from tests.support.api_access import ApiFailure
 from tests.support.api_objects import manifest
 from tests.support.control_plane import ControlPlane, Feature

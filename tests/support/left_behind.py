@@ -38,4 +38,4 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Have what the test has made collected now, not in another test, which would fail for it."""
     yield
     request.node.funcargs.clear()
-    gc.collect(0)  # it runs so seldom by itself that what a test has made is still young
+    gc.collect(1)  # it runs so seldom by itself that what a test has made is still young

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from manager.codegen import yaml_documents
+from manager.yaml_text import yaml_documents
 from release.kustomize import ROOT, build
 
 Manifest = dict[str, Any]

@@ -7,12 +7,12 @@ import yaml
 
 from apis.cache.v1.memcached import Memcached
 from controllers.main import PROGRAM
-from manager.codegen import config_files, custom_resource_definitions, yaml_stream
+from manager.codegen import config_files, custom_resource_definitions
 from manager.codegen.tree import HEADER, GeneratedTree
 from manager.rights import RbacRule
 from manager.webhook import Admission, AdmissionRequest
 from manager.webhook.registration import Webhooks
-from manager.yaml_text import yaml_document
+from manager.yaml_text import yaml_document, yaml_stream
 from tests.support.widget import Widget
 
 KINDS = (Memcached, Widget)

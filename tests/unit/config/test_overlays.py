@@ -14,11 +14,11 @@ from controllers.main import OPERATORS, PROGRAM
 from manager.address import parse_bind_address
 from manager.cli.flags import parse_flags
 from manager.cli.settings import Settings
-from manager.codegen import yaml_documents
 from manager.manager import EVENTS_FLUSH_TIMEOUT
 from manager.version import VERSION
 from manager.webhook.configurations import MUTATING, SECRET, VALIDATING
 from manager.webhook.server import LIMITS
+from manager.yaml_text import yaml_documents
 from petstore.cli.flags import command_line
 from release.kustomize import ROOT, build
 from release.namespaces import limited_to

@@ -11,7 +11,10 @@ from tests.support.dockerfile import ROOT
 
 LEAVES_A_TASK = """
 import asyncio
+import gc
 import pytest
+
+gc.disable()
 
 class Keeper:
     def __init__(self):

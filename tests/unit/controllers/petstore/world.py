@@ -30,7 +30,6 @@ from devcluster.storage import Change, Key
 from manager.api import ObjectKey
 from manager.cache import Cache, Informer
 from manager.client import Client
-from manager.codegen import yaml_documents
 from manager.controller import Result
 from manager.kube.errors import Conflict, ConnectionLost, NotFound
 from manager.kube.rest_mapping import RestMapper
@@ -40,6 +39,7 @@ from manager.metrics import Metrics
 from manager.operator.running import ObjectReconciler
 from manager.settings import SettingValues
 from manager.testing import LocalWire
+from manager.yaml_text import yaml_documents
 from petstore.client import PetStoreClient, Unreachable
 from tests.unit.controllers.fate import Fate
 

@@ -26,7 +26,6 @@ from manager.api import ObjectKey, PartialObjectMetadata, Resource
 from manager.cache import Cache, Selection
 from manager.client import Client
 from manager.client.reader import CachedReader
-from manager.codegen import yaml_documents
 from manager.kube.errors import ConnectionLost, KubeError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -36,6 +35,7 @@ from manager.metrics import Metrics
 from manager.operator import add_controller
 from manager.settings import SettingValues
 from manager.testing import LocalWire
+from manager.yaml_text import yaml_documents
 from tests.unit.controllers.fate import Fate
 
 SITES = "wordpresses.example.com"
