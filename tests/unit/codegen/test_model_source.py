@@ -29,13 +29,13 @@ from manager.codegen import (
     definitions_in,
     model_source,
     served_by_openapi,
-    yaml_documents,
 )
 from manager.codegen.manifest import Manifest
 from manager.codegen.structural import object_schema
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from manager.testing import LocalWire
+from manager.yaml_text import yaml_documents
 from tests.support.dockerfile import ROOT
 
 VENDOR = Path(__file__).with_name("installation.yaml")
