@@ -28,6 +28,7 @@ from tests.support.prometheus_operator import scrape_configuration, write_rules
 DASHBOARD = json.loads((ROOT / "config" / "grafana" / "operator-manager.json").read_text())
 # What Grafana fills in: all namespaces and controllers, and some pauses between two readings.
 VARIABLES = {"$namespace": ".*", "$controller": ".*", "$__rate_interval": "1m"}
+RANGES = 4
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 LABEL_VALUES = re.compile(r"label_values\((.+), (\w+)\)")
 
@@ -44,14 +45,19 @@ def proxy(crds: ControlPlane, fault_proxy: Callable[[Path], FaultProxy]) -> Faul
 
 
 @pytest.fixture
-def manager(
+def start_manager(
     proxy: FaultProxy, namespace: str, petstore: PetStoreProcess, run_manager: RunManager
-) -> ManagerProcess:
-    """All operators, with the Deployment's flags but for addresses, and in this namespace only."""
+) -> Callable[[], ManagerProcess]:
+    """All operators, with the Deployment's flags but for addresses, in this namespace only, and in ranges."""
     deployed = [flag for flag in flags_of(the("Deployment", MANAGER)) if "-bind-address=" not in flag]
-    own = (f"--namespaces={namespace}", f"--leader-election-namespace={namespace}")
+    own = (f"--namespaces={namespace}", f"--leader-election-namespace={namespace}", f"--shards={RANGES}")
     environ = {"PETSTORE_ADDRESS": petstore.address}
-    return run_manager(proxy.kubeconfig, *deployed, *own, environ=environ).wait_ready()
+    return lambda: run_manager(proxy.kubeconfig, *deployed, *own, environ=environ).wait_ready()
+
+
+@pytest.fixture
+def manager(start_manager: Callable[[], ManagerProcess]) -> ManagerProcess:
+    return start_manager()
 
 
 @pytest.fixture
@@ -91,7 +97,11 @@ def prometheus(
 
 @pytest.mark.timeout(240)
 def test_targets_are_read_rules_are_evaluated_and_every_query_of_the_dashboard_has_an_answer(
-    crds: ControlPlane, namespace: str, proxy: FaultProxy, prometheus: Prometheus
+    crds: ControlPlane,
+    namespace: str,
+    proxy: FaultProxy,
+    start_manager: Callable[[], ManagerProcess],
+    prometheus: Prometheus,
 ):
     eventually(lambda: jobs_that_are_up(prometheus) == {"operator-manager", "petstore"})
 
@@ -99,7 +109,12 @@ def test_targets_are_read_rules_are_evaluated_and_every_query_of_the_dashboard_h
     crds.kubectl(f"--namespace={namespace}", "apply", "--kustomize", ROOT / "config" / "samples")
     eventually(lambda: rules_are_evaluated(prometheus))
 
-    # What panels are about has to happen first: work, watches that end, a request in vain.
+    # What panels are about has to happen first: ranges that go and come back, work, watches that end, a
+    # request in vain.
+    other = start_manager()
+    eventually(lambda: has_ranges(prometheus, RANGES // 2))
+    assert other.stop() == 0
+    eventually(lambda: has_ranges(prometheus, RANGES))
     waiting = dict(dashboard_queries())
     proxy.answer(500, match=Match("POST", "/deployments$"), times=1)
     things = busy(crds, namespace)
@@ -126,6 +141,12 @@ def jobs_that_are_up(prometheus: Prometheus) -> set[str]:
     return {target["labels"]["job"] for target in found["activeTargets"]}
 
 
+def has_ranges(prometheus: Prometheus, count: int) -> None:
+    """The manager that is read has so many."""
+    [each] = answers(prometheus, "sum(leader_election_master_status)")
+    assert float(each["value"][1]) == count
+
+
 def rules_are_evaluated(prometheus: Prometheus) -> None:
     """Every rule has a result, and no alert fires; a busy machine may well make one pending."""
     groups = prometheus.get("/api/v1/rules")["data"]["groups"]
@@ -147,11 +168,16 @@ def dashboard_queries() -> Iterator[tuple[str, set[str]]]:
 
 def shows_something(prometheus: Prometheus, query: str, legends: set[str]) -> bool:
     """Whether there is a point to draw; and then every line has its legend."""
-    found = prometheus.get(f"/api/v1/query?{urllib.parse.urlencode({'query': query})}")
-    series = found["data"]["result"]
+    series = answers(prometheus, query)
     for each in series:
         assert legends <= each["metric"].keys(), query
     return any(math.isfinite(float(each["value"][1])) for each in series)
+
+
+def answers(prometheus: Prometheus, query: str) -> list[dict[str, Any]]:
+    found = prometheus.get(f"/api/v1/query?{urllib.parse.urlencode({'query': query})}")
+    series: list[dict[str, Any]] = found["data"]["result"]
+    return series
 
 
 def values_of(prometheus: Prometheus, definition: str) -> list[str]:
