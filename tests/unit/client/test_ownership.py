@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from manager.client import ownership
 from manager.client.ownership import holds, holds_exactly, takeover_patch
 from tests.support.effort import Effort
 
@@ -179,6 +180,15 @@ def test_an_item_that_was_as_wanted_is_compared_again_once_anything_of_it_differ
     less = {name: each for name, each in item.items() if name != "e"}
     assert held(wanted=less) is not exact
     assert held()
+
+
+def test_of_items_that_were_as_wanted_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ownership, "_MOST_MATCHING_ITEMS", 8)
+    for number in range(20):
+        item = {"name": "web", "a": number, "b": 1, "c": 2, "d": 3, "e": 4}
+        record = {'k:{"name":"web"}': {".": {}, **{f"f:{name}": {} for name in item}}}
+        assert holds({"items": [item]}, {"items": [item]}, {"f:items": record})
+        assert len(ownership._matching_items) <= 8
 
 
 def test_keys_as_long_as_somebody_likes_are_not_kept():

@@ -20,6 +20,7 @@ from manager.kube.errors import (
     Unauthorized,
     Unreachable,
 )
+from manager.runs import current_run
 from tests.unit.controller.doubles import Numbers, Reconciler, Running
 
 pytestmark = pytest.mark.virtual_time
@@ -78,6 +79,28 @@ async def test_when_it_answers_again_all_that_waited_are_tried_soon(error: KubeE
         assert len(server.done) == 20
         assert max(server.done.values()) < OUTAGE + 30
         assert Numbers(running.controller._queue).backing_off == 0
+
+
+async def test_who_looks_at_what_waited_sees_why_it_was_tried():
+    server = Server(Unreachable("no route"), until=60)
+    texts: dict[str, str] = {}
+
+    async def write(request: Request) -> Result | None:
+        found = await server.write(request)
+        run = current_run()
+        assert run is not None
+        [trigger] = run.triggers
+        texts[request.name] = trigger.text
+        return found
+
+    async with Running(Reconciler(write)) as running:
+        running.add(*"abc")
+        await asyncio.sleep(120)
+    assert sorted(texts.values()) == [
+        "the API server has answered",
+        "the API server has answered",
+        "to try the API server",
+    ]
 
 
 async def test_those_that_waited_come_at_the_pace_of_the_answers():
