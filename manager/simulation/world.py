@@ -70,6 +70,8 @@ _LOOK_EVERY = 20.0
 _CALM_AFTER = 660.0
 """So long without a change, and nothing is under way: a Deployment gives up its progress after 600."""
 _CALM_WITHIN = 1_800.0
+_READY_WITHIN = 60.0
+"""A manager that has started by then has its caches."""
 STAYS_CALM = 1_800.0
 _AFTER_A_CRASH = 120.0
 _LOOKS_WITHIN = 1.0
@@ -216,6 +218,8 @@ class World:
         """How often managers have looked at what is outside of the cluster."""
         self.last_write = 0.0
         self.last_change = 0.0
+        self.last_start = 0.0
+        """When the last manager was started."""
         self.ended_at = 0.0
         self.made: set[Key] = set()
         """What managers have created."""
@@ -468,6 +472,7 @@ class World:
         replica = Replica(self, number, self._generations[number])
         self._generations[number] += 1
         self.running.append(replica)
+        self.last_start = self.now
         self.told(replica.name, "starts")
         replica.start()
 
@@ -549,7 +554,12 @@ class World:
     async def _is_calm(self) -> bool:
         """Wait until nothing is written any more, and see that it stays so."""
         deadline = self.now + _CALM_WITHIN
-        while self.now - self.last_change <= _CALM_AFTER or self.leader is None or self._unowned():
+        while (
+            self.now - self.last_change <= _CALM_AFTER
+            or self.now - self.last_start <= _READY_WITHIN
+            or self.leader is None
+            or self._unowned()
+        ):
             if self.now > deadline:
                 why = f"nobody has ranges {left}" if (left := self._unowned()) else "nobody leads"
                 self.violated(f"it never becomes calm: {why}, or something is written all the time")

@@ -1,7 +1,11 @@
-"""A pytest plugin: what a test leaves behind fails that test."""
+"""A pytest plugin: what a test leaves behind fails that test.
+
+What a module's fixtures leave behind fails whichever test the garbage collector runs in.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import sys
@@ -11,13 +15,20 @@ from typing import Any
 
 import pytest
 
+_NOBODY_HAS_SEEN = (
+    "was never retrieved",
+    "was destroyed but",
+    "unhandled exception during",
+    "Exception in callback",
+)
 
-class _NeverAwaited(logging.Handler):
-    """What asyncio only logs of tasks and futures is told to pytest, as what nobody catches otherwise."""
+
+class _NobodyHasSeen(logging.Handler):
+    """Failures that asyncio only logs are told to pytest, as what nobody catches otherwise."""
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
-        if "was never retrieved" in message or "was destroyed but" in message:
+        if any(each in message for each in _NOBODY_HAS_SEEN):
             unraisable: Any = SimpleNamespace(
                 err_msg=message,
                 exc_type=AssertionError,
@@ -30,7 +41,7 @@ class _NeverAwaited(logging.Handler):
 
 def pytest_sessionstart() -> None:
     """Listen to asyncio."""
-    logging.getLogger("asyncio").addHandler(_NeverAwaited())
+    logging.getLogger("asyncio").addHandler(_NobodyHasSeen())
 
 
 @pytest.fixture(autouse=True)
@@ -38,4 +49,8 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Have what the test has made collected now, not in another test, which would fail for it."""
     yield
     request.node.funcargs.clear()
-    gc.collect(1)  # it runs so seldom by itself that what a test has made is still young
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        with contextlib.suppress(AttributeError):
+            delattr(sys, name)  # of a test that has failed, pytest keeps it for a debugger
+    # It runs so seldom by itself that what this test has made is in the first two generations.
+    gc.collect(1)

@@ -7,6 +7,7 @@ import gc
 import itertools
 import re
 import ssl
+from contextlib import suppress
 
 import pytest
 import trustme
@@ -117,13 +118,17 @@ async def test_plain_http_is_sent_to_the_proxy_with_its_whole_address():
 async def test_a_proxy_that_does_not_do_it_makes_the_server_unreachable(
     authority: trustme.CA, answer: bytes, message: str
 ):
+    ended = asyncio.Event()
+
     async def answer_so(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
         if not answer:
             writer.write_eof()
-        await reader.read()
+        with suppress(ConnectionError):
+            await reader.read()
         writer.transport.abort()
+        ended.set()
 
     async with LocalServer(authority) as server:
         proxy = await asyncio.start_server(answer_so, "127.0.0.1", 0)
@@ -131,6 +136,7 @@ async def test_a_proxy_that_does_not_do_it_makes_the_server_unreachable(
         async with wire_to(server.url, authority, proxy=url) as wire:
             with pytest.raises(Unreachable, match=message):
                 await fetch(wire)
+        await ended.wait()
         proxy.close()
 
 

@@ -41,6 +41,13 @@ def test_a_death_before_or_after_any_write_is_made_good(number: int):
         assert not outcome.violations, told(outcome)
 
 
+def test_a_manager_that_starts_again_when_all_is_calm_already_is_waited_for():
+    (pet,) = (each for each in OPERATORS if each.name == "pet")
+    plan = plan_of(3, (pet,), minutes=1)
+    outcome = run(Plan(plan.seed, 2, plan.steps[:4], (), crash_at=(4, "look")), (pet,))
+    assert not outcome.violations, told(outcome)
+
+
 RENEWALS = Plan(seed=1, replicas=1, steps=(), faults=(), keeps_certificates=True)
 """Nothing happens but that a Pet's webhooks get certificates, and that these and their CA are renewed."""
 PET = tuple(each for each in OPERATORS if each.name == "pet")

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.dockerfile import ROOT
 
-LEAVES_A_TASK = """
+SHARED = """
 import asyncio
 import gc
 import pytest
@@ -20,26 +22,64 @@ class Keeper:
     def __init__(self):
         self.itself = self
 
-@pytest.fixture
-def keeper():
-    return Keeper()
-
 async def fails():
     raise ValueError("nobody has seen it")
 
+@pytest.fixture
+def keeper():
+    return Keeper()
+"""
+LEAVES_A_TASK = """
 def test_a(keeper):
     async def main():
         keeper.task = asyncio.create_task(fails())
         await asyncio.sleep(0)
+        gc.collect(0)
     asyncio.run(main())
-
-def test_b(): pass
+"""
+LEAVES_IT_AND_FAILS = LEAVES_A_TASK + "    assert not keeper\n"
+LEAVES_A_CALLBACK = """
+def test_a():
+    async def main():
+        asyncio.get_running_loop().call_soon(lambda: {}["nobody has seen it"])
+        await asyncio.sleep(0)
+    asyncio.run(main())
+"""
+LEAVES_WHAT_FAILS_AT_THE_END = """
+def test_a():
+    async def waits():
+        try:
+            await asyncio.sleep(60)
+        finally:
+            raise ValueError("nobody has seen it")
+    async def main():
+        asyncio.get_running_loop().keeper = asyncio.create_task(waits())
+        await asyncio.sleep(0)
+    asyncio.run(main())
 """
 
 
-def test_a_task_whose_failure_nobody_has_seen_fails_the_test_that_has_left_it(tmp_path: Path):
-    (tmp_path / "pytest.ini").touch()
-    (tmp_path / "test_it.py").write_text(LEAVES_A_TASK)
+@pytest.mark.parametrize(
+    ("leaves", "line", "failed"),
+    [
+        (LEAVES_A_TASK, "ERROR a_test.py::test_a - ", "2 passed, 1 error in"),
+        (LEAVES_IT_AND_FAILS, "ERROR a_test.py::test_a - ", "1 failed, 1 passed, 1 error in"),
+        (LEAVES_A_CALLBACK, "FAILED a_test.py::test_a - ", "1 failed, 1 passed in"),
+        (LEAVES_WHAT_FAILS_AT_THE_END, "FAILED a_test.py::test_a - ", "1 failed, 1 passed in"),
+    ],
+    ids=[
+        "a task",
+        "a task of a test that fails",
+        "a callback",
+        "what fails when it is cancelled",
+    ],
+)
+def test_a_failure_that_nobody_has_seen_fails_the_test_that_has_left_it(
+    tmp_path: Path, leaves: str, line: str, failed: str
+):
+    (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = *_test.py\n")
+    (tmp_path / "a_test.py").write_text(SHARED + leaves)
+    (tmp_path / "b_test.py").write_text("import gc\ndef test_b(): gc.collect()\n")
     flags = ["-q", "-W", "error", "-p", "no:cacheprovider", "-p", "tests.support.left_behind"]
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", *flags],
@@ -49,6 +89,6 @@ def test_a_task_whose_failure_nobody_has_seen_fails_the_test_that_has_left_it(tm
         capture_output=True,
         text=True,
     )
-    assert "ERROR test_it.py::test_a - " in ran.stdout
-    assert "2 passed, 1 error in" in ran.stdout
-    assert "exception=ValueError('nobody has seen it')" in ran.stdout
+    assert line in ran.stdout
+    assert failed in ran.stdout
+    assert "nobody has seen it" in ran.stdout
