@@ -19,8 +19,8 @@ import pytest
 
 from demo.programs import STOP_WITHIN
 from demo.recording import CELL_WIDTH, MARGIN, PICTURE
+from tests.support import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 WITHIN = 180.0
 
 

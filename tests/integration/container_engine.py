@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import makefile
+from tests.support import ROOT, makefile
 from tests.support.dockerfile import Dockerfile
 
 TOOLS = ("docker", "podman")
@@ -76,7 +76,7 @@ class ContainerEngine:
         """Run the client to its end, and return what it writes."""
         done = subprocess.run(
             [self.tool, *arguments],
-            cwd=makefile.ROOT,
+            cwd=ROOT,
             capture_output=True,
             text=True,
             timeout=timeout,

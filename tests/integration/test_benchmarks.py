@@ -11,13 +11,13 @@ from benchmarks.budget import Budget
 from benchmarks.parts import Sizes
 from benchmarks.peers.bare import PEERS as BARE
 from benchmarks.peers.ours import PEERS as OURS
-from benchmarks.program import ROOT
 from benchmarks.progress import Progress
 from benchmarks.report.tables import table_of
 from benchmarks.results import Results
 from benchmarks.shards.__main__ import FEWEST
 from benchmarks.shards.__main__ import run as run_shards
 from benchmarks.suite import Suite, Taking
+from tests.support import ROOT
 from tests.support.benchmark_results import made_run
 from tests.support.envtest import why_not
 

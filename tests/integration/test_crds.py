@@ -15,6 +15,7 @@ from apis.cache.v1.memcached import Memcached
 from manager.api import ApiModel, Resource, crd
 from manager.codegen import custom_resource_definitions
 from manager.yaml_text import yaml_stream
+from tests.support import ROOT
 from tests.support.api_access import ApiFailure
 from tests.support.api_objects import manifest
 from tests.support.control_plane import ControlPlane, Feature
@@ -24,8 +25,6 @@ from tests.support.manager_process import run_once
 from tests.support.widget import Widget
 
 pytestmark = pytest.mark.contract
-
-CONFIG = Path(__file__).parents[2] / "config"
 
 
 class GadgetSpec(ApiModel):
@@ -238,7 +237,7 @@ def test_the_server_takes_every_folder_of_config(plane: ControlPlane):
         plane.api.create("/api/v1/namespaces", {"metadata": {"name": "system"}})
     for folder in ("crd", "rbac", "samples"):
         apply = ("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--warnings-as-errors")
-        plane.kubectl(*apply, "-k", CONFIG / folder)
+        plane.kubectl(*apply, "-k", ROOT / "config" / folder)
     plane.api.delete(system)
     if plane.supports(Feature.WORKLOADS):
         eventually(lambda: plane.api.find(system) is None)

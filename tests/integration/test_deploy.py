@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import RunManager, StartControlPlane
-from tests.support import makefile
+from tests.support import ROOT, makefile
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.control_plane import KUBECTL, ControlPlane, Feature
 from tests.support.crds import wait_served
@@ -26,7 +26,6 @@ from tests.support.petstore_process import PetStoreProcess
 from tests.support.ports import PortBlock
 from tests.support.webhook_service import client_configs, lead_to_this_machine
 
-ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = "samples"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"

@@ -18,9 +18,9 @@ from packaging.utils import canonicalize_name
 
 from manager.cli import main as command_line
 from manager.version import VERSION
-from tests.support import wheels
+from tests.support import ROOT, wheels
 from tests.support.devcluster_plane import DevclusterControlPlane
-from tests.support.dockerfile import ROOT, Dockerfile, Instruction, Stage, expanded
+from tests.support.dockerfile import Dockerfile, Instruction, Stage, expanded
 from tests.support.eventually import eventually
 from tests.support.foos import foo, foo_path
 from tests.support.manager_process import ManagerProcess

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import ROOT
 from tests.support.api_access import ApiFailure
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import install_crds, printed_crds
 from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
-from tests.support.makefile import ROOT
 from tests.support.manager_process import ManagerProcess
 from tests.support.pets import alpha, pet
 from tests.support.ports import PortBlock

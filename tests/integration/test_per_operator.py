@@ -10,6 +10,7 @@ import pytest
 
 from controllers.main import OPERATORS
 from tests.conftest import RunManager, StartControlPlane
+from tests.support import ROOT
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.api_objects import object_path
 from tests.support.control_plane import ControlPlane, Feature
@@ -23,7 +24,7 @@ from tests.support.storage import storage_classes
 from tests.support.webhook_service import lead_to_this_machine
 
 OVERLAY = "per-operator"
-SAMPLES = Path(__file__).resolve().parents[2] / "config" / "samples"
+SAMPLES = ROOT / "config" / "samples"
 NAMES = [operator.name for operator in OPERATORS]
 # Where they listen is for the pod.
 ADDRESSES = tuple(f"--{each}-bind-address" for each in ("metrics", "health-probe", "webhook", "console"))

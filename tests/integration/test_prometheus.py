@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from release.kustomize import ROOT
 from tests.conftest import RunManager
+from tests.support import ROOT
 from tests.support.api_objects import object_path
 from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import ROOT
 from tests.support.daemon import Daemon
-from tests.support.dockerfile import ROOT
 from tests.support.eventually import eventually
 
 PROGRAM = """

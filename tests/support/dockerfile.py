@@ -9,7 +9,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT
+
 DOCKERFILE = ROOT / "Dockerfile"
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 

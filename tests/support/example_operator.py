@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from textwrap import indent
 
-from tests.support.dockerfile import ROOT
+from tests.support import ROOT
 from tests.support.markdown import Block, Page
 
 PAGE = ROOT / "docs" / "writing-an-operator.md"

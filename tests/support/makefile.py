@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support.dockerfile import ROOT
+from tests.support import ROOT
 
 # What a make hands to those that it calls: how deep they are, which shows in messages, and its own flags,
 # variables of the command line among them.

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from manager.yaml_text import yaml_documents
-from release.kustomize import ROOT, build
+from release.kustomize import build
+from tests.support import ROOT
 
 Manifest = dict[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from release.kustomize import ROOT
+from tests.support import ROOT
 from tests.support.manifests import Manifest, manifests
 
 RULES = ROOT / "config" / "prometheus" / "rules.yaml"

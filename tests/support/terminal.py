@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Self
 
+from tests.support import ROOT
 from tests.support.control_plane import KUBECTL, ControlPlane
 from tests.support.daemon import Daemon
-from tests.support.dockerfile import ROOT
 from tests.support.eventually import eventually
 from tests.support.ports import PortBlock
 from tests.support.transcript import Command, difference

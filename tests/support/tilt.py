@@ -8,7 +8,7 @@ from typing import Any
 
 import starlark
 
-from tests.support.dockerfile import ROOT
+from tests.support import ROOT
 
 AUTO, MANUAL = "TRIGGER_MODE_AUTO", "TRIGGER_MODE_MANUAL"
 Call = dict[str, Any]

@@ -20,7 +20,7 @@ from packaging.requirements import Requirement  # comes with pytest
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 
-from tests.support.dockerfile import ROOT
+from tests.support import ROOT
 
 PINS = ROOT / "constraints.txt"
 PROJECTS: dict[str, dict[str, Any]] = {

@@ -14,9 +14,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.support import ROOT
 from tests.support.wheels import LIBRARY, PINS, PROJECTS, dependencies, pinned
 
-ROOT = Path(__file__).parents[2]
 PROJECT = PROJECTS[LIBRARY]
 INSTALLED = {
     name: project["tool"]["setuptools"]["packages"]["find"]["include"] for name, project in PROJECTS.items()

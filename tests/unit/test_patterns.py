@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
 PACKAGES = ("manager", "devcluster", "petstore", "apis", "controllers")
 CHARACTERS = frozenset(map(chr, range(0x180)))
 MANY = 2000

@@ -22,12 +22,13 @@ import pytest
 from petstore.client import NoAnswer, PetStoreClient
 from petstore.proto import petstore_pb2 as pb
 from petstore.wire import pet_message
+from tests.support import ROOT
 from tests.support.daemon import limited
 from tests.support.fork_server import run
 from tests.support.petstore_process import CALL_WITHIN, PROGRAM, READY_WITHIN, PetStoreProcess, petstore
 from tests.support.petstores import pet
 
-TOOLS = Path(__file__).parents[4] / "shared" / "tools" / "unpack"
+TOOLS = ROOT.parent / "shared" / "tools" / "unpack"
 
 
 @pytest.fixture

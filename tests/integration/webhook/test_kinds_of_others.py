@@ -15,9 +15,9 @@ import pytest
 from manager.codegen import custom_resource_definitions
 from tests.conftest import StartControlPlane
 from tests.integration.webhook.guard_operator import Guard
+from tests.support import ROOT
 from tests.support.api_access import MERGE_PATCH, ApiAccess, ApiFailure
 from tests.support.control_plane import ControlPlane
-from tests.support.dockerfile import ROOT
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.kubeconfig import Credentials

@@ -21,11 +21,11 @@ from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
 from tests.conftest import StartControlPlane
 from tests.integration.webhook.judged_operator import Judged, JudgedOperator, OldJudged
+from tests.support import ROOT
 from tests.support.api_access import ApiFailure
 from tests.support.certificates import Authority
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import wait_served
-from tests.support.dockerfile import ROOT
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess

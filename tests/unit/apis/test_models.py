@@ -16,7 +16,7 @@ from apis.example.v1.wordpress import Wordpress
 from apis.myapp.v1alpha1.mysrv import MySrvSpec
 from apis.tutorial.v1.foo import Foo, FooSpec
 from manager.api.core_v1 import Secret
-from tests.support.dockerfile import ROOT
+from tests.support import ROOT
 
 STORED = {
     "apiVersion": "cache.example.com/v1",

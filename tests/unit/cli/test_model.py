@@ -14,7 +14,7 @@ from manager.address import BindAddress
 from manager.http.request import Request
 from manager.http.response import Response
 from manager.http.server import Page, serve
-from tests.support.dockerfile import ROOT
+from tests.support import ROOT
 from tests.unit.cli.conftest import Command, Outcome
 
 VENDOR = ROOT / "tests/unit/codegen/installation.yaml"

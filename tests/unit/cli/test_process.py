@@ -16,10 +16,10 @@ from typing import IO
 import pytest
 
 from manager.version import VERSION
+from tests.support import ROOT
 from tests.support.fork_server import run, start
 from tests.support.manager_process import run_once
 
-ROOT = Path(__file__).parents[3]
 GENEROUS = 30.0
 PROGRAMS = {
     name: (str(Path(sys.executable).with_name(name)),)

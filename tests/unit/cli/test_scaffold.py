@@ -24,7 +24,7 @@ from manager.scaffold.project.apis.hello.v1.greeting import Greeting
 from manager.scaffold.source import with_import, with_members
 from manager.scaffold.writing import beginnings, with_operator
 from manager.testing import operated
-from tests.support.dockerfile import ROOT
+from tests.support import ROOT
 from tests.support.makefile import make
 from tests.support.tilt import Tilt, TiltfileFailed
 from tests.unit.cli.conftest import Command

@@ -36,7 +36,7 @@ from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from manager.testing import LocalWire
 from manager.yaml_text import yaml_documents
-from tests.support.dockerfile import ROOT
+from tests.support import ROOT
 
 VENDOR = Path(__file__).with_name("installation.yaml")
 OURS = sorted((ROOT / "config/crd/bases").glob("*.yaml"))

@@ -15,7 +15,7 @@ from controllers.main import PROGRAM
 from devcluster.types import table
 from manager.cli.flags import parse_flags
 from manager.metrics import Metrics
-from release.kustomize import ROOT
+from tests.support import ROOT
 from tests.support.manifests import MANAGER, SYSTEM, flags_of, manifests, the
 from tests.support.settings import load_settings
 from tests.support.tools import tool

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from manager.version import KUBERNETES_VERSIONS
-from tests.support.dockerfile import ROOT
+from tests.support import ROOT
 
 ASSETS = 'echo "/assets/${1:-new}"'
 ASKED = 'echo "on $$KUBEBUILDER_ASSETS and $$KUBEBUILDER_ASSETS_OLDEST"'

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from packaging.tags import compatible_tags, cpython_tags
 
-from tests.support.dockerfile import ROOT, Dockerfile, Stage
+from tests.support import ROOT
+from tests.support.dockerfile import Dockerfile, Stage
 from tests.support.wheels import PROJECTS, dependencies, tags
 
 DOCKERFILE = Dockerfile.read()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.dockerfile import ROOT
+from tests.support import ROOT
 
 PARTS = (
     "What the programs need",

@@ -14,7 +14,7 @@ import pytest
 
 from controllers.main import OPERATORS
 from manager.version import VERSION
-from tests.support.dockerfile import ROOT
+from tests.support import ROOT
 from tests.support.makefile import make
 from tests.support.scheduling import SECONDS
 

@@ -19,7 +19,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from manager.metrics import Metrics
 from petstore.metrics import ServerMetrics
 from release.dashboard import ROWS
-from release.kustomize import ROOT
+from tests.support import ROOT
 from tests.support.prometheus_operator import RULES, write_rules
 
 CASES = Path(__file__).with_name("alerts.yaml")

@@ -20,8 +20,9 @@ from manager.webhook.configurations import MUTATING, SECRET, VALIDATING
 from manager.webhook.server import LIMITS
 from manager.yaml_text import yaml_documents
 from petstore.cli.flags import command_line
-from release.kustomize import ROOT, build
+from release.kustomize import build
 from release.namespaces import limited_to
+from tests.support import ROOT
 from tests.support.manifests import (
     MANAGER,
     OVERLAYS,

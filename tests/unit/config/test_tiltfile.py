@@ -10,7 +10,8 @@ import pytest
 from controllers.main import PROGRAM
 from manager.cli.flags import parse_flags
 from petstore.cli.flags import command_line
-from tests.support.dockerfile import ROOT, Dockerfile
+from tests.support import ROOT
+from tests.support.dockerfile import Dockerfile
 from tests.support.manifests import MANAGER, PETSTORE, container_of, manifests, the
 from tests.support.tilt import Tilt, TiltfileFailed
 

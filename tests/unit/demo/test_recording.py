@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from demo.recording import ACTS, HEIGHT, PICTURE, WIDTH, Frame, Recording, Run, picture
 from demo.run import look_further
 from demo.samples import load_samples
-from tests.support.dockerfile import ROOT
+from tests.support import ROOT
 from tests.unit.demo.test_view import board
 
 LARGEST = 200_000

@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from manager.version import VERSION
+from tests.support import ROOT
 from tests.support.control_plane_kinds import NEWEST, OLDEST
-from tests.support.dockerfile import ROOT
 from tests.support.documented_commands import ELSEWHERE, NOT_RUN, RUN_BY, WALKED, WALKED_ALONE
 from tests.support.example_operator import PACKAGE, WEBHOOKS_PAGE, ExampleOperator
 from tests.support.fork_server import run

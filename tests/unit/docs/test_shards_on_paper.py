@@ -10,7 +10,7 @@ from manager.cache import reflector
 from manager.leader import membership, tenure
 from manager.leader.lease import LeaseTiming
 from manager.shards.balance import balance
-from release.kustomize import ROOT
+from tests.support import ROOT
 
 PAGE = (ROOT / "docs" / "sharding.md").read_text()
 WHOLE, METADATA, IDLE = (405 - 58.7) / 50_000, (126 - 58.7) / 50_000, 58.7

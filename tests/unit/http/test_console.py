@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -34,13 +33,13 @@ from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from manager.testing import LocalWire, World, operated
 from manager.tls.served import SelfSigned, ServedCertificate
+from tests.support import ROOT
 from tests.support.effort import turns_of_others
 from tests.support.eventually import eventually_async
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.unit.conftest import LogLines
 from tests.unit.http.conftest import ServePages, Site
 
-ROOT = Path(__file__).parents[3]
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 PAGE = "/api/objects/foos.tutorial.my.domain/default/lonely"

@@ -14,7 +14,7 @@ from petstore.address import BindAddress, parse_address
 from petstore.cli import main
 from petstore.cli.flags import command_line, limits
 from petstore.limits import Limits
-from tests.support.dockerfile import ROOT
+from tests.support import ROOT
 from tests.support.petstore_process import petstore
 from tests.support.ports import PortBlock
 

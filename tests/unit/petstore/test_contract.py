@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 from petstore.proto import petstore_pb2 as pb
-
-ROOT = Path(__file__).parents[3]
+from tests.support import ROOT
 
 # The published fields with their numbers and types (those of FieldDescriptor), repeated ones starred.
 PUBLISHED = {

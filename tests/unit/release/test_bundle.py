@@ -22,7 +22,7 @@ from manager.version import VERSION
 from release import OLDEST_KUBERNETES
 from release.cli import main
 from release.configuration import BEGIN, END, NoTables, with_tables
-from release.kustomize import ROOT
+from tests.support import ROOT
 from tests.support.manifests import MANAGER, Manifest, container_of, flags_of, manifests, pod_of, the
 from tests.support.markdown import Page
 from tests.support.settings import load_declared, load_settings

@@ -21,9 +21,9 @@ from manager.simulation.faults import KINDS_OF_FAULT, Fault
 from manager.simulation.matrix import matrix
 from manager.simulation.seeds import Plan, plan_of, run
 from manager.simulation.workload import Step
+from tests.support import ROOT
 from tests.unit.simulation.test_seeds import ForgetfulOperator, Greeting, GreetingOperator, PickyOperator
 
-ROOT = Path(__file__).parents[3]
 THIS = "tests.unit.simulation.test_command"
 
 

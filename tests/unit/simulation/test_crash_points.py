@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from controllers.main import OPERATORS
 from manager.simulation.seeds import Plan, crash_points, plan_of, run, told
-
-ROOT = Path(__file__).parents[3]
-
+from tests.support import ROOT
 
 QUICK = [each.name for each in OPERATORS if each.name != "wordpress"]
 """All points of the other one take minutes."""

@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -21,6 +20,7 @@ from manager.api.core_v1 import ConfigMap
 from manager.simulation import assert_holds
 from manager.simulation.seeds import Plan, plan_of, run, shrunk, told
 from manager.simulation.world import World
+from tests.support import ROOT
 
 
 class GreetingSpec(ApiModel):
@@ -63,7 +63,7 @@ class GreetingOperator(Operator[Greeting]):
 
 def operator_of_the_page() -> type[Operator[Any]]:
     """The planted fault that docs/simulation.md shows."""
-    page = Path(__file__).parents[3] / "docs" / "simulation.md"
+    page = ROOT / "docs" / "simulation.md"
     [code] = re.findall(r"```python\n(class .*?)```", page.read_text(), re.DOTALL)
     found = dict(globals())
     exec(code, found)

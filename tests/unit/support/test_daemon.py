@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import ROOT
 from tests.support.daemon import Daemon, DaemonDied, wait_until
 from tests.support.eventually import eventually
 from tests.support.fork_server import run
 from tests.support.ports import PortBlock
 
-ROOT = Path(__file__).parents[3]
 SHELL = "/bin/sh"
 
 

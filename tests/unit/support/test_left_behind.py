@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.dockerfile import ROOT
+from tests.support import ROOT
 
 SHARED = """
 import asyncio

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from tests.mutants.places import chosen, mutants_of
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support import ROOT
 
 CODE = '''
 """A module."""

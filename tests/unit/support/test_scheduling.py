@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.support import ROOT
 from tests.support.scheduling import Bounded, Plan, unit_of
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(

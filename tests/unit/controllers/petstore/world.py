@@ -13,7 +13,6 @@ import random
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,11 +40,12 @@ from manager.settings import SettingValues
 from manager.testing import LocalWire
 from manager.yaml_text import yaml_documents
 from petstore.client import PetStoreClient, Unreachable
+from tests.support import ROOT
 from tests.unit.controllers.fate import Fate
 
 NAMESPACE = "default"
 CREATED = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-DEFINITION = Path(__file__).parents[4] / "config/crd/bases/petstore.example.com_pets.yaml"
+DEFINITION = ROOT / "config/crd/bases/petstore.example.com_pets.yaml"
 GROUP, PLURAL = Pet.gvk.group, Pet.plural
 
 

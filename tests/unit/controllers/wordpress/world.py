@@ -12,7 +12,6 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -36,11 +35,12 @@ from manager.operator import add_controller
 from manager.settings import SettingValues
 from manager.testing import LocalWire
 from manager.yaml_text import yaml_documents
+from tests.support import ROOT
 from tests.unit.controllers.fate import Fate
 
 SITES = "wordpresses.example.com"
 KINDS = ("persistentvolumeclaims", "secrets", "deployments.apps", "services")
-DEFINITION = Path(__file__).parents[4] / "config/crd/bases/example.com_wordpresses.yaml"
+DEFINITION = ROOT / "config/crd/bases/example.com_wordpresses.yaml"
 SECRET = "site-mysql"
 
 READY = {
