@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from devcluster import DevCluster
+from devcluster.exchange import ApiResponse
+from manager.api import Resource
+from manager.kube.errors import ConnectionLost
+from manager.kube.wire import WireRequest
+from manager.testing import LocalWire
 
 
 class Died(BaseException):
@@ -61,3 +70,41 @@ class Fate:
         if blow == "died after":
             raise Died
         return answer
+
+
+class FatefulWire(LocalWire):
+    """A wire on which every write is a point of `fate`."""
+
+    def __init__(self, cluster: DevCluster, fate: Fate) -> None:
+        super().__init__(cluster)
+        self._fate = fate
+
+    async def answer(self, request: WireRequest) -> ApiResponse:
+        if request.method == "GET":
+            return await self.ask(request)
+        point, ask = self.point(request), partial(self.ask, request)
+        answered: ApiResponse = await self._fate.pass_through(point, ask, ConnectionLost("by fate"))
+        return answered
+
+    async def ask(self, request: WireRequest) -> ApiResponse:
+        """What the server answers to a request that gets there."""
+        return await super().answer(request)
+
+    def point(self, request: WireRequest) -> str:
+        """What this write is called among the points."""
+        return f"{request.method} {unquote(urlsplit(request.path).path)}"
+
+
+class RecordedEvents:
+    """Events as they are recorded, none of them sent."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str, str, str]] = []
+
+    def event(self, obj: Resource, kind: str, reason: str, message: str) -> None:
+        self.told.append((obj.metadata.name, kind, reason, message))
+
+    @property
+    def reasons(self) -> list[tuple[str, str]]:
+        """The name of the object, and the reason, of each."""
+        return [(name, reason) for name, _, reason, _ in self.told]

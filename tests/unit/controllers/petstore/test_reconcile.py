@@ -98,7 +98,7 @@ async def test_a_new_pet_takes_two_writes_and_one_add(stage: Stage):
     assert (pet.status.id, pet.status.observed_generation) == (record.id, 1)
     assert stage.says(key, "Ready") == ("True", "InStore")
     assert stage.says(key, "StoreReachable") == ("True", "Answered")
-    assert stage.process.told.events == [("thor", "Added")]
+    assert stage.process.events.reasons == [("thor", "Added")]
     stage.fate.passed.clear()
     assert await stage.process.reconcile(stage.create("second")) is None
     # Where it does, nothing that is there already can be this Pet's.
@@ -114,7 +114,7 @@ async def test_nothing_is_written_where_nothing_changed(stage: Stage):
     stage.fate.passed.clear()
     await stage.process.settle(key)
     assert set(stage.fate.passed) == {"search"}
-    assert stage.process.told.events == []
+    assert stage.process.events.reasons == []
 
 
 async def test_a_change_updates_the_same_record(stage: Stage):
@@ -127,7 +127,7 @@ async def test_a_change_updates_the_same_record(stage: Stage):
     (record,) = await stage.store.pets()
     assert (record.id, record.name, record.type) == (before, "Thorbert", PetType.BIRD)
     assert record.birthday == datetime.date(2019, 12, 31)
-    assert stage.process.told.events == [("thor", "Updated")]
+    assert stage.process.events.reasons == [("thor", "Updated")]
 
 
 async def test_what_was_changed_or_lost_in_the_store_is_put_back(stage: Stage):
@@ -142,7 +142,7 @@ async def test_what_was_changed_or_lost_in_the_store_is_put_back(stage: Stage):
     await stage.store.client.delete([record.id])
     await stage.process.settle(key)
     assert await stage.names() == ["Thor"]
-    assert [reason for _, reason in stage.process.told.events] == ["Added", "Restored", "Restored"]
+    assert [reason for _, reason in stage.process.events.reasons] == ["Added", "Restored", "Restored"]
 
 
 async def test_a_record_is_found_again_by_what_it_was_added_as(keyless: Stage):
@@ -189,7 +189,7 @@ async def test_a_record_of_nobody_that_says_the_same_is_taken_over(keyed: Stage)
     assert keyed.pet(key).status.id == before
     (record,) = await keyed.store.pets()
     assert record.idempotency_key == keyed.pet(key).metadata.uid
-    assert keyed.process.told.events == [("thor", "Adopted")]
+    assert keyed.process.events.reasons == [("thor", "Adopted")]
 
 
 async def test_a_record_with_anothers_key_is_never_touched(keyed: Stage):
@@ -236,7 +236,7 @@ async def test_a_record_without_a_key_gets_it_once_the_store_knows_keys(keyed: S
     await keyed.process.settle(key)
     (record,) = await keyed.store.pets()
     assert (record.id, record.idempotency_key) == (identity, keyed.pet(key).metadata.uid)
-    assert keyed.process.told.events == []
+    assert keyed.process.events.reasons == []
 
 
 async def test_a_pet_that_the_older_operator_added_takes_over_its_record(keyed: Stage):
@@ -286,7 +286,7 @@ async def test_a_deleted_pet_goes_after_its_record_and_leaves_others_finalizers(
     assert stage.pet(key).status.id is None
     assert stage.says(key, "Ready") == ("False", "Removed")
     assert stage.says(key, "StoreReachable") == ("True", "Answered")
-    assert stage.process.told.events[-1] == ("thor", "Removed")
+    assert stage.process.events.reasons[-1] == ("thor", "Removed")
     calls = len(stage.fate.passed)
     await stage.process.settle(key)
     assert len(stage.fate.passed) == calls
@@ -336,7 +336,7 @@ async def test_an_impossible_birthday_is_said_and_mended_by_a_change(stage: Stag
     writes = stage.server.writes
     assert await stage.process.reconcile(key) is None
     assert stage.server.writes == writes
-    assert stage.process.told.events == [("thor", "InvalidBirthday")]
+    assert stage.process.events.reasons == [("thor", "InvalidBirthday")]
     stage.server.change(key, birthday="2021-04-01")
     await stage.process.settle(key)
     assert stage.says(key, "Ready") == ("True", "InStore")
@@ -407,13 +407,13 @@ async def test_a_store_that_fails_in_other_words_each_time_is_told_once(
     key = stage.create()
     for _ in range(3):
         await stage.process.reconcile(key)
-    assert stage.process.told.events == [("thor", "StoreFailed")]
+    assert stage.process.events.reasons == [("thor", "StoreFailed")]
 
 
 async def test_no_answer_is_said_once_and_tried_again_more_and_more_rarely(stage: Stage):
     key = stage.create()
     await stage.process.settle(key)
-    stage.process.told.events.clear()
+    stage.process.events.told.clear()
     delays = []
     writes = stage.server.writes
     for _ in range(9):
@@ -428,7 +428,7 @@ async def test_no_answer_is_said_once_and_tried_again_more_and_more_rarely(stage
     assert stage.server.writes == writes + 1
     assert stage.says(key, "StoreReachable") == ("False", "NoAnswer")
     assert stage.says(key, "Ready") == ("Unknown", "StoreUnreachable")
-    assert stage.process.told.events == [("thor", "StoreUnreachable")]
+    assert stage.process.events.reasons == [("thor", "StoreUnreachable")]
 
     # What was never done is not merely unknown.
     stage.server.change(key, name="Thorbert")
@@ -439,7 +439,7 @@ async def test_no_answer_is_said_once_and_tried_again_more_and_more_rarely(stage
     stage.fate.script = {}
     await stage.process.settle(key)
     assert stage.says(key, "StoreReachable") == ("True", "Answered")
-    reasons = [reason for _, reason in stage.process.told.events]
+    reasons = [reason for _, reason in stage.process.events.reasons]
     assert reasons.count("StoreUnreachable") == 1
     assert reasons.count("StoreReachable") == 1
 

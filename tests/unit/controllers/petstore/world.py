@@ -41,7 +41,7 @@ from manager.testing import LocalWire
 from manager.yaml_text import yaml_documents
 from petstore.client import PetStoreClient, Unreachable
 from tests.support import ROOT
-from tests.unit.controllers.fate import Fate
+from tests.unit.controllers.fate import Fate, FatefulWire, RecordedEvents
 
 NAMESPACE = "default"
 CREATED = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -212,28 +212,23 @@ class Feed:
             self._intake.event("DELETED" if change.new is None else "MODIFIED", Raw(stored.data))
 
 
-class FatefulWire(LocalWire):
-    """A wire on which every write is a point of fate."""
+class PetWire(FatefulWire):
+    """A fateful wire to what may not know Pets; it counts the writes that changed something."""
 
     def __init__(self, server: ApiServer, fate: Fate) -> None:
-        super().__init__(server.cluster)
+        super().__init__(server.cluster, fate)
         self._server = server
-        self._fate = fate
 
-    async def answer(self, request: WireRequest) -> ApiResponse:
-        async def ask() -> ApiResponse:
-            if not self._server.serves_pets:
-                raise StatusError(404, "NotFound", "the server could not find the requested resource")
-            before = self._server.storage.version
-            answer = await super(FatefulWire, self).answer(request)
-            self._server.writes += self._server.storage.version != before
-            return answer
-
-        if request.method == "GET":
-            return await ask()
-        part = "status" if urlsplit(request.path).path.endswith("/status") else "metadata"
-        answer: ApiResponse = await self._fate.pass_through(f"patch {part}", ask, ConnectionLost("by fate"))
+    async def ask(self, request: WireRequest) -> ApiResponse:
+        if not self._server.serves_pets:
+            raise StatusError(404, "NotFound", "the server could not find the requested resource")
+        before = self._server.storage.version
+        answer = await super().ask(request)
+        self._server.writes += self._server.storage.version != before
         return answer
+
+    def point(self, request: WireRequest) -> str:
+        return f"patch {'status' if urlsplit(request.path).path.endswith('/status') else 'metadata'}"
 
 
 class FatefulClient(Client):
@@ -251,29 +246,19 @@ class FatefulClient(Client):
         return self
 
 
-class Told:
-    """Events, as (name, reason)."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, str]] = []
-
-    def event(self, obj: Pet, kind: str, reason: str, message: str) -> None:
-        self.events.append((obj.metadata.name, reason))
-
-
 class Process:
     """One life of the manager; with `at`, its cache shows what there was at that version."""
 
     def __init__(
         self, server: ApiServer, client: PetStoreClient, fate: Fate, *, at: int | None = None
     ) -> None:
-        self.told, self.store = Told(), FatefulStore(client, fate)
-        transport, rng = server.transport(FatefulWire(server, fate)), random.Random(1)
+        self.events, self.store = RecordedEvents(), FatefulStore(client, fate)
+        transport, rng = server.transport(PetWire(server, fate)), random.Random(1)
         cache = Cache(transport, server.mapper, field_manager="test", metrics=server.metrics, rng=rng)
         manager: Any = SimpleNamespace(
             client=FatefulClient(transport, server.mapper, cache, fate),
             cache=cache,
-            events=self.told,
+            events=self.events,
             settings=SettingValues({each: each.default_value() for each in PetOperator.declared_settings}),
             rng=rng,
         )

@@ -133,7 +133,7 @@ async def test_a_child_that_lost_its_owner_or_a_label_gets_it_back(world: World)
     await world.settle()
     assert world.children() == before
     assert world.conditions()["Degraded"] == ("False", "AsExpected")
-    assert world.events.reasons("site").count("Restored") == len(WORKLOADS) + len(RETAINED)
+    assert world.events.reasons.count(("site", "Restored")) == len(WORKLOADS) + len(RETAINED)
 
 
 async def test_what_was_orphaned_is_taken_up_by_a_site_of_the_name_and_not_before(world: World):
@@ -227,7 +227,7 @@ async def test_a_site_starts_once_its_secret_is_right_and_is_none_the_worse_for_
             await world.api.patch("secrets", world.namespace, "given", {"data": base64_of(**data)})
         await live(world, process)
         assert world.conditions()["Degraded"] == ("True", reason)
-        assert world.events.reasons("site").count(reason) == 1
+        assert world.events.reasons.count(("site", reason)) == 1
 
     await says("SecretNotFound")
     assert world.conditions()["Progressing"] == ("True", "SecretNotFound")
@@ -281,7 +281,7 @@ async def test_without_its_secret_a_database_has_a_password_that_nobody_knows(wo
     await world.settle()
     await world.api.delete("secrets", world.namespace, SECRET)
     await world.settle()
-    assert world.events.reasons("site").count("PasswordRenewed") == 1
+    assert world.events.reasons.count(("site", "PasswordRenewed")) == 1
     assert len(world.passwords) == 2
 
 
@@ -299,10 +299,10 @@ async def test_a_volume_that_may_not_grow_is_told_of_once_and_asked_for_again_in
     assert [each.split("/")[-1] for each in fate.passed] == [*CLAIMS, "status"]
     assert await process.reconcile(world.key) is not None
     assert len(fate.passed) == 3
-    assert world.events.reasons("site").count("VolumeNotGrown") == 2
+    assert world.events.reasons.count(("site", "VolumeNotGrown")) == 2
     await asyncio.sleep(301)
     assert await process.reconcile(world.key) is None
-    assert world.events.reasons("site").count("Grown") == 2
+    assert world.events.reasons.count(("site", "Grown")) == 2
     assert world.conditions()["Degraded"] == ("False", "AsExpected")
 
 
@@ -331,7 +331,7 @@ async def site_whose_database_has_the_name_of_the_frontend(world: World) -> None
     await world.api.create(SITES, world.namespace, {"metadata": {"name": world.key.name}, "spec": spec})
     await world.settle()
     assert world.conditions("site-mysql")["Degraded"] == ("True", "NameTaken")
-    assert world.events.reasons("site-mysql").count("NameTaken") == 2
+    assert world.events.reasons.count(("site-mysql", "NameTaken")) == 2
 
 
 @pytest.mark.parametrize("leaves", ["gone", "going"])
@@ -348,7 +348,7 @@ async def test_a_name_whose_owner_goes_is_about_to_be_free_and_no_news(world: Wo
     await world.api.delete("services", world.namespace, "site-mysql")
     await world.settle()
     assert world.conditions("site-mysql")["Available"] == ("True", "Ready")
-    assert world.events.reasons("site-mysql").count("NameTaken") == 2
+    assert world.events.reasons.count(("site-mysql", "NameTaken")) == 2
 
 
 @pytest.mark.parametrize(

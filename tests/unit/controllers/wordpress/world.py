@@ -11,32 +11,28 @@ import copy
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit
 
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.wordpress import WordpressOperator
 from controllers.main import PROGRAM
 from devcluster import DevCluster
-from devcluster.exchange import ApiResponse
 from manager import ControllerOptions, Result
 from manager.api import ObjectKey, PartialObjectMetadata, Resource
 from manager.cache import Cache, Selection
 from manager.client import Client
 from manager.client.reader import CachedReader
-from manager.kube.errors import ConnectionLost, KubeError
+from manager.kube.errors import KubeError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.kube.wire import Wire, WireRequest
+from manager.kube.wire import Wire
 from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.operator import add_controller
 from manager.settings import SettingValues
-from manager.testing import LocalWire
 from manager.yaml_text import yaml_documents
 from tests.support import ROOT
-from tests.unit.controllers.fate import Fate
+from tests.unit.controllers.fate import Fate, FatefulWire, RecordedEvents
 
 SITES = "wordpresses.example.com"
 KINDS = ("persistentvolumeclaims", "secrets", "deployments.apps", "services")
@@ -54,22 +50,6 @@ READY = {
 
 Object = dict[str, Any]
 R = TypeVar("R", bound=Resource)
-
-
-class FatedWire(LocalWire):
-    """A wire on which every write is a point of `fate`."""
-
-    def __init__(self, cluster: DevCluster, fate: Fate) -> None:
-        super().__init__(cluster)
-        self._fate = fate
-
-    async def answer(self, request: WireRequest) -> ApiResponse:
-        if request.method == "GET":
-            return await super().answer(request)
-        point = f"{request.method} {unquote(urlsplit(request.path).path)}"
-        ask = partial(super().answer, request)
-        answered: ApiResponse = await self._fate.pass_through(point, ask, ConnectionLost("by fate"))
-        return answered
 
 
 class LiveClient(Client):
@@ -114,24 +94,11 @@ async def in_process_cluster() -> AsyncIterator[DevCluster]:
         yield cluster
 
 
-class RecordedEvents:
-    """Events as they are recorded, none of them sent."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, str, str, str]] = []
-
-    def event(self, obj: Resource, type: str, reason: str, message: str) -> None:  # noqa: A002 - as the original
-        self.told.append((obj.metadata.name, type, reason, message))
-
-    def reasons(self, name: str) -> list[str]:
-        return [reason for about, _, reason, _ in self.told if about == name]
-
-
 class Process:
     """A manager that has just started, as far as this operator goes; its cache is what `client` reads."""
 
     def __init__(self, cluster: DevCluster, fate: Fate, events: Any) -> None:
-        wire, rng, metrics = FatedWire(cluster, fate), random.Random(1), Metrics()
+        wire, rng, metrics = FatefulWire(cluster, fate), random.Random(1), Metrics()
         transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
         settings = {key: key.default_value() for key in WordpressOperator.declared_settings}
         manager = Manager(
