@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from apis.cache.v1.memcached import Memcached
-from manager.api import ApiModel, Resource, crd
 from manager.codegen import custom_resource_definitions
 from manager.yaml_text import yaml_stream
 from tests.support import ROOT
@@ -21,32 +20,11 @@ from tests.support.api_objects import manifest
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import DEFINITIONS, wait_served
 from tests.support.eventually import eventually
+from tests.support.gadget import Gadget, OldGadget
 from tests.support.manager_process import run_once
 from tests.support.widget import Widget
 
 pytestmark = pytest.mark.contract
-
-
-class GadgetSpec(ApiModel):
-    """The gadget that is wanted."""
-
-    size: int = 1
-
-
-@crd(storage=False, status=False, deprecated="use test.example.com/v1")
-class OldGadget(
-    Resource, group="test.example.com", version="v1beta1", kind="Gadget", plural="gadgets", namespaced=False
-):
-    """A gadget, as it was."""
-
-    spec: GadgetSpec
-
-
-@crd(status=False)
-class Gadget(Resource, group="test.example.com", version="v1", plural="gadgets", namespaced=False):
-    """A gadget."""
-
-    spec: GadgetSpec
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import yaml
 
 from manager import Operator
 from manager.version import KUBERNETES_VERSIONS, VERSION
+from tests.support.gadget import Gadget, GadgetOperator, OldGadget
 from tests.unit.cli.conftest import OPERATORS, Command, operator
-from tests.unit.cli.gadget import Gadget, GadgetOperator, OldGadget
 
 COMMANDS = (
     *("run", "crds", "generate", "init", "create", "model", "simulate"),

@@ -17,7 +17,7 @@ from manager.testing import without_manager
 from manager.webhook import AdmissionRequest, JsonObject, RegistrationError
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
-from tests.unit.cli.gadget import Gadget, OldGadget
+from tests.support.gadget import Gadget, OldGadget
 
 
 @pytest.mark.parametrize("name", ["owns", "watches", "reads", "versions", "rights", "conditions"])

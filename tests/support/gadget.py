@@ -6,8 +6,6 @@ from manager import Operator, webhook
 from manager.api import ApiModel, Resource, crd
 from manager.webhook import JsonObject
 
-__all__ = ["Gadget", "GadgetOperator", "OldGadget"]
-
 
 class GadgetSpec(ApiModel):
     """The gadget that is wanted."""
@@ -16,14 +14,16 @@ class GadgetSpec(ApiModel):
 
 
 @crd(status=False)
-class Gadget(Resource, group="test.example.com", version="v1", plural="gadgets"):
+class Gadget(Resource, group="test.example.com", version="v1", plural="gadgets", namespaced=False):
     """A gadget."""
 
     spec: GadgetSpec
 
 
-@crd(storage=False, status=False)
-class OldGadget(Resource, group="test.example.com", version="v1beta1", kind="Gadget", plural="gadgets"):
+@crd(storage=False, status=False, deprecated="use test.example.com/v1")
+class OldGadget(
+    Resource, group="test.example.com", version="v1beta1", kind="Gadget", plural="gadgets", namespaced=False
+):
     """A gadget, as it was."""
 
     spec: GadgetSpec
