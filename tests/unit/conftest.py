@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Iterator, MutableMapping
 from typing import Any
@@ -24,6 +25,14 @@ def log_lines() -> Iterator[LogLines]:
     """What is logged during the test; nothing is printed, which would block the loop."""
     with capture_logs() as lines:
         yield lines
+
+
+@pytest.fixture
+def gc_thresholds() -> Iterator[None]:
+    """Left as they were, by a test of what tunes the garbage collector of the whole process."""
+    thresholds = gc.get_threshold()
+    yield
+    gc.set_threshold(*thresholds)
 
 
 @pytest.fixture

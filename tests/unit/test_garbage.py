@@ -6,20 +6,15 @@ import pytest
 
 from manager.garbage import settle, tune_garbage_collector
 
-
-@pytest.fixture
-def garbage_collector():
-    thresholds = gc.get_threshold()
-    yield
-    gc.set_threshold(*thresholds)
+pytestmark = pytest.mark.usefixtures("gc_thresholds")
 
 
-def test_collections_become_rare(garbage_collector: None):
+def test_collections_become_rare():
     tune_garbage_collector()
     assert gc.get_threshold()[0] > 10_000
 
 
-def test_after_settling_what_existed_is_not_looked_at_again(garbage_collector: None):
+def test_after_settling_what_existed_is_not_looked_at_again():
     kept = [[]]
     before = gc.get_freeze_count()
     settle()

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -72,11 +71,8 @@ def no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def garbage_collector() -> Iterator[None]:
-    """Left as it was: `run` tunes it for the whole process."""
-    thresholds = gc.get_threshold()
-    yield
-    gc.set_threshold(*thresholds)
+def garbage_collector_as_it_was(gc_thresholds: None) -> None:
+    """As `run` tunes it."""
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,9 @@ from benchmarks.micro.benchmark import Benchmark, ready
 from benchmarks.micro.catalogue import SUITES
 from benchmarks.micro.figures import Middle
 
+pytestmark = pytest.mark.usefixtures("gc_thresholds")
+
 FAST = "reconcile.call"
-
-
-@pytest.fixture(autouse=True)
-def garbage_collection():
-    thresholds = gc.get_threshold()
-    yield
-    gc.set_threshold(*thresholds)
 
 
 def names(*wanted: str) -> list[list[str]]:
