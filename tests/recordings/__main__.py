@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
@@ -16,11 +18,12 @@ from tests.conformance.kubectl.programs import programs
 from tests.conformance.kubectl.stage import version_of
 from tests.recordings import load_answers, versions, write_answers
 from tests.recordings.parts import PARTS, Part
-from tests.support.envtest import BARE, PROGRAMS, EnvtestControlPlane, why_not
+from tests.support.envtest import BARE, PROGRAMS, VARIABLE, EnvtestControlPlane, why_not
 
 # kubectl mostly waits, or starts; a conversation sees what others do meanwhile.
 AT_ONCE = {"kubectl": 3}
 SHOWN = 20
+PATIENCE = 60.0
 
 
 class Refused(Exception):
@@ -35,7 +38,7 @@ def main() -> int:
     )
     only = [each for each in parser.parse_args().only.split(",") if each]
     try:
-        return _record(_wanted(only), everything=not only)
+        return _record(_wanted(only), only=bool(only))
     except Refused as refused:
         print(f"make record: {refused}", file=sys.stderr)
         return 2
@@ -49,35 +52,64 @@ def _wanted(only: list[str]) -> list[Part]:
     return [part for part in PARTS if not only or {part.name, part.group} & {*only}]
 
 
-def _record(wanted: list[Part], *, everything: bool) -> int:
+def _record(wanted: list[Part], *, only: bool) -> int:
     if problem := why_not():
         raise Refused(problem)
     found = [version_of(program) for program in programs()]
     if len(found) < 2:
         raise Refused("there has to be another kubectl on the PATH than the assets': both are recorded")
+    now = {"kubernetes": _kubernetes(), "kubectl": found}
+    if only and now != versions():
+        raise Refused(f"the answers are of {_told(versions())}, this is {_told(now)}: record everything")
     total = sum(part.answers for part in wanted)
     print(f"make record: {total} answers, in {len(wanted)} parts; all of them take some minutes", flush=True)
-    asked = changed = failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        for part, outcome in _outcomes(wanted, found, Path(folder), everything=everything):
-            if isinstance(outcome, AssertionError):
-                print(f"{part.name}: not recorded: {outcome}", flush=True)
-                failed += 1
-                continue
-            told = _changes(load_answers(part.name), outcome)
-            print(f"{part.name}: {part.answers} answers, {len(told) or 'none'} changed", flush=True)
-            for lines in told.values():
-                print("\n".join(f"  {line}" for line in lines[:SHOWN]))
-            write_answers(part.name, outcome)
-            asked, changed = asked + part.answers, changed + len(told)
-    of = f"{asked} answers of Kubernetes {versions()['kubernetes']}, {changed or 'none'} changed"
+        return keep(now, _outcomes(wanted, Path(folder)))
+
+
+def keep(now: dict[str, Any], outcomes: Iterable[tuple[Part, dict[str, Any] | AssertionError]]) -> int:
+    """Write the answers that these versions gave, once all have been asked for; returns the exit code.
+
+    Answers of other versions than the recorded ones are written all, or none: two versions never mix.
+    """
+    answers: dict[str, dict[str, Any]] = {}
+    asked = changed = failed = 0
+    for part, outcome in outcomes:
+        if isinstance(outcome, AssertionError):
+            print(f"{part.name}: not recorded: {outcome}", flush=True)
+            failed += 1
+            continue
+        told = _changes(load_answers(part.name), outcome)
+        print(f"{part.name}: {part.answers} answers, {len(told) or 'none'} changed", flush=True)
+        for lines in told.values():
+            print("\n".join(f"  {line}" for line in lines[:SHOWN]))
+        answers[part.name] = outcome
+        asked, changed = asked + part.answers, changed + len(told)
+    of = f"{asked} answers of Kubernetes {now['kubernetes']}, {changed or 'none'} changed"
     print(f"make record: {of}" + (f"; {failed} parts not recorded" if failed else ""))
+    if failed and now != versions():
+        print(f"make record: nothing is written: the answers stay those of {_told(versions())}")
+        return 1
+    for name, each in answers.items():
+        write_answers(name, each)
+    write_answers("versions", now)
     return 1 if failed else 0
 
 
-def _outcomes(
-    wanted: list[Part], kubectls: list[str], folder: Path, *, everything: bool
-) -> Iterator[tuple[Part, dict[str, Any] | AssertionError]]:
+def _kubernetes() -> str:
+    """`v1.36.3`: what the API server of the assets says."""
+    command = [Path(os.environ[VARIABLE]) / PROGRAMS["apiserver"], "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    return done.stdout.split()[-1]
+
+
+def _told(which: dict[str, Any]) -> str:
+    if not which:
+        return "no version"
+    return f"{which['kubernetes']} with kubectl {', '.join(which['kubectl'])}"
+
+
+def _outcomes(wanted: list[Part], folder: Path) -> Iterator[tuple[Part, dict[str, Any] | AssertionError]]:
     """Each part's answers, or why there are none; one control plane for each group that needs all of it."""
 
     def outcome(part: Part) -> dict[str, Any] | AssertionError:
@@ -92,15 +124,11 @@ def _outcomes(
     for number, ((group, flags), members) in enumerate(planes):
         parts = list(members)
         used = tuple(PROGRAMS) if group else BARE
-        with EnvtestControlPlane(folder / f"plane-{number}", parts=used, apiserver_flags=flags) as plane:
-            version = plane.api.get("/version")["gitVersion"]
-            now = {"kubernetes": version, "kubectl": kubectls}
-            if now != versions():
-                if not everything:
-                    raise Refused(f"the recordings are of {versions()}, this is {now}: record everything")
-                write_answers("versions", now)
-            with ThreadPoolExecutor(AT_ONCE.get(group, 1)) as pool:
-                yield from zip(parts, pool.map(outcome, parts), strict=True)
+        with (
+            EnvtestControlPlane(folder / f"plane-{number}", parts=used, apiserver_flags=flags) as plane,
+            ThreadPoolExecutor(AT_ONCE.get(group, 1)) as pool,
+        ):
+            yield from zip(parts, pool.map(outcome, parts), strict=True)
 
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, list[str]]:
