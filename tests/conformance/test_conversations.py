@@ -16,7 +16,6 @@ from tests.conftest import StartControlPlane
 from tests.recordings import load_answers
 from tests.recordings.parts import PARTS, Part
 from tests.recordings.shards import UIDS
-from tests.recordings.types import PROTOBUF
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.devcluster_plane import DevclusterControlPlane
 from tests.support.envtest import BARE
@@ -35,14 +34,14 @@ def test_conversation(conversation: Conversation, control_plane: ControlPlane):
     assert not wrong, "\n".join(wrong)
 
 
-# devcluster gives nothing in protobuf.
-ASKED = [each for each in PARTS if each.bare and each.name != PROTOBUF]
+ASKED = [each for each in PARTS if each.bare]
 
 
 @pytest.mark.parametrize("part", [each for each in ASKED if not each.flags], ids=lambda part: part.name)
 def test_a_recorded_answer_is_what_the_server_says(
     part: Part, bare_control_plane: ControlPlane, tmp_path: Path
 ):
+    bare_control_plane.require(*(Feature[need] for need in part.needs))
     _answers_as_recorded(part, bare_control_plane, tmp_path)
 
 

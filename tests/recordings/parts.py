@@ -31,6 +31,8 @@ class Part:
     """Whether nothing but the API server is to write."""
     flags: tuple[str, ...] = ()
     """Of the API server, beside the usual ones."""
+    needs: tuple[str, ...] = ()
+    """Features of tests.support.control_plane that not every control plane has."""
 
     @property
     def answers(self) -> int:
@@ -65,13 +67,18 @@ def _scene(part: str) -> Part:
 
 
 def _bare(
-    name: str, cases: Iterable[str], ask: Callable[[Server], dict[str, Any]], flags: tuple[str, ...] = ()
+    name: str,
+    cases: Iterable[str],
+    ask: Callable[[Server], dict[str, Any]],
+    *,
+    flags: tuple[str, ...] = (),
+    needs: tuple[str, ...] = (),
 ) -> Part:
     def record(plane: ControlPlane, folder: Path) -> dict[str, Any]:
         with Server(plane, folder) as server:
             return ask(server)
 
-    return Part(name=name, cases=dict.fromkeys(cases), record=record, bare=True, flags=flags)
+    return Part(name=name, cases=dict.fromkeys(cases), record=record, bare=True, flags=flags, needs=needs)
 
 
 PARTS = [
@@ -83,7 +90,7 @@ PARTS = [
     _bare(custom.OBJECTS, custom.object_cases(), custom.record_objects),
     _bare(custom.RULES, custom.rule_cases(), custom.record_rules),
     _bare(types.BODIES, types.body_cases(), types.record_bodies),
-    _bare(types.PROTOBUF, [*types.created(), *types.served()], types.record_protobuf),
+    _bare(types.PROTOBUF, [*types.created(), *types.served()], types.record_protobuf, needs=("PROTOBUF",)),
     *(_bare(part, writes.step_cases(part), partial(writes.record_steps, part)) for part in writes.PARTS),
-    _bare(shards.SELECTORS, shards.selector_cases(), shards.record_selectors, shards.FLAGS),
+    _bare(shards.SELECTORS, shards.selector_cases(), shards.record_selectors, flags=shards.FLAGS),
 ]

@@ -37,6 +37,7 @@ class Feature(enum.Enum):
     QUOTAS = "quotas that are held"
     SERVER_FLAGS = "flags of its API server that a test may choose"
     AUDIT_LOG = "audit log"
+    PROTOBUF = "answers in protobuf"
 
 
 class Lacking(pytest.skip.Exception):

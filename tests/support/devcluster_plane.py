@@ -105,6 +105,7 @@ class DevclusterControlPlane(ControlPlane):
             Feature.QUOTAS: False,
             Feature.SERVER_FLAGS: True,
             Feature.AUDIT_LOG: False,
+            Feature.PROTOBUF: False,
         }[feature]
 
     def user_kubeconfig(self, user: str, *groups: str) -> Path:

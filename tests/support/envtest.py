@@ -148,6 +148,7 @@ class EnvtestControlPlane(ControlPlane):
             Feature.QUOTAS: {"controllers"},
             Feature.SERVER_FLAGS: set(),
             Feature.AUDIT_LOG: set(),
+            Feature.PROTOBUF: set(),
         }
         return needed[feature] <= set(self._parts)
 

@@ -11,6 +11,9 @@ from tests.conformance.differences import KNOWN, Known, complaints
 from tests.conformance.kubectl import scene
 from tests.recordings import ANSWERS, CASES, load_answers
 from tests.recordings.parts import PARTS, Part
+from tests.recordings.types import PROTOBUF
+from tests.support.control_plane import Feature
+from tests.support.devcluster_plane import DevclusterControlPlane
 
 AGAIN = "make record"
 
@@ -30,10 +33,15 @@ def test_each_file_of_cases_is_recorded_and_each_file_of_answers_has_cases():
     assert names(CASES) == names(ANSWERS) == {part.name for part in PARTS}
 
 
-def test_each_known_difference_is_of_something_that_is_compared():
-    compared = {part.name for part in PARTS if part.bare}
-    compared |= {each.id for each in conversation.load_all()}
-    compared |= {f"kubectl: {each.name}" for each in scene.load_all()}
+def test_each_known_difference_is_of_something_that_devcluster_is_compared_in(tmp_path: Path):
+    needs = {part.name: part.needs for part in PARTS if part.bare}
+    needs |= {each.id: each.needs for each in conversation.load_all()}
+    needs |= {f"kubectl: {each.name}": each.needs for each in scene.load_all()}
+    devcluster = DevclusterControlPlane(tmp_path)
+    compared = {
+        where for where, names in needs.items() if all(devcluster.supports(Feature[name]) for name in names)
+    }
+    assert needs.keys() - compared == {PROTOBUF}
     assert {each.where for each in KNOWN} <= compared
 
 
