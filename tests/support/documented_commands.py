@@ -88,6 +88,9 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     ("tests/unit/config/test_makefile.py::test_a_check_runs_quick_unit_tests_and_each_operator_once"): (
         "make check",
     ),
+    "tests/unit/config/test_makefile.py::test_what_is_tested_as_a_whole_is_left_to_one_target": (
+        "make test-all",
+    ),
     "tests/unit/cli/test_generate.py": ("make generate",),
     "tests/unit/cli/test_scaffold.py": (".venv/bin/operator-manager init ../shop --domain example.com",),
     "tests/unit/cli/test_model.py": (".venv/bin/operator-manager model --from crd.yaml --version v1beta1",),

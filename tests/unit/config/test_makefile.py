@@ -216,6 +216,23 @@ def test_what_is_tested_as_a_whole_is_left_to_one_target():
     assert "--all-on-envtest tests" in whole
 
 
+@pytest.mark.parametrize(
+    ("goal", "newest"), [("test", "the contract"), ("test-all", "everything")], ids=["test", "test-all"]
+)
+def test_what_passed_names_the_control_planes_that_it_passed_on(goal: str, newest: str):
+    def passed(**environ: str) -> str:
+        unset = dict.fromkeys(("KUBEBUILDER_ASSETS", "KUBEBUILDER_ASSETS_OLDEST"), "")
+        return make("--dry-run", goal, environ=unset | environ).stdout.splitlines()[-1]
+
+    embedded = f'echo "make {goal}: passed, on the embedded control plane'
+    real = f"{newest} also on that of KUBEBUILDER_ASSETS"
+    oldest = "a part of the contract also on that of KUBEBUILDER_ASSETS_OLDEST"
+    assert passed() == f'{embedded}."'
+    assert passed(KUBEBUILDER_ASSETS="/a") == f'{embedded}; {real}."'
+    both = passed(KUBEBUILDER_ASSETS="/a", KUBEBUILDER_ASSETS_OLDEST="/b")
+    assert both == f'{embedded}; {real}; {oldest}."'
+
+
 def test_a_check_runs_quick_unit_tests_and_each_operator_once():
     # Without a repository there is nothing that differs.
     listed = subprocess.run(
