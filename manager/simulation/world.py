@@ -218,8 +218,6 @@ class World:
         """How often managers have looked at what is outside of the cluster."""
         self.last_write = 0.0
         self.last_change = 0.0
-        self.last_start = 0.0
-        """When the last manager was started."""
         self.ended_at = 0.0
         self.made: set[Key] = set()
         """What managers have created."""
@@ -472,7 +470,6 @@ class World:
         replica = Replica(self, number, self._generations[number])
         self._generations[number] += 1
         self.running.append(replica)
-        self.last_start = self.now
         self.told(replica.name, "starts")
         replica.start()
 
@@ -556,7 +553,7 @@ class World:
         deadline = self.now + _CALM_WITHIN
         while (
             self.now - self.last_change <= _CALM_AFTER
-            or self.now - self.last_start <= _READY_WITHIN
+            or any(self.now - each.began <= _READY_WITHIN for each in self.running)
             or self.leader is None
             or self._unowned()
         ):
