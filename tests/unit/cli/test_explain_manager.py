@@ -74,7 +74,12 @@ async def asked(manager: str, **flags: str) -> tuple[list[dict[str, object]], st
 async def answering(*pieces: bytes, ends: bool = True) -> AsyncIterator[str]:
     """Whoever connects gets these, and then the end or a byte now and then."""
 
+    serving = set[asyncio.Task[None]]()
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        serving.add(task)
         await reader.readuntil(b"\r\n\r\n")
         try:
             for piece in pieces:
@@ -91,6 +96,8 @@ async def answering(*pieces: bytes, ends: bool = True) -> AsyncIterator[str]:
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         host, port = server.sockets[0].getsockname()
         yield f"http://{host}:{port}"
+        if serving:
+            await asyncio.wait(serving)  # until they see that whoever has connected is gone
 
 
 def page(body: bytes) -> bytes:
