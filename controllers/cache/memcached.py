@@ -67,7 +67,8 @@ class MemcachedOperator(Operator[Memcached]):
         container: dict[str, Any] = {
             "name": "memcached",
             "image": memcached.spec.image or self.image,
-            "command": ["memcached", "-m=64", "-o", "modern", "-v"],
+            # The value is an argument of its own: of "-m=64" memcached reads "=64" as 0, and exits.
+            "command": ["memcached", "-m", "64", "-o", "modern", "-v"],
             "ports": [{"name": "memcached", "containerPort": 11211, "protocol": "TCP"}],
             # 64 MB for items, and what the program itself takes.
             "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "128Mi"}},

@@ -10,7 +10,7 @@ from apis.example.v1.wordpress import Wordpress
 from controllers.example.parts import DATABASE, FRONTEND, PARTS, Part, Trouble, blocked_if_refused
 from controllers.example.passwords import Passwords
 from controllers.example.volumes import Volumes
-from controllers.example.workloads import HTTP_PORT, Workloads
+from controllers.example.workloads import HTTP_PORT, Workloads, host_of
 from manager import Blocked, Context, Enqueue, Informer, Meta, Operator, Result, Setting, Watch, rbac, webhook
 from manager.api import ObjectKey, find_condition, is_controlled_by, is_true
 from manager.api.apps_v1 import Deployment
@@ -288,7 +288,7 @@ def url_of(site: Wordpress, service: Service | None) -> str | None:
     if service is None:
         return None
     if site.spec.service_type != "LoadBalancer":
-        return f"http://{service.metadata.name}.{service.metadata.namespace}.svc"
+        return f"http://{host_of(site)}"
     for ingress in service.status.load_balancer.ingress:
         if host := ingress.hostname or ingress.ip:
             return f"http://[{host}]" if ":" in host else f"http://{host}"

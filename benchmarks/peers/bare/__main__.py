@@ -54,7 +54,7 @@ def deployment(memcached: dict[str, Any]) -> dict[str, Any]:
     container = {
         "name": "memcached",
         "image": "memcached:1.6.39-alpine",
-        "command": ["memcached", "-m=64", "-o", "modern", "-v"],
+        "command": ["memcached", "-m", "64", "-o", "modern", "-v"],
         "ports": [{"name": "memcached", "containerPort": 11211, "protocol": "TCP"}],
         "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "128Mi"}},
         "readinessProbe": {**ANSWERS, "periodSeconds": 5},

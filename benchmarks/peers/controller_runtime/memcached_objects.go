@@ -67,7 +67,7 @@ func (r *MemcachedReconciler) deploymentFor(memcached *cachev1.Memcached) (*apps
 					Containers: []corev1.Container{{
 						Name:    "memcached",
 						Image:   imageOf(memcached),
-						Command: []string{"memcached", "-m=64", "-o", "modern", "-v"},
+						Command: []string{"memcached", "-m", "64", "-o", "modern", "-v"},
 						Ports: []corev1.ContainerPort{{
 							Name: "memcached", ContainerPort: 11211, Protocol: corev1.ProtocolTCP,
 						}},

@@ -36,7 +36,7 @@ def deployment(memcached: kopf.Body) -> Object:
     container = {
         "name": "memcached",
         "image": memcached.spec.get("image") or IMAGE,
-        "command": ["memcached", "-m=64", "-o", "modern", "-v"],
+        "command": ["memcached", "-m", "64", "-o", "modern", "-v"],
         "ports": [{"name": "memcached", "containerPort": 11211, "protocol": "TCP"}],
         "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "128Mi"}},
         "readinessProbe": {**ANSWERS, "periodSeconds": 5},

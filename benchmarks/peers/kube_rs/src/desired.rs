@@ -65,7 +65,7 @@ pub fn deployment(memcached: &Memcached) -> Deployment {
     let container = Container {
         name: "memcached".to_owned(),
         image: Some(memcached.spec.image.clone().unwrap_or_else(|| IMAGE.to_owned())),
-        command: Some(["memcached", "-m=64", "-o", "modern", "-v"].map(str::to_owned).to_vec()),
+        command: Some(["memcached", "-m", "64", "-o", "modern", "-v"].map(str::to_owned).to_vec()),
         ports: Some(vec![ContainerPort {
             name: Some("memcached".to_owned()),
             container_port: 11211,

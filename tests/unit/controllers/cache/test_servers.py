@@ -68,3 +68,5 @@ async def test_servers_have_probes_resources_and_the_labels_that_tools_know():
         (container,) = template["spec"]["containers"]
         assert container["resources"]["limits"]["memory"] == "128Mi"
         assert {"readinessProbe", "livenessProbe"} <= container.keys()
+        # A real memcached reads "-m=64" as 0 and exits.
+        assert container["command"] == ["memcached", "-m", "64", "-o", "modern", "-v"]

@@ -74,3 +74,11 @@ def test_labels_never_exceed_their_bounds():
         assert max(map(len, deployment.metadata.labels.values())) <= 63
         assert len(deployment.metadata.name) <= 63
     assert len(WORKLOADS.database_service(wanted).metadata.name) <= 63
+
+
+def test_frontend_probe_opens_the_installer_and_follows_no_redirect_to_the_pod():
+    """WordPress redirects to the requested host; the kubelet follows redirects to the pod alone."""
+    probe = pod_of(WORKLOADS.frontend(site()))["containers"][0]["readinessProbe"]["httpGet"]
+    assert probe["path"] == "/wp-admin/install.php?step=1"
+    headers = {each["name"]: each["value"] for each in probe["httpHeaders"]}
+    assert headers == {"Host": "blog.default.svc", "X-Forwarded-Proto": "https"}
