@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from manager.access.access import Access
-from manager.address import BindAddress, in_pod, is_loopback
-from manager.cli.failure import server_version
+from manager.address import in_pod, is_loopback
+from manager.cli.failure import ServerWait
 from manager.cli.operators import owned_by, shared_out_by
 from manager.cli.settings import Settings
 from manager.cli.webhooks import add_webhooks
@@ -21,7 +21,6 @@ from manager.controller import ControllerOptions
 from manager.garbage import settle
 from manager.http.guard import guarded
 from manager.http.pages import health_pages, metrics_page
-from manager.http.routes import Page
 from manager.http.server import serve
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
@@ -61,7 +60,8 @@ async def assembled(
     `declared` has the values of the settings that `operators` declare. `known` are all that there are, also
     those that do not run: their webhooks are served. `watchdog` ends the process when it does not end itself.
 
-    Raises `ConfigError` when there is no usable configuration, `ServerUnusable` when the server is not.
+    Waits for an API server that does not answer yet, and serves health checks and metrics meanwhile. Raises
+    `ConfigError` when there is no usable configuration, `ServerUnusable` when the server is not.
     """
     rng = random.Random()
     metrics = Metrics()
@@ -74,8 +74,9 @@ async def assembled(
         user_agent=program.agent,
         beside=transport,
     )
-    try:
-        server = await server_version(transport, config)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(transport.aclose)
+        stack.push_async_callback(lane.aclose)
         identity = new_identity(rng)
         elector: LeaderElector | Sharing | None = None
         terms = None
@@ -120,20 +121,26 @@ async def assembled(
             graceful_shutdown_timeout=settings.graceful_shutdown_timeout,
             shutdown_delay=settings.shutdown_delay,
         )
+        server = ServerWait(transport, config, rng)
+        manager.health.readiness.add("start", lambda: server.problem)
+        # First of all: a port in use ends the process, and probes are answered while it waits.
+        await _serve_metrics(stack, manager, settings, Access(transport, rng=rng))
+        address, flag = settings.health_probe_bind_address, "--health-probe-bind-address"
+        if address is not None:
+            pages = health_pages(manager.health)
+            await stack.enter_async_context(serve("health", address, pages, flag=flag))
+        kubernetes = await server.version()
         _log.info(
             "starting",
             program=program.name,
             version=program.version,
             server=str(config.server),
-            kubernetes=server,
+            kubernetes=kubernetes,
             identity=identity,
             namespaces=settings.namespaces or "all",
             controllers=[operator.name for operator in operators],
         )
-        # Before what operators keep: a port in use ends all, and there are health checks while theirs starts.
-        _keep_metrics(manager, settings, Access(transport, rng=rng))
-        address, flag = settings.health_probe_bind_address, "--health-probe-bind-address"
-        _keep_pages(manager, "health", flag, address, health_pages(manager.health))
+        # Before what operators keep, for the same reason.
         own = _has_own_certificate(settings)
         if own:
             _keep_console(manager, settings, operators, transport, lease=(namespace, name))
@@ -147,10 +154,8 @@ async def assembled(
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
         manager.add(Runnable("open-files", tell_when_none_is_left))
         manager.add(Runnable("settle", lambda: _settle_when_synced(manager)))
+        server.problem = None
         yield manager
-    finally:
-        await lane.aclose()
-        await transport.aclose()
 
 
 def _options(settings: Settings, operator: AnyOperator) -> ControllerOptions:
@@ -163,14 +168,18 @@ def _options(settings: Settings, operator: AnyOperator) -> ControllerOptions:
     return replace(operator.options, **given)
 
 
-def _keep_metrics(manager: Manager, settings: Settings, access: Access) -> None:
+async def _serve_metrics(stack: AsyncExitStack, manager: Manager, settings: Settings, access: Access) -> None:
+    address, flag = settings.metrics_bind_address, "--metrics-bind-address"
+    if address is None:
+        return
     page = metrics_page(manager.metrics)
     certificate = None
     if settings.metrics_secure:
         page = guarded(page, access)
-        certificate = ServedCertificate(_metrics_certificate(settings))
-    address, flag = settings.metrics_bind_address, "--metrics-bind-address"
-    _keep_pages(manager, "metrics", flag, address, {"/metrics": page}, certificate)
+        certificate = manager.certificates["metrics"] = ServedCertificate(_metrics_certificate(settings))
+    await stack.enter_async_context(
+        serve("metrics", address, {"/metrics": page}, certificate=certificate, flag=flag)
+    )
 
 
 def _has_own_certificate(settings: Settings) -> bool:
@@ -219,8 +228,12 @@ def _keep_console(
     flag, pages, posts = "--console-bind-address", console.pages(), console.posts()
     webhooks = manager.certificates.get("webhooks")
     if webhooks is None or _has_own_certificate(settings):
-        certificate = None if local else ServedCertificate(_metrics_certificate(settings))
-        _keep_pages(manager, "console", flag, address, pages, certificate, posts=posts)
+        certificate = None
+        if not local:
+            certificate = manager.certificates["console"] = ServedCertificate(_metrics_certificate(settings))
+        manager.keep(
+            lambda: serve("console", address, pages, posts=posts, certificate=certificate, flag=flag)
+        )
         return
     # The one certificate of which a person can find out from the API server who vouches for it.
     served = manager.certificates["console"] = ServedCertificate(webhooks.source)
@@ -240,21 +253,6 @@ def _metrics_certificate(settings: Settings) -> CertificateSource:
     return CertificateFiles(
         folder / settings.metrics_cert_name, folder / settings.metrics_cert_key, flag="--metrics-cert-path"
     )
-
-
-def _keep_pages(
-    manager: Manager,
-    name: str,
-    flag: str,
-    address: BindAddress | None,
-    pages: Mapping[str, Page],
-    certificate: ServedCertificate | None = None,
-    posts: Mapping[str, Page] | None = None,
-) -> None:
-    if address is not None:
-        if certificate is not None:
-            manager.certificates[name] = certificate
-        manager.keep(lambda: serve(name, address, pages, posts=posts, certificate=certificate, flag=flag))
 
 
 async def _settle_when_synced(manager: Manager) -> None:

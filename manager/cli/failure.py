@@ -2,31 +2,55 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 import orjson
 
+from manager import clock
+from manager.backoff import Backoff
 from manager.cli.arguments import CannotRun
 from manager.kube.config import ClusterConfig, load_config
-from manager.kube.errors import ApiError, Forbidden, KubeError, TransportError, Unauthorized
+from manager.kube.errors import (
+    ApiError,
+    Forbidden,
+    KubeError,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+    Unauthorized,
+)
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.leader.lease import LeadershipLost
-from manager.logs import on_one_line
+from manager.logs import get_logger, on_one_line
 from manager.manager import CannotStart
 from manager.metrics import Metrics
 from manager.program import Program
 from manager.settings import SettingsError
 
-_START_PATIENCE = 5.0
-"""Seconds in which the API server has to answer once: enough for a pod whose network comes up late."""
+_ANSWER_TIMEOUT = 5.0
+"""Seconds in which the API server has to answer one attempt: enough for a pod whose network comes up late."""
+
+_LONGEST_PAUSE = 5.0
+"""Seconds between two attempts of a manager that waits for the API server."""
+
+_REMIND_EVERY = 300.0
+"""Seconds after which such a manager logs again why it still waits."""
+
+_log = get_logger("start")
 
 
 class ServerUnusable(Exception):
     """The API server does not answer, refuses our credentials, or is none at all: one line that names it."""
+
+
+class ServerUnavailable(ServerUnusable):
+    """The API server does not answer, or answers that it cannot, and may do so later."""
 
 
 @asynccontextmanager
@@ -48,19 +72,59 @@ async def connected(
 
 
 async def server_version(transport: Transport, config: ClusterConfig) -> str:
-    """The API server's version. Raises `ServerUnusable` when it does not tell it."""
+    """Return the API server's version.
+
+    Raises `ServerUnavailable` when it may answer later, `ServerUnusable` when it will not.
+    """
     server = f"the API server {config.server} ({config.source})"
     try:
-        answer = await transport.request("GET", "/version", deadline=_START_PATIENCE)
+        answer = await transport.request("GET", "/version", deadline=_ANSWER_TIMEOUT)
         return str(orjson.loads(answer)["gitVersion"])
     except Forbidden:
         return "unknown"  # it is there and knows us
     except Unauthorized as error:
         raise ServerUnusable(f"{server} does not accept the credentials: {error}") from error
     except TransportError as error:
-        raise ServerUnusable(f"{server} does not answer: {error}") from error
+        untrusted = isinstance(error.__cause__, ssl.SSLCertVerificationError)
+        kind = ServerUnusable if untrusted else ServerUnavailable
+        raise kind(f"{server} does not answer: {error}") from error
+    except (ServerError, TooManyRequests) as error:
+        raise ServerUnavailable(f"{server} answers with status {error.status}: {error}") from error
     except (ApiError, ValueError, KeyError, TypeError) as error:
         raise ServerUnusable(f"{server} does not answer like an API server: {error}") from error
+
+
+class ServerWait:
+    """The wait of a starting manager for the first answer of the API server."""
+
+    def __init__(self, transport: Transport, config: ClusterConfig, rng: random.Random) -> None:
+        """`transport` leads to the server that `config` names; `rng` is the source of jitter."""
+        self._transport = transport
+        self._config = config
+        self._backoff = Backoff(base=0.5, cap=_LONGEST_PAUSE, jitter=0.5, rng=rng)
+        self.problem: str | None = "the manager is starting"
+        """Why the manager is not ready. The caller sets None once the controllers are there."""
+
+    async def version(self) -> str:
+        """Wait for the server, however long it takes, and return its version.
+
+        Logs the first failure, and a reminder now and then. Raises `ServerUnusable` and `ConfigError` for
+        what waiting does not mend.
+        """
+        began, remind_at = clock.monotonic(), 0.0
+        while True:
+            try:
+                version = await server_version(self._transport, self._config)
+            except ServerUnavailable as error:
+                self.problem = in_one_line(error)
+                if not self._backoff.failures or clock.monotonic() >= remind_at:
+                    _log.warning(f"{self.problem}; the manager waits for it")
+                    remind_at = clock.monotonic() + _REMIND_EVERY
+                await asyncio.sleep(self._backoff.next())
+            else:
+                if self._backoff.failures:
+                    _log.info("the API server answers", waited=round(clock.monotonic() - began, 1))
+                return version
 
 
 @contextmanager

@@ -140,13 +140,15 @@ class Config:
 
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> ScriptedWire:
-    """What managers are assembled on; the server tells its version."""
+    """What managers are assembled on; the server tells its version. Metrics and health checks are off."""
     wire = ScriptedWire()
     wire.on("GET", "/version", VERSION_ANSWER)
 
     async def load_config(**_: object) -> Config:
         return Config("kubeconfig k")
 
+    for served in ("METRICS", "HEALTH_PROBE"):
+        monkeypatch.setenv(f"OPERATOR_MANAGER_{served}_BIND_ADDRESS", "0")
     monkeypatch.setattr(assembly, "load_config", load_config)
     monkeypatch.setattr(assembly, "HttpWire", lambda *_, **__: wire)
     return wire

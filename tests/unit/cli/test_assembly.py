@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 import trustme
+from structlog.testing import capture_logs
 
 from controllers.main import PROGRAM
 from manager.cli import assembly
@@ -17,14 +19,21 @@ from manager.cli.assembly import assembled
 from manager.cli.failure import ServerUnusable
 from manager.controller import ControllerOptions
 from manager.http.server import CannotServe
-from manager.kube.errors import ConfigError
+from manager.kube.errors import ConfigError, Unreachable
 from manager.manager import CannotStart, Manager
 from manager.settings import SettingValues
 from tests.support.certificates import trusting
-from tests.support.scripted_wire import Reply, ScriptedWire, Unreached
+from tests.support.scripted_wire import LostBefore, Reply, ScriptedWire, Sent, Stall, Unreached
 from tests.support.settings import load_settings
 from tests.unit.cli.conftest import OPERATORS, VERSION_ANSWER, Plain
 from tests.unit.leader.lease_server import PREFIX, lease_server
+
+PAGES = {
+    "metrics_bind_address": "metrics",
+    "health_probe_bind_address": "health",
+    "console_bind_address": "console",
+}
+"""What the setting of an address serves, in the order of the start."""
 
 
 @pytest.fixture(autouse=True)
@@ -70,8 +79,7 @@ async def test_the_lease_has_connections_of_its_own(
     lane, stop = ScriptedWire(), asyncio.Event()
     wires = [wire, lane]
     monkeypatch.setattr(assembly, "HttpWire", lambda *_, **__: wires.pop(0))
-    off = {f"{each}_bind_address": "0" for each in ("metrics", "health_probe", "console")}
-    flags = {**flag, **off}
+    flags = {**flag, "console_bind_address": "0"}
     async with (
         lease_server() as leases,
         assembled(PROGRAM, load_settings(flags), [], SettingValues()) as manager,
@@ -87,33 +95,37 @@ async def test_the_lease_has_connections_of_its_own(
     assert lane.closed
 
 
-@pytest.mark.virtual_time
-async def test_pages_that_are_off_are_not_served(wire: ScriptedWire):
-
-    def pages(manager: Any) -> int:
-        return len(manager._kept)
-
-    off: dict[str, str] = {}
-    for served, name in enumerate(("metrics", "health_probe", "console")):
-        assert await assemble(off, pages) == 3 - served
-        off[f"{name}_bind_address"] = "0"
-    assert await assemble(off, pages) == 0
+async def test_pages_are_served_unless_they_are_off(wire: ScriptedWire):
+    flags = dict.fromkeys(PAGES, "127.0.0.1:0")
+    for off in (None, *PAGES):
+        flags |= {} if off is None else {off: "0"}
+        with capture_logs() as lines:
+            async with (
+                assembled(PROGRAM, load_settings(flags), OPERATORS, SettingValues()) as manager,
+                AsyncExitStack() as stack,
+            ):
+                for kept in manager._kept:
+                    await stack.enter_async_context(kept.enter())
+        served = [line["what"] for line in lines if line["event"] == "serving"]
+        assert served == [name for flag, name in PAGES.items() if flags[flag] != "0"]
 
 
 async def metrics_answer(
     flags: dict[str, str], *, server: str = "metrics", path: str = "/metrics"
 ) -> tuple[str, int]:
     """With which scheme /metrics, or another page, is served, and how it answers who has no token."""
-    off = {f"{each}_bind_address": "0" for each in ("metrics", "health_probe", "console")}
-    flags = {**off, f"{server}_bind_address": "127.0.0.1:0", **flags}
-    started = assembled(PROGRAM, load_settings(flags), OPERATORS, SettingValues())
-    async with started as manager, AsyncExitStack() as stack:
-        address = await stack.enter_async_context(manager._kept[0].enter())
-        session = await stack.enter_async_context(aiohttp.ClientSession())
-        for scheme in ("https", "http"):
-            with suppress(aiohttp.ClientError):
-                async with session.get(f"{scheme}://{address}{path}", ssl=trusting()) as answer:
-                    return scheme, answer.status
+    flags = {"console_bind_address": "0", f"{server}_bind_address": "127.0.0.1:0", **flags}
+    with capture_logs() as lines:
+        started = assembled(PROGRAM, load_settings(flags), OPERATORS, SettingValues())
+        async with started as manager, AsyncExitStack() as stack:
+            for kept in manager._kept:
+                await stack.enter_async_context(kept.enter())
+            [address] = [line["address"] for line in lines if line["event"] == "serving"]
+            session = await stack.enter_async_context(aiohttp.ClientSession())
+            for scheme in ("https", "http"):
+                with suppress(aiohttp.ClientError):
+                    async with session.get(f"{scheme}://{address}{path}", ssl=trusting()) as answer:
+                        return scheme, answer.status
     raise AssertionError("it is not served")
 
 
@@ -143,41 +155,114 @@ async def test_a_certificate_in_a_folder_is_served(wire: ScriptedWire, tmp_path:
     assert await metrics_answer(flags) == ("https", 401)
 
 
+class Distrusted:
+    """A connection that fails because of this error of TLS."""
+
+    def __init__(self, error: ssl.SSLError) -> None:
+        self.error = error
+
+    def __call__(self, _: Sent) -> Reply:
+        raise Unreachable("cannot connect (scripted)") from self.error
+
+
 @pytest.mark.virtual_time
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        (Unreached(), "does not answer: "),
+        (
+            Distrusted(ssl.SSLCertVerificationError("self-signed certificate")),
+            "does not answer: cannot connect",
+        ),
         (Reply.status(401, "Unauthorized"), "does not accept the credentials: "),
+        (Reply.status(400, "BadRequest"), "does not answer like an API server: "),
         (Reply.status(404, "NotFound"), "does not answer like an API server: "),
         (Reply.json([]), "does not answer like an API server: "),
         (Reply.json({}), "does not answer like an API server: "),
     ],
 )
-async def test_a_server_that_cannot_be_used_is_named_with_what_named_it(
+async def test_manager_ends_at_once_when_no_wait_would_help(
     wire: ScriptedWire, set_up: list[str], step: Any, expected: str
 ):
     wire.on("GET", "/version", step)
     with pytest.raises(ServerUnusable) as error:
         await assemble({})
     assert str(error.value).startswith(f"the API server https://api.example.com (kubeconfig k) {expected}")
+    assert asyncio.get_running_loop().time() < 5
     assert set_up == []
 
 
+UNAVAILABLE = {
+    "refused": Unreached(),
+    "silent": Stall(),
+    "hangs up": LostBefore(),
+    "handshake": Distrusted(ssl.SSLError("handshake failure")),
+    "500": Reply.status(500, "InternalError"),
+    "503": Reply.status(503, "ServiceUnavailable"),
+    "429": Reply.status(429, "TooManyRequests", retry_after=1),
+}
+
+
 @pytest.mark.virtual_time
-async def test_a_server_that_comes_up_within_seconds_is_waited_for(wire: ScriptedWire, set_up: list[str]):
-    wire.on("GET", "/version", Unreached(), Unreached(), VERSION_ANSWER)
-    await assemble({})
-    assert 0 < asyncio.get_running_loop().time() <= 5
+@pytest.mark.parametrize(
+    ("step", "flags"),
+    [
+        *((step, {}) for step in UNAVAILABLE.values()),
+        (Unreached(), {"leader_elect": "true"}),
+        (Unreached(), {"shards": "4"}),
+    ],
+    ids=[*UNAVAILABLE, "leader election", "shards"],
+)
+async def test_manager_waits_for_the_api_server_and_is_alive_but_not_ready(
+    wire: ScriptedWire, set_up: list[str], step: Any, flags: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    made: list[Manager] = []
+    monkeypatch.setattr(assembly, "Manager", lambda *a, **b: made.append(Manager(*a, **b)) or made[0])
+    wire.on("GET", "/version", step)
+    loop = asyncio.get_running_loop()
+    with capture_logs() as lines:
+        assembling = asyncio.create_task(
+            assemble(flags, lambda manager: manager.health.readiness.problem("start"))
+        )
+        # As soon as a person expects a word, and no more of them for a while.
+        await asyncio.sleep(6)
+        [line] = lines
+        assert line["log_level"] == "warning"
+        assert line["event"].startswith("the API server https://api.example.com (kubeconfig k) ")
+        assert line["event"].endswith("; the manager waits for it")
+        await asyncio.sleep(200)
+        assert lines == [line]
+        health = made[0].health
+        assert health.liveness.report().healthy
+        assert f"{health.readiness.problem('start')}; the manager waits for it" == line["event"]
+        await asyncio.sleep(3_600)
+        assert not assembling.done()
+        assert len(lines) <= 3_600 / 300 + 1
+        assert set_up == []
+        wire.on("GET", "/version", VERSION_ANSWER)
+        began = loop.time()
+        assert await assembling is None
+    assert loop.time() - began < 20
+    assert [each["event"] for each in lines[-3:] if each["event"] == "the API server answers"]
     assert set_up
 
 
 @pytest.mark.virtual_time
-async def test_a_server_that_never_comes_up_is_given_up_within_seconds(wire: ScriptedWire):
-    wire.on("GET", "/version", Unreached())
-    with pytest.raises(ServerUnusable):
+async def test_manager_says_nothing_of_a_server_that_answers_within_seconds(
+    wire: ScriptedWire, set_up: list[str]
+):
+    wire.on("GET", "/version", Unreached(), Unreached(), VERSION_ANSWER)
+    with capture_logs() as lines:
         await assemble({})
-    assert asyncio.get_running_loop().time() <= 5
+    assert not [line for line in lines if line["log_level"] != "info"]
+    assert set_up
+
+
+@pytest.mark.virtual_time
+async def test_manager_ends_in_one_line_when_the_server_that_came_up_refuses_it(wire: ScriptedWire):
+    wire.on("GET", "/version", *[Unreached()] * 9, Reply.status(401, "Unauthorized"))
+    with pytest.raises(ServerUnusable, match="does not accept the credentials"):
+        await assemble({})
+    assert wire.closed
 
 
 @pytest.mark.virtual_time
@@ -224,10 +309,9 @@ async def test_a_port_of_the_console_that_is_in_use_is_found_before_an_operator_
         def setup(self) -> None:
             self.manager.keep(connection)
 
-    off = {f"{each}_bind_address": "0" for each in ("metrics", "health_probe")}
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        settings = load_settings({**off, "console_bind_address": f"127.0.0.1:{port}"})
+        settings = load_settings({"console_bind_address": f"127.0.0.1:{port}"})
         async with assembled(PROGRAM, settings, [Keeps], SettingValues()) as manager:
             with pytest.raises(CannotStart, match="cannot serve console"):
                 await manager.run(asyncio.Event())
