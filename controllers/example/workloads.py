@@ -18,7 +18,7 @@ USER = "wordpress"
 HTTP_PORT = 80  # of the site, at its pod and at its Service
 
 # The users that the images' own programs run as: mysql in the one, www-data in the other. Started as these, both
-# entrypoints skip the steps that need root; what they write to is the volume or open to all.
+# entrypoints skip the steps that need root, and write only to the volume and to folders that all may write.
 MYSQL_ID = 999
 WWW_DATA_ID = 33
 

@@ -140,7 +140,7 @@ class Config:
 
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> ScriptedWire:
-    """What managers are assembled on; the server tells its version. Metrics and health checks are off."""
+    """Connect managers to a server that tells its version; metrics and health checks are off."""
     wire = ScriptedWire()
     wire.on("GET", "/version", VERSION_ANSWER)
 
