@@ -17,8 +17,8 @@ USER = "wordpress"
 
 HTTP_PORT = 80  # of the site, at its pod and at its Service
 
-# The users that the images' own programs run as: mysql in the one, www-data in the other. Started as these, both
-# entrypoints skip the steps that need root, and write only to the volume and to folders that all may write.
+# The users that the images' own programs run as: mysql in the one, www-data in the other. Started as these,
+# both entrypoints skip the steps that need root, and write only to the volume and to folders open to all.
 MYSQL_ID = 999
 WWW_DATA_ID = 33
 
@@ -48,17 +48,18 @@ class Workloads:
                 *self.proxy,
             ],
             "ports": [{"name": "mysql", "containerPort": 3306, "protocol": "TCP"}],
-            # By TCP, which the server does not offer while it is being initialized. mysqladmin succeeds as soon
-            # as the server answers, even that it knows no such user, so no password is needed; MySQL does not
-            # log that (MariaDB does). A probe that only connects would be counted as a failed client, and MySQL
-            # blocks the host of many. There is no liveness probe: a restart would cut a recovery short.
+            # By TCP, which the server does not offer while it is being initialized. mysqladmin succeeds as
+            # soon as the server answers, even that it knows no such user, so no password is needed. (MariaDB
+            # logs each time that it refuses the user, MySQL does not.) A probe that only connects would count
+            # as a failed client, and MySQL blocks a host with many. There is no liveness probe: a restart
+            # would cut a recovery short.
             "readinessProbe": {
                 "exec": {"command": ["mysqladmin", "ping", "--host=127.0.0.1"]},
                 "periodSeconds": 5,
                 "timeoutSeconds": 5,
             },
-            # About what an idle MySQL 8.4 takes. Pods without requests are the first to be evicted, and a limit
-            # would end the database in the middle of its work.
+            # About what an idle MySQL 8.4 takes. Pods without requests are the first to be evicted, and a
+            # limit would end the database in the middle of its work.
             "resources": {"requests": {"cpu": "50m", "memory": "512Mi"}},
             "volumeMounts": [_mount("/var/lib/mysql", "mysql")],
         }
@@ -80,10 +81,11 @@ class Workloads:
             # The installer answers 200 before and after the installation, and 500 without a database. Its
             # first step would look for translations on the internet. A site that redirects to HTTPS is told
             # that the request came by HTTPS. The kubelet follows a redirect to the same host only, where
-            # nothing speaks TLS; to another host, as the site's own name is, a redirect counts as success. The
-            # installer loads no plugins and ignores maintenance mode, so neither takes the site away. All of this
-            # was seen with WordPress 6.1 and kubelet 1.33. There is no liveness probe: a restart in the middle of
-            # the first start would leave half of WordPress on the volume, and the image does not copy again.
+            # nothing speaks TLS; to another host, as the site's own name is, a redirect counts as success.
+            # The installer loads no plugins and ignores maintenance mode, as seen with WordPress 6.1: it
+            # answered 200 where the front page answered 500 and 503. There is no liveness probe: a restart in
+            # the middle of the first start leaves half of WordPress on the volume, and the image does not
+            # copy again (seen by killing it).
             "readinessProbe": {
                 "httpGet": {
                     "path": "/wp-admin/install.php?step=1",

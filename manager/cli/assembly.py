@@ -26,7 +26,7 @@ from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.leader.elector import LeaderElector
-from manager.leader.lease import new_identity
+from manager.leader.lease import host_clock, new_identity
 from manager.leader.sharing import Sharing
 from manager.leader.terms import Terms
 from manager.logs import get_logger
@@ -80,6 +80,7 @@ async def assembled(
         identity = new_identity(rng)
         elector: LeaderElector | Sharing | None = None
         terms = None
+        timing = replace(settings.lease_timing, clock=await asyncio.to_thread(host_clock))
         namespace = settings.leader_election_namespace or config.namespace or "default"
         name = settings.leader_election_id or program.name
         if settings.shards:
@@ -93,7 +94,7 @@ async def assembled(
                 identity=identity,
                 rng=rng,
                 metrics=metrics,
-                timing=settings.lease_timing,
+                timing=timing,
                 watchdog=watchdog,
             )
         elif settings.leader_elect:
@@ -104,7 +105,7 @@ async def assembled(
                 identity=identity,
                 rng=rng,
                 metrics=metrics,
-                timing=settings.lease_timing,
+                timing=timing,
                 watchdog=watchdog,
             )
         manager = Manager(

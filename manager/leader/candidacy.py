@@ -96,6 +96,7 @@ class Candidacy:
                 identity=self._identity, seconds=self._timing.lease_seconds, now=clock.now()
             )
             sent = clock.monotonic()
+            wanted = wanted.sent(self._timing.clock, sent)
             lease = await self._leases.write(wanted, timeout=timeout)
         except (Conflict, AlreadyExists, NotFound) as error:
             self._uncertain = False

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any, Self
 
@@ -29,6 +30,20 @@ def new_identity(rng: Random) -> str:
     seeded alike in two replicas.
     """
     return f"{socket.gethostname()}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
+
+
+def host_clock() -> str:
+    """Return what names the monotonic clock of this host, or "" where that cannot be told.
+
+    Processes of one host name and one boot of the kernel read the same clock: a container and the one that is
+    started in its place in the same pod, for example. The host name is a part of it because machines that
+    were cloned while they ran may have the boot in common, and not the clock.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except (OSError, ValueError):
+        return ""
+    return f"{socket.gethostname()}/{boot}"
 
 
 _LEASE = "--leader-elect-lease-duration"
@@ -54,6 +69,8 @@ class LeaseTiming:
     """How long a leader goes on without a renewal that it knows succeeded."""
     retry_period: float = 2.0
     """Time between renewals, and between a standby's looks at the lease."""
+    clock: str = ""
+    """Names the monotonic clock of this process (`host_clock`); empty if no other process reads the same."""
 
     def __post_init__(self) -> None:
         flags = {_LEASE: self.lease_duration, _RENEW: self.renew_deadline, _RETRY: self.retry_period}
@@ -98,7 +115,7 @@ _RELEASED_SECONDS = 1  # the server wants more than zero
 class Lease:
     """One version of a `coordination.k8s.io/v1` Lease, or one that is to be written.
 
-    Its times are never used to decide anything: they come from another machine's clock.
+    Its times are used to decide nothing, as they come from another machine's clock, except for `sent_at`.
     """
 
     metadata: dict[str, Any]
@@ -155,6 +172,17 @@ class Lease:
         holder = self.spec.get("holderIdentity")
         return "" if holder is None else str(holder)
 
+    def sent_at(self, clock: str) -> float | None:
+        """Return when the holder sent its last renewal; None unless the clock of this name measured it."""
+        holder, name, seconds = (*str(self.annotations.get(self._sent_key, "")).split(" "), "", "")[:3]
+        if not clock or (holder, name) != (self.holder, clock):
+            return None
+        try:
+            at = float(seconds)
+        except ValueError:
+            return None
+        return at if math.isfinite(at) else None
+
     @property
     def duration(self) -> float | None:
         """Seconds for which the holder claims it after each renewal; None when the record does not say."""
@@ -182,10 +210,12 @@ class Lease:
 
     def renews(self, other: Lease) -> bool:
         """Whether nothing is different but when it was renewed, and how often it was written."""
-        return (self.uid, self.labels, self.annotations) == (other.uid, other.labels, other.annotations) and {
-            **self.spec,
-            _RENEW_TIME: None,
-        } == {**other.spec, _RENEW_TIME: None}
+        key = self._sent_key
+        mine, others = (
+            (each.uid, each.labels, {**each.annotations, key: ""}, {**each.spec, _RENEW_TIME: ""})
+            for each in (self, other)
+        )
+        return mine == others
 
     def claimed(self, *, identity: str, seconds: int, now: datetime) -> Lease:
         """Return this lease as held by `identity` from `now` on, or renewed when it holds it already.
@@ -202,6 +232,13 @@ class Lease:
             spec["leaseTransitions"] = self.transitions if first else self.transitions + 1
             spec["acquireTime"] = stamp
         return Lease(self.metadata, spec)
+
+    def sent(self, clock: str, at: float) -> Lease:
+        """Return this lease with the time `at`, by the clock of that name, at which its holder sends it.
+
+        Without a name it stays as it is.
+        """
+        return self.annotated({self._sent_key: f"{self.holder} {clock} {at:.6f}"}) if clock else self
 
     def labelled(self, labels: Mapping[str, str]) -> Lease:
         """Return this lease with these labels beside those that it has."""
@@ -247,6 +284,10 @@ class Lease:
         spec = {key: self.spec[key] for key in fields if key in self.spec}
         spec = {key: value[:_CUT] if isinstance(value, str) else value for key, value in spec.items()}
         return Lease(metadata, spec, is_outline=True)
+
+    @property
+    def _sent_key(self) -> str:
+        return f"{self.name}/sent"
 
     @classmethod
     def new(cls, *, namespace: str, name: str) -> Self:

@@ -38,11 +38,15 @@ class Observation:
     A holder is taken for alive until its record has stayed the same for the lease duration, on our own
     monotonic clock: what the record says about time was written by another clock, and is not looked at. Only
     the content counts: a label set by somebody is no sign of life.
+
+    A record that was written with our own clock, by a process of the same host, is as old as it says. So a
+    container that is started in the place of one that was killed need not wait for all of the duration.
     """
 
-    def __init__(self, *, identity: str, lease_duration: float) -> None:
+    def __init__(self, *, identity: str, timing: LeaseTiming) -> None:
         self._identity = identity
-        self._lease_duration = lease_duration
+        self._lease_duration = timing.lease_duration
+        self._clock = timing.clock
         self._lease: Lease | None = None
         self._newest: int | None = None
         self._gone = False
@@ -77,7 +81,8 @@ class Observation:
         silent = now >= min(self.expires_at, self._since + self._lease_duration)
         renewed = known is not None and lease.renews(known) and not (silent or self._gone or self.doubtful)
         if known is None or (lease.uid, lease.spec) != (known.uid, known.spec):
-            self._since = now
+            sent = lease.sent_at(self._clock)
+            self._since = now if sent is None else min(sent, now)
         self._lease = lease
         self._newest = lease.version
         self._gone = False
@@ -198,9 +203,7 @@ class Lookout:
 
     def _view(self, name: str) -> Observation:
         if name not in self._views:
-            self._views[name] = Observation(
-                identity=self._identity, lease_duration=self._timing.lease_duration
-            )
+            self._views[name] = Observation(identity=self._identity, timing=self._timing)
         return self._views[name]
 
     def listen(self, listener: Callable[[bool], None]) -> None:

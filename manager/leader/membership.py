@@ -143,6 +143,7 @@ class Membership:
         wanted = base.claimed(identity=self._identity, seconds=self._timing.lease_seconds, now=clock.now())
         timeout = self._timing.attempt_timeout
         sent = clock.monotonic()
+        wanted = wanted.sent(self._timing.clock, sent)
         try:
             self._lease = await self._leases.write(wanted, timeout=timeout)
         except (Conflict, AlreadyExists):

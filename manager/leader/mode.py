@@ -126,7 +126,7 @@ class Mode:
             return False
         view = views.get(lease.name)
         if view is None:
-            view = Observation(identity=self._identity, lease_duration=self._timing.lease_duration)
+            view = Observation(identity=self._identity, timing=self._timing)
             views[lease.name] = view
         view.saw(lease, now=now)
         return lease.holder != "" and view.expired_for(now) < 0

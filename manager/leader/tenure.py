@@ -125,6 +125,7 @@ class Tenure:
         wanted = base.claimed(identity=self._identity, seconds=self._timing.lease_seconds, now=clock.now())
         timeout = self._time_left()
         sent = clock.monotonic()
+        wanted = wanted.sent(self._timing.clock, sent)
         # Set before, so that an attempt that is cut short leaves it set.
         self._doubtful = True
         self._lease = await self._leases.write(wanted, timeout=timeout)

@@ -25,7 +25,7 @@ LEASES = LeaseServer.path(NAMESPACE)
 class Candidate:
     """One replica: its wire to the server, its transport, its elector."""
 
-    def __init__(self, server: LeaseServer, identity: str) -> None:
+    def __init__(self, server: LeaseServer, identity: str, clock: str = "") -> None:
         self.wire = ScriptedWire()
         server.serve(self.wire)
         self.metrics = Metrics()
@@ -39,7 +39,7 @@ class Candidate:
             identity=identity,
             rng=rng,
             metrics=self.metrics,
-            timing=LeaseTiming(),
+            timing=LeaseTiming(clock=clock),
             watchdog=self.watchdog,
         )
         self.run: asyncio.Task[None] | None = None
@@ -69,20 +69,20 @@ class Election:
         self.server = server
         self.candidates: list[Candidate] = []
 
-    def candidate(self, identity: str) -> Candidate:
-        self.candidates.append(Candidate(self.server, identity))
+    def candidate(self, identity: str, *, clock: str = "") -> Candidate:
+        self.candidates.append(Candidate(self.server, identity, clock))
         return self.candidates[-1]
 
-    async def leader(self, identity: str = "first") -> Candidate:
+    async def leader(self, identity: str = "first", *, clock: str = "") -> Candidate:
         """A candidate that has been elected."""
-        candidate = self.candidate(identity)
+        candidate = self.candidate(identity, clock=clock)
         candidate.start()
         await candidate.elector.elected.wait()
         return candidate
 
-    async def standby(self, identity: str = "second") -> Candidate:
+    async def standby(self, identity: str = "second", *, clock: str = "") -> Candidate:
         """A candidate that waits, and has seen who leads."""
-        candidate = self.candidate(identity)
+        candidate = self.candidate(identity, clock=clock)
         candidate.start()
         await asyncio.sleep(0.1)
         return candidate

@@ -3,12 +3,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from manager.leader.lease import Lease
+from manager.leader.lease import Lease, LeaseTiming
 from manager.leader.lookout import Observation
+
+CLOCK = "pod-1/boot"
 
 
 def view() -> Observation:
-    return Observation(identity="me", lease_duration=15.0)
+    return Observation(identity="me", timing=LeaseTiming(clock=CLOCK))
 
 
 def lease(version: int = 1, *, uid: str = "u", holder: str = "other", **spec: Any) -> Lease:
@@ -138,3 +140,53 @@ def test_after_a_doubt_the_lease_has_to_be_seen_again_before_a_claim():
     assert seen.claimable_at() == math.inf
     seen.saw(lease(1), now=201.0)
     assert seen.claimable(201.0), "the holder has been silent since 100"
+
+
+def stamped(holder: str = "pod-1_old", clock: str = CLOCK, at: float = 90.0) -> Lease:
+    return lease(holder=holder, leaseDurationSeconds=15).sent(clock, at)
+
+
+def test_observation_counts_from_the_time_that_the_same_clock_has_measured():
+    seen = view()
+    seen.saw(stamped(at=90.0), now=100.0)
+    assert seen.claimable_at() == 105.0
+    seen.saw(stamped(at=70.0), now=100.0)
+    assert not seen.claimable(104.9), "the spec is what tells a renewal, and it is the same"
+    seen = view()
+    seen.saw(stamped(at=70.0), now=100.0)
+    assert seen.claimable(100.0)
+
+
+def test_observation_counts_from_now_when_another_clock_has_measured_or_nobody():
+    renewed = stamped()
+    taken = Lease(renewed.metadata, {**renewed.spec, "holderIdentity": "pod-2_new"})
+    annotations = [
+        *("", "x", "pod-1_old", f"pod-1_old {CLOCK}", f"pod-1_old {CLOCK} x", f"pod-1_old {CLOCK} nan"),
+        *(f"pod-1_old {CLOCK} inf", f"pod-1_old {CLOCK} -inf", f"pod-1_old  {CLOCK} 90", f" {CLOCK} 90"),
+    ]
+    wrong = [lease(holder="pod-1_old").annotated({"/sent": value}) for value in annotations]
+    others = [stamped(clock="pod-1/other-boot"), stamped(clock="pod-2/boot"), taken, *wrong]
+    for other in others:
+        seen = view()
+        seen.saw(other, now=100.0)
+        assert seen.claimable_at() == 115.0, other.annotations
+
+
+def test_observation_counts_from_now_when_the_record_says_a_time_to_come():
+    seen = view()
+    seen.saw(stamped(at=5000.0), now=100.0)
+    assert seen.claimable_at() == 115.0
+
+
+def test_observation_without_a_name_of_its_clock_believes_no_record():
+    seen = Observation(identity="me", timing=LeaseTiming())
+    seen.saw(lease(holder="pod-1_old").annotated({"/sent": "pod-1_old  90"}), now=100.0)
+    assert seen.claimable_at() == 115.0
+
+
+def test_a_renewal_that_only_moves_the_time_is_no_news():
+    seen = view()
+    assert seen.saw(stamped(at=90.0), now=90.0)
+    later = Lease({**stamped().metadata, "resourceVersion": "2"}, {**stamped().spec, "renewTime": "b"})
+    assert not seen.saw(later.sent(CLOCK, 92.0), now=92.1)
+    assert seen.claimable_at() == 107.0

@@ -53,6 +53,50 @@ async def test_a_standby_asks_nothing_while_the_leader_renews_and_sees_a_release
     assert await taken_over(first, second) < 0.1
 
 
+@pytest.mark.parametrize(
+    ("clock", "after_renewal"), [("pod/boot", 15.0), ("pod/other-boot", 25.0), ("", 25.0)]
+)
+async def test_standby_waits_for_the_rest_of_the_lease_when_its_predecessor_had_the_same_clock(
+    election: Election, clock: str, after_renewal: float
+):
+    first = await election.leader("first", clock="pod/boot")
+    await asyncio.sleep(60)
+    renewed = first.wire.sent("PUT", LEASE)[-1].at
+    await first.kill()
+    await asyncio.sleep(renewed + 10 - now())
+    second = election.candidate("second", clock=clock)
+    second.start()
+    await second.elector.elected.wait()
+    assert renewed + after_renewal <= now() < renewed + after_renewal + 1
+
+
+async def test_standby_leads_at_once_when_the_lease_of_its_predecessor_is_over(election: Election):
+    first = await election.leader("first", clock="pod/boot")
+    await first.kill()
+    await asyncio.sleep(60)
+    began = now()
+    second = election.candidate("second", clock="pod/boot")
+    second.start()
+    await second.elector.elected.wait()
+    assert now() - began < 0.1
+
+
+async def test_standby_of_the_same_clock_waits_while_the_leader_renews(election: Election):
+    first = await election.leader("first", clock="pod/boot")
+    second = await election.standby("second", clock="pod/boot")
+    asked = len(second.wire.requests)
+    await asyncio.sleep(120)
+    assert first.elector.leading
+    assert not second.elector.leading
+    assert len(second.wire.requests) == asked
+    first.wire.on("PUT", LEASE, Stall())
+    await second.elector.elected.wait()
+    assert not first.elector.leading
+    assert first.run is not None
+    with pytest.raises(LeadershipLost):
+        await first.run
+
+
 async def test_a_standby_takes_over_when_the_leader_was_silent_for_the_lease_duration(election: Election):
     first = await election.leader("first")
     second = await election.standby("second")
