@@ -1,4 +1,4 @@
-"""What becomes of a container when a kubelet starts it: its image, its settings, and the image's program."""
+"""A simulated container runtime: it checks image and settings, and asks the program of a known image."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _ConfigError(Exception):
 
 
 class ContainerRuntime:
-    """Starts containers, in thought."""
+    """Tells the outcome of starting a container."""
 
     def __init__(self, view: View, images: Mapping[str, Image] | None = None) -> None:
         """`images` are known beside, or instead of, those of `IMAGES`."""

@@ -28,7 +28,7 @@ LOG_LINES, LOG_LENGTH = 80, 2048
 
 @dataclasses.dataclass(slots=True)
 class Attempts:
-    """What is remembered of a container between its steps; times are the loop's."""
+    """The attempts to start a container, remembered between its steps; times are the loop's."""
 
     due: float = 0.0
     """When the next attempt is made, or the next step towards it."""
@@ -40,7 +40,7 @@ class Attempts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ContainerStep:
-    """One look at a container of a pod."""
+    """The step of a container from its former status to the present one."""
 
     pod: Object
     container: Object
@@ -55,7 +55,7 @@ class ContainerStep:
     """Asks for the next step, after so many seconds at the latest."""
 
     def take(self, outcome: Outcome) -> Object:
-        """Return the container's status by now; `outcome` is what happens to it when it is started."""
+        """Return the container's present status; `outcome` tells how a start of it goes."""
         match outcome:
             case NotStarted():
                 return self._not_started(outcome)
@@ -92,7 +92,7 @@ class ContainerStep:
         name = kind.removesuffix("Probe")
         self._warn("Unhealthy", f"{name.capitalize()} probe failed: {result.output}")
         text = f"Container {self.container['name']} failed {name} probe, will be restarted"
-        self._tell("Killing", text)
+        self._inform("Killing", text)
         return self._ended(Exited(KILLED))
 
     def _running(self, running: Running) -> Object:
@@ -182,11 +182,11 @@ class ContainerStep:
             self._wait(_delay(self.attempts.pulls))
             self.attempts.pulls += 1
             text = f"Back-off pulling image {quoted}"
-            self._tell("BackOff", text)
+            self._inform("BackOff", text)
             reason, message = "ImagePullBackOff", f"{text}: ErrImagePull: {outcome.message}"
         else:
             self._wait(NOTICED)
-            self._tell("Pulling", f"Pulling image {quoted}")
+            self._inform("Pulling", f"Pulling image {quoted}")
             reason, message = "ErrImagePull", outcome.message
             self._warn("Failed", f"Failed to pull image {quoted}: {message}")
         self._warn("Failed", f"Error: {reason}")
@@ -217,7 +217,7 @@ class ContainerStep:
         self.attempts.due = self.now + seconds
         self.look_again(seconds)
 
-    def _tell(self, reason: str, message: str) -> None:
+    def _inform(self, reason: str, message: str) -> None:
         name = self.container["name"]
         self.events.normal(self.pod, reason, message, component="kubelet", container=name)
 

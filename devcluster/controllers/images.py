@@ -1,8 +1,8 @@
-"""What a container of a known image does when it is started.
+"""The programs of known images, as a container of them runs or exits.
 
 A `Program` gets the container's command line, environment and user, and returns `Running` or `Exited`.
-An image has the program of the last part of its name: `memcached:1.6` has that of
-`docker.io/library/memcached`. A container of any other image runs, and its probes succeed.
+The last part of an image's name tells its program: `memcached:1.6` and
+`docker.io/library/memcached` have the same. A container of any other image runs, and its probes succeed.
 `DevCluster(images=...)` adds programs.
 
 Debian's memcached 1.6.18 prints these texts and exits with these codes. Those of MySQL and WordPress are
@@ -97,7 +97,7 @@ class ImageReference(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Start:
-    """What a container is started with."""
+    """The arguments of a program."""
 
     container: str
     """Its name."""
@@ -284,7 +284,7 @@ def mysql(start: Start) -> Running | Exited:
 
 
 def wordpress(start: Start) -> Running | Exited:
-    """Serve a site that nobody has installed yet."""
+    """Serve a site that is not installed yet."""
     first = next(iter((*start.command, *start.args)), "apache2-foreground")
     if start.command or first != "apache2-foreground":
         return Running()

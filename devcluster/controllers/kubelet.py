@@ -88,7 +88,7 @@ class Kubelet(Controller):
             try:
                 await self.client.update("pods", key[0], {**pod, "status": changed}, subresource="status")
             except StatusError:
-                run.containers.clear()  # what they have attempted is not known to anybody
+                run.containers.clear()  # the former status has none of the attempts
                 raise
 
     def _ended_by_node(self, pod: Object, run: _Run, now: float) -> Object | None:

@@ -91,7 +91,7 @@ def node_object(number: int) -> Object:
 
 def _ready(node: Object, number: int, now: str) -> Object:
     """What a node's agent reports of it."""
-    # Enough for the pods of any test; who wants a full node changes what is allocatable.
+    # Enough for the pods of any test, which can patch a node to fill it.
     resources = {"cpu": "1k", "ephemeral-storage": "16Ti", "memory": "16Ti", "pods": "100k"}
     conditions = [
         {

@@ -23,11 +23,11 @@ class ProbeResult(NamedTuple):
 
 
 class _ProbeFailed(Exception):
-    """No answer; the message is that of the kubelet's HTTP client."""
+    """No answer; the kubelet's HTTP client has the same message."""
 
 
 def probe(container: Object, kind: str, running: Running, address: str) -> ProbeResult:
-    """Make one probe of the container: `kind` is the name of its field, `address` that of the pod."""
+    """Make one probe of the container: `kind` names its field, `address` is the pod's."""
     asked = container.get(kind)
     if not asked or running.ports is None or asked.get("exec"):
         return ProbeResult(True)

@@ -304,8 +304,8 @@ class People:
         await self.let_go_of_all()
         for each in self._taken("away"):
             await self._client.delete(*each)
-        for where, each in list(self._placed(self._own)):
-            spec = each.get("spec") or {}
+        for where, obj in list(self._placed(self._own)):
+            spec = obj.get("spec") or {}
             invalid = [name for name in spec if name.lower().endswith("image") and not _is_image(spec[name])]
             if invalid:
                 with suppress(StatusError):  # it is being deleted, or was refused

@@ -63,7 +63,7 @@ async def test_memcached_pods_crash_loop_when_the_memory_limit_is_read_as_zero()
 async def test_wordpress_pods_are_ready():
     async with operated(WordpressOperator) as world:
         created = await world.create(site())
-        await world.until(created, lambda it: is_true(it.status.conditions, "Ready"))
+        await world.until(created, lambda it: is_true(it.status.conditions, "Available"))
         assert [each["restartCount"] for each in containers(world, created.metadata.name)] == [0, 0]
 
 
