@@ -7,7 +7,7 @@ import contextlib
 import random
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -35,6 +35,8 @@ from devcluster.types import schema_of
 
 if TYPE_CHECKING:
     import ssl
+
+    from devcluster.controllers.images import Image
 
 __all__ = ["DevCluster"]
 
@@ -68,6 +70,7 @@ class DevCluster:
         kubeconfig: Path | str | None = None,
         controllers: bool = True,
         pod_ready_delay: float = 1.0,
+        images: Mapping[str, Image] | None = None,
         history: int | None = None,
         min_request_timeout: float = MINIMUM_WATCH_TIMEOUT,
         admission_plugins: Sequence[str] = (),
@@ -87,6 +90,7 @@ class DevCluster:
                 cluster, or stays beside the data file.
             controllers: Whether workloads are brought to life.
             pod_ready_delay: Seconds from a pod's being scheduled to its being ready.
+            images: The images whose programs are known, by name, beside memcached, mysql and wordpress.
             history: How many changes watches and lists can go back.
             min_request_timeout: Seconds; a watch without a timeout lasts between one and two times as long.
             admission_plugins: What is to look at writes beside the usual plugins, by the names they have in
@@ -110,6 +114,7 @@ class DevCluster:
         self._kubeconfig_file = Path(kubeconfig) if kubeconfig is not None else None
         self._with_controllers = controllers
         self._pod_ready_delay = pod_ready_delay
+        self._images = images
         self._files: LocalFiles | None = None
         self._running = contextlib.AsyncExitStack()
 
@@ -278,9 +283,10 @@ class DevCluster:
             self.clock,
             self.rng,
             pod_ready_delay=self._pod_ready_delay,
+            images=self._images,
             ca_pem=self.ca_pem.decode(),
         )
-        self.server.subresources.pods.logs = PodLogs(self.store, self.clock)
+        self.server.subresources.pods.logs = PodLogs(self.store, self.clock, controllers.runtime)
         await starting.enter_async_context(controllers)
 
 

@@ -1,67 +1,57 @@
-"""How a pod behaves once it runs: well, as a rule; otherwise as its annotations or its images ask.
+"""How a pod is asked to behave, by its annotations or by a word in an image's name or tag.
 
-| annotation of the pod                       | or in its image's name | what happens            |
-|---------------------------------------------|------------------------|-------------------------|
-| `devcluster.local/never-ready: "true"`      | `never-ready`          | runs, is never ready    |
-| `devcluster.local/crash: "true"`            | `crash-loop`           | exits with 1, again     |
-| `devcluster.local/image-pull-error: "true"` | `no-such-image`        | image cannot be pulled  |
-| `devcluster.local/ready-delay: "2.5"`       |                        | seconds until ready     |
-| `devcluster.local/run-time: "10"`           |                        | seconds that a Job runs |
+| annotation of the pod                       | or word in the image   | the pod                       |
+|---------------------------------------------|------------------------|-------------------------------|
+| `devcluster.local/never-ready: "true"`      | `never-ready`          | runs, is never ready          |
+| `devcluster.local/crash: "true"`            | `crash-loop`           | exits with 1, again and again |
+| `devcluster.local/image-pull-error: "true"` | `no-such-image`        | cannot pull its image         |
+| `devcluster.local/evict: memory`            |                        | is evicted by its node        |
+| `devcluster.local/ready-delay: "2.5"`       |                        | starts after 2.5 seconds      |
+| `devcluster.local/run-time: "10"`           |                        | runs 10 seconds, of a Job     |
 
 An annotation counts from the moment it is changed: taken off a pod that is stuck, the pod becomes ready.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 from devcluster.controllers.client import Object
 
-__all__ = ["CRASH", "NEVER_READY", "NO_IMAGE", "Behaviour", "behaviour_of"]
+__all__ = ["CRASH", "NEVER_READY", "NO_IMAGE", "failure_of", "ready_delay_of", "run_time_of", "starved_of"]
 
 PREFIX = "devcluster.local/"
 NEVER_READY, CRASH, NO_IMAGE = "never-ready", "crash", "image-pull-error"
-IMAGE_MARKS = {"never-ready": NEVER_READY, "crash-loop": CRASH, "no-such-image": NO_IMAGE}
+IMAGE_WORDS = {"never-ready": NEVER_READY, "crash-loop": CRASH, "no-such-image": NO_IMAGE}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Behaviour:
-    """What a pod will do."""
-
-    failure: str = ""
-    """One of the constants; empty when all goes well."""
-    container: str = ""
-    """The container that fails; empty for all."""
-    ready_delay: float = 0.0
-    """Seconds from being scheduled to running and ready."""
-    run_time: float = 0.0
-    """Seconds that a pod which is to end runs."""
+def failure_of(pod: Object, container: Object) -> str:
+    """Return one of the constants, or an empty text when nothing is asked."""
+    if annotations := pod["metadata"].get("annotations"):
+        for failure in (NO_IMAGE, CRASH, NEVER_READY):
+            if annotations.get(PREFIX + failure, "").lower() == "true":
+                return failure
+    image = container.get("image", "")
+    return next((failure for word, failure in IMAGE_WORDS.items() if word in image), "")
 
 
-def behaviour_of(pod: Object, *, ready_delay: float) -> Behaviour:
-    """Read from the pod; `ready_delay` is what holds when it says nothing of it."""
-    annotations = pod["metadata"].get("annotations") or {}
-    failure = container = ""
-    for each in (NO_IMAGE, CRASH, NEVER_READY):
-        if annotations.get(PREFIX + each, "").lower() == "true":
-            failure = each
-            break
-    else:
-        for each in pod["spec"].get("containers") or ():
-            marks = [kind for mark, kind in IMAGE_MARKS.items() if mark in each.get("image", "")]
-            if marks:
-                failure, container = marks[0], each["name"]
-                break
-    return Behaviour(
-        failure=failure,
-        container=container,
-        ready_delay=_seconds(annotations.get(PREFIX + "ready-delay"), ready_delay),
-        run_time=_seconds(annotations.get(PREFIX + "run-time"), 0.0),
-    )
+def starved_of(pod: Object) -> str:
+    """Return the resource that the pod's node lacks, so that the pod is evicted; empty for none."""
+    return str((pod["metadata"].get("annotations") or {}).get(PREFIX + "evict", ""))
 
 
-def _seconds(text: str | None, default: float) -> float:
+def ready_delay_of(pod: Object, default: float) -> float:
+    """Return the seconds from being scheduled to being started."""
+    return _seconds(pod, "ready-delay", default)
+
+
+def run_time_of(pod: Object) -> float:
+    """Return the seconds that the containers of a Job run."""
+    return _seconds(pod, "run-time", 0.0)
+
+
+def _seconds(pod: Object, name: str, default: float) -> float:
+    text = (pod["metadata"].get("annotations") or {}).get(PREFIX + name)
     if text is None:
         return default
     try:

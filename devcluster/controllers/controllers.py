@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +20,7 @@ from devcluster.controllers.endpoint_slices import EndpointSliceController
 from devcluster.controllers.endpoints import EndpointsController
 from devcluster.controllers.events import EventRecorder
 from devcluster.controllers.garbage import GarbageCollector
+from devcluster.controllers.images import Image
 from devcluster.controllers.job import JobController
 from devcluster.controllers.kubelet import Kubelet
 from devcluster.controllers.namespaces import NamespaceController
@@ -52,20 +53,24 @@ class Controllers:
         rng: random.Random,
         *,
         pod_ready_delay: float = 1.0,
+        images: Mapping[str, Image] | None = None,
         ca_pem: str = "",
     ) -> None:
         """`pod_ready_delay`, seconds: from scheduled to ready, unless a pod says otherwise (see `behaviour`).
 
-        `ca_pem` is what pods find as `ca.crt` beside their token.
+        `images` are known beside those of `images.IMAGES`. `ca_pem` is what pods find as `ca.crt` beside
+        their token.
         """
         self._store = store
         self._view = View(store)
         self._events = EventRecorder(client, clock)
         environment = Environment(client, self._view, clock, rng, self._events)
+        kubelet = Kubelet(environment, ready_delay=pod_ready_delay, images=images)
+        self.runtime = kubelet.runtime
         self._controllers: list[Controller] = [
             NodeController(environment),
             Scheduler(environment),
-            Kubelet(environment, ready_delay=pod_ready_delay),
+            kubelet,
             DeploymentController(environment),
             ReplicaSetController(environment),
             StatefulSetController(environment),

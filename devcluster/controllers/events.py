@@ -40,16 +40,17 @@ class EventRecorder:
         self._wake = asyncio.Event()
         self._last = 0
 
-    def normal(self, about: Object, reason: str, message: str, *, component: str) -> None:
-        """Something went as it should."""
-        self._record(about, "Normal", reason, message, component)
+    def normal(
+        self, about: Object, reason: str, message: str, *, component: str, container: str = ""
+    ) -> None:
+        """Something went as it should. `container` names the one of a pod that it is about."""
+        self._record(about, "Normal", reason, message, component, container)
 
     def warning(
         self, about: Object, reason: str, message: str, *, component: str, container: str = ""
     ) -> None:
-        """Something did not. `container` names the one of a pod that it is about."""
-        path = f"spec.containers{{{container}}}" if container else ""
-        self._record(about, "Warning", reason, message, component, path)
+        """Something did not; `container` as above."""
+        self._record(about, "Warning", reason, message, component, container)
 
     def scheduling(self, about: Object, kind: str, reason: str, message: str, *, action: str) -> None:
         """What the scheduler did with a pod: it has the newer form of event, without a count."""
@@ -87,7 +88,7 @@ class EventRecorder:
         return not self._pending
 
     def _record(
-        self, about: Object, kind: str, reason: str, message: str, component: str, path: str = ""
+        self, about: Object, kind: str, reason: str, message: str, component: str, container: str = ""
     ) -> None:
         event = self._event(about, kind, reason, message)
         now = self._clock.timestamp()
@@ -100,8 +101,8 @@ class EventRecorder:
             "reportingComponent": component,
             "reportingInstance": "",
         }
-        if path:
-            event["involvedObject"]["fieldPath"] = path
+        if container:
+            event["involvedObject"]["fieldPath"] = f"spec.containers{{{container}}}"
         self._put(_Subject(about["metadata"]["uid"], kind, reason, message, component), event)
 
     def _event(self, about: Object, kind: str, reason: str, message: str) -> Object:

@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
+from collections.abc import Mapping
 
 from devcluster.controllers import pod_status
 from devcluster.controllers.addresses import PodAddresses
-from devcluster.controllers.behaviour import CRASH, NO_IMAGE, Behaviour, behaviour_of
+from devcluster.controllers.behaviour import ready_delay_of, starved_of
 from devcluster.controllers.client import Object
+from devcluster.controllers.container_runtime import ContainerRuntime
+from devcluster.controllers.container_step import Attempts, ContainerStep
 from devcluster.controllers.controller import Controller, Environment, Name, Routes
-from devcluster.controllers.metadata import controller_of
+from devcluster.controllers.images import Image
 from devcluster.controllers.nodes import NODES, node_address
+from devcluster.errors import StatusError
 from devcluster.storage import Change, Key
 
 __all__ = ["Kubelet"]
 
 PODS = ("", "pods")
 MARK = b'"nodeName":'
-FIRST_RESTART, LAST_RESTART = 10, 300
-"""Seconds between attempts of a container that crashes, at first and at most."""
 DEFAULT_NETWORK = "10.244.0.0/16"
+DEADLINE = "Pod was active on the node longer than the specified deadline"
+STARVED = {
+    "memory": ("100Mi", "94208Ki", "98304Ki"),
+    "ephemeral-storage": ("4Gi", "4128768Ki", "65536Ki"),
+    "inodes": ("327680", "327601", "4711"),
+    "pids": ("3276", "3200", "512"),
+}
+"""For what a node may lack: its threshold, what is left of it, and what a container uses."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -29,17 +40,19 @@ class _Run:
 
     uid: str
     since: float
-    restart_at: float = 0.0
-    ended_by: float = 0.0
+    containers: dict[str, Attempts] = dataclasses.field(default_factory=dict)
 
 
 class Kubelet(Controller):
-    """Plays all nodes. A pod runs and is ready `ready_delay` seconds after it was scheduled."""
+    """Plays all nodes. A pod is started `ready_delay` seconds after it was scheduled, and then runs."""
 
     name = "kubelet"
 
-    def __init__(self, environment: Environment, *, ready_delay: float) -> None:
+    def __init__(
+        self, environment: Environment, *, ready_delay: float, images: Mapping[str, Image] | None = None
+    ) -> None:
         super().__init__(environment)
+        self.runtime = ContainerRuntime(self.view, images)
         self._ready_delay = ready_delay
         self._runs: dict[Name, _Run] = {}
         self._addresses = PodAddresses()
@@ -58,69 +71,65 @@ class Kubelet(Controller):
             if metadata.get("deletionGracePeriodSeconds") != 0:
                 await self.client.delete("pods", *key, uid=metadata["uid"], grace=0)
             return
-        if status.get("phase") in {"Succeeded", "Failed"}:
+        if status.get("phase") in pod_status.ENDED:
             return
         now = asyncio.get_running_loop().time()
         run = self._runs.get(key)
         if run is None or run.uid != metadata["uid"]:
             run = self._runs[key] = _Run(metadata["uid"], now)
-        behaviour = behaviour_of(pod, ready_delay=self._ready_delay)
-        remaining = run.since + behaviour.ready_delay - now
-        if remaining > 0 and status.get("phase", "Pending") == "Pending":
-            self.queue.add_after(key, remaining)
-            return
-        changed = self._next(pod, run, behaviour, now)
-        if changed is not None and changed != status:
-            self._locate(pod, changed)
-            await self.client.update("pods", key[0], {**pod, "status": changed}, subresource="status")
+        changed = self._ended_by_node(pod, run, now)
+        if changed is None:
+            remaining = run.since + ready_delay_of(pod, self._ready_delay) - now
+            if remaining > 0 and status.get("phase", "Pending") == "Pending":
+                self.queue.add_after(key, remaining)
+                return
+            changed = self._next(pod, run, now)
+        if changed != status:
+            try:
+                await self.client.update("pods", key[0], {**pod, "status": changed}, subresource="status")
+            except StatusError:
+                run.containers.clear()  # the former status has none of the attempts
+                raise
 
-    def _next(self, pod: Object, run: _Run, behaviour: Behaviour, now: float) -> Object | None:
-        """The status it should have by now; None to leave it."""
+    def _ended_by_node(self, pod: Object, run: _Run, now: float) -> Object | None:
+        """Return the status of a pod that is evicted or out of time, None for any other."""
+        starved, seconds = starved_of(pod), pod["spec"].get("activeDeadlineSeconds")
         text = self.clock.timestamp()
-        if behaviour.failure == NO_IMAGE:
-            return self._cannot_pull(pod, behaviour, text)
-        if behaviour.failure == CRASH:
-            return self._crash(pod, run, behaviour, now)
-        manager = controller_of(pod)
-        to_end = manager is not None and manager["kind"] == "Job"
-        if to_end and not behaviour.failure and (pod.get("status") or {}).get("phase") == "Running":
-            run.ended_by = run.ended_by or now + behaviour.run_time
-            if now >= run.ended_by:
-                return pod_status.ended(pod, text, exit_code=0, policy_failed=False)
-            self.queue.add_after(_name(pod), run.ended_by - now)
-        return pod_status.running(pod, behaviour, text)
+        if starved in STARVED:
+            message = _eviction_message(pod, starved)
+            self.events.warning(pod, "Evicted", message, component="kubelet")
+            return pod_status.failed(pod, "Evicted", message, text, disrupted=True)
+        if seconds is not None:
+            remaining = run.since + seconds - now
+            if remaining <= 0:
+                self.events.normal(pod, "DeadlineExceeded", DEADLINE, component="kubelet")
+                return pod_status.failed(pod, "DeadlineExceeded", DEADLINE, text, disrupted=False)
+            self.queue.add_after(_name(pod), remaining)
+        return None
 
-    def _crash(self, pod: Object, run: _Run, behaviour: Behaviour, now: float) -> Object | None:
-        text, key = self.clock.timestamp(), _name(pod)
-        if pod["spec"].get("restartPolicy", "Always") == "Never":
-            return pod_status.ended(pod, text, exit_code=1, policy_failed=True)
-        if now < run.restart_at:
-            self.queue.add_after(key, run.restart_at - now)
-            return None
-        statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-        restarts = max((each.get("restartCount", 0) for each in statuses), default=0)
-        delay = min(FIRST_RESTART * 2**restarts, LAST_RESTART)
-        run.restart_at = now + delay
-        self.queue.add_after(key, delay)
-        container = behaviour.container or pod["spec"]["containers"][0]["name"]
-        metadata = pod["metadata"]
-        where = f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
-        message = f"Back-off restarting failed container {container} in pod {where}"
-        self.events.warning(pod, "BackOff", message, component="kubelet", container=container)
-        return pod_status.crashed(pod, behaviour, text, delay=delay)
-
-    def _cannot_pull(self, pod: Object, behaviour: Behaviour, text: str) -> Object:
-        changed = pod_status.pulling_failed(pod, behaviour, text)
-        if changed != pod.get("status"):
-            for each in pod["spec"]["containers"]:
-                if behaviour.container in {"", each["name"]}:
-                    image = each.get("image", "")
-                    missing = f'Failed to pull image "{image}": not found'
-                    self.events.warning(pod, "Failed", missing, component="kubelet", container=each["name"])
-                    self.events.warning(
-                        pod, "Failed", "Error: ErrImagePull", component="kubelet", container=each["name"]
-                    )
-        return changed
+    def _next(self, pod: Object, run: _Run, now: float) -> Object:
+        """Return the status that the pod has by now."""
+        status = dict(pod.get("status") or {})
+        if "podIP" not in status:
+            self._locate(pod, status)
+            pod = {**pod, "status": status}
+        known = {each["name"]: each for each in status.get("containerStatuses") or ()}
+        text = self.clock.timestamp()
+        containers = []
+        for each in pod["spec"]["containers"]:
+            name = each["name"]
+            step = ContainerStep(
+                pod,
+                each,
+                known.get(name, {}),
+                run.containers.setdefault(name, Attempts()),
+                now,
+                text,
+                self.events,
+                functools.partial(self.queue.add_after, _name(pod)),
+            )
+            containers.append(step.take(self.runtime.outcome(pod, each)))
+        return pod_status.of_containers(pod, containers, text)
 
     def _locate(self, pod: Object, status: Object) -> None:
         """Fill in the addresses."""
@@ -128,8 +137,6 @@ class Kubelet(Controller):
         host = node_address(node)
         status.setdefault("hostIP", host)
         status.setdefault("hostIPs", [{"ip": host}])
-        if "podIP" in status or status["phase"] == "Pending":
-            return
         address = host
         if not pod["spec"].get("hostNetwork"):
             network = (node.get("spec") or {}).get("podCIDR") or DEFAULT_NETWORK
@@ -152,3 +159,15 @@ class Kubelet(Controller):
 
 def _name(pod: Object) -> Name:
     return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+
+def _eviction_message(pod: Object, starved: str) -> str:
+    threshold, available, usage = STARVED[starved]
+    text = (
+        f"The node was low on resource: {starved}. Threshold quantity: {threshold}, available: {available}. "
+    )
+    for container in pod["spec"]["containers"]:
+        if starved not in ((container.get("resources") or {}).get("requests") or {}):
+            larger = f"has larger consumption of {starved}"
+            text += f"Container {container['name']} was using {usage}, request is 0, {larger}. "
+    return text

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import datetime
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from devcluster.clock import Clock
+from devcluster.controllers.container_runtime import ContainerRuntime
+from devcluster.controllers.images import Exited
 from devcluster.errors import StatusError, bad_request
 from devcluster.storage import Change, Key, Store
 
@@ -23,11 +25,12 @@ REMEMBERED = 10_000
 
 
 class PodLogs:
-    """A line when a container starts, one every five seconds, one when it ends."""
+    """A line when a container starts, one every five seconds, one when it ends; or a known program's."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, runtime: ContainerRuntime) -> None:
         self._store = store
         self._clock = clock
+        self._runtime = runtime
 
     def stream(
         self,
@@ -46,7 +49,17 @@ class PodLogs:
             StatusError: 400, it has not printed anything yet.
         """
         run = _Run.of(pod, container, previous=previous)
+        if run.finished is not None:
+            run.printed = self._printed(pod, container)
         return self._stream(pod, run, follow and not previous, tail_lines, since, timestamps=timestamps)
+
+    def _printed(self, pod: Object, container: str) -> Sequence[str] | None:
+        """Return what a container prints that ends by itself, None for a made-up text."""
+        for each in pod["spec"]["containers"]:
+            if each["name"] == container:
+                outcome = self._runtime.outcome(pod, each)
+                return outcome.log if isinstance(outcome, Exited) and outcome.after is None else None
+        return None
 
     async def _stream(
         self,
@@ -116,6 +129,8 @@ class _Run:
         self.started = datetime.datetime.fromisoformat((ended or state["running"])["startedAt"])
         self.finished = datetime.datetime.fromisoformat(ended["finishedAt"]) if ended else None
         self._exit_code = ended["exitCode"] if ended else 0
+        self.printed: Sequence[str] | None = None
+        """All lines of a program that is known; None for a made-up text."""
 
     @classmethod
     def of(cls, pod: Object, container: str, *, previous: bool) -> _Run:
@@ -137,7 +152,7 @@ class _Run:
         # A container that waits for its next attempt shows what it printed at its last.
         candidates = [last] if previous else [state, last]
         for each in candidates:
-            if "running" in each or "terminated" in each:
+            if "running" in each or each.get("terminated", {}).get("startedAt"):
                 return cls(container, image, each)
         return None
 
@@ -162,6 +177,8 @@ class _Run:
 
     def lines(self, now: datetime.datetime) -> Iterator[_Line]:
         """All lines by then."""
+        if self.printed is not None:
+            return ((self.started, line) for line in self.printed)
         count = self.count(now)
         lines: Iterator[_Line] = map(self.line, range(max(count - REMEMBERED, 0), count))
         return itertools.chain(lines, [self.last_line]) if self.finished is not None else lines

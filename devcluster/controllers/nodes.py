@@ -91,7 +91,8 @@ def node_object(number: int) -> Object:
 
 def _ready(node: Object, number: int, now: str) -> Object:
     """What a node's agent reports of it."""
-    resources = {"cpu": "64", "memory": "512Gi", "pods": "10k"}
+    # Enough for the pods of any test, which can patch a node to fill it.
+    resources = {"cpu": "1k", "ephemeral-storage": "16Ti", "memory": "16Ti", "pods": "100k"}
     conditions = [
         {
             "type": kind,

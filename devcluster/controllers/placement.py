@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import NamedTuple
 
+from devcluster.builtin.quantity import value_of
 from devcluster.controllers.client import Object
 
-__all__ = ["admits", "is_eligible", "refusal", "tolerates", "unschedulable_message"]
+__all__ = [
+    "Shortage",
+    "admits",
+    "is_eligible",
+    "refusal",
+    "requests_of",
+    "shortage",
+    "tolerates",
+    "unschedulable_message",
+]
 
+PODS = "pods"
+"""The resource of which each pod takes one."""
 UNSCHEDULABLE = "node(s) were unschedulable"
 MISMATCH = "node(s) didn't match Pod's node affinity/selector"
 
@@ -62,15 +77,76 @@ def tolerates(toleration: Object, taint: Object) -> bool:
     return bool(toleration.get("value", "") == taint.get("value", ""))
 
 
-def unschedulable_message(reasons: Sequence[str], total: int) -> str:
-    """What the scheduler says when each node has its reason."""
-    if not reasons:
+class Shortage(NamedTuple):
+    """Why a pod cannot go to a node."""
+
+    reasons: tuple[str, ...]
+    is_final: bool = True
+    """Whether it would not fit either if other pods left the node."""
+
+
+def requests_of(spec: Object) -> dict[str, Fraction]:
+    """Return what the scheduler reserves for a pod of that specification."""
+    total = dict.fromkeys([PODS], Fraction(1))
+    for container in spec.get("containers") or ():
+        for name, amount in _requests(container).items():
+            total[name] = total.get(name, Fraction(0)) + amount
+    sidecars: dict[str, Fraction] = {}
+    for container in spec.get("initContainers") or ():
+        stays = container.get("restartPolicy") == "Always"
+        for name, amount in _requests(container).items():
+            needed = amount + sidecars.get(name, 0)
+            if stays:
+                sidecars[name] = needed
+                total[name] = total.get(name, Fraction(0)) + amount
+            total[name] = max(total.get(name, Fraction(0)), needed)
+    return total
+
+
+def shortage(wanted: Mapping[str, Fraction], used: Mapping[str, Fraction], node: Object) -> Shortage | None:
+    """Return what the node has too little of for another pod; None if the pod fits."""
+    allocatable = (node.get("status") or {}).get("allocatable")
+    if not allocatable:
+        return None
+    reasons, is_final = [], False
+    for name, amount in wanted.items():
+        there = _amount(allocatable.get(name, "0"))
+        if amount and amount > there - used.get(name, 0):
+            reasons.append("Too many pods" if name == PODS else f"Insufficient {name}")
+            is_final |= amount > there and name != PODS
+    return Shortage(tuple(reasons), is_final) if reasons else None
+
+
+def unschedulable_message(shortages: Sequence[Shortage]) -> str:
+    """Return the scheduler's message; there is one shortage for each node."""
+    if not shortages:
         return "no nodes available to schedule pods"
-    counts = sorted(f"{count} {reason}" for reason, count in Counter(reasons).items())
-    return (
-        f"0/{total} nodes are available: {', '.join(counts)}. no new claims to deallocate, "
-        f"preemption: 0/{total} nodes are available: {total} Preemption is not helpful for scheduling."
+    nodes = f"0/{len(shortages)} nodes are available"
+    preemption = Counter(
+        "Preemption is not helpful for scheduling"
+        if each.is_final
+        else "No preemption victims found for incoming pod"
+        for each in shortages
     )
+    reasons = Counter(reason for each in shortages for reason in each.reasons)
+    return (
+        f"{nodes}: {_counted(reasons)}. no new claims to deallocate, "
+        f"preemption: {nodes}: {_counted(preemption)}."
+    )
+
+
+def _counted(reasons: Mapping[str, int]) -> str:
+    return ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
+
+
+def _requests(container: Object) -> dict[str, Fraction]:
+    requests = (container.get("resources") or {}).get("requests") or {}
+    return {name: _amount(amount) for name, amount in requests.items()}
+
+
+@functools.lru_cache(maxsize=4096)
+def _amount(quantity: str) -> Fraction:
+    return value_of(quantity)
 
 
 def _hard_taints(node: Object) -> list[Object]:

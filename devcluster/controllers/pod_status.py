@@ -2,109 +2,133 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from devcluster.controllers import conditions
-from devcluster.controllers.behaviour import NO_IMAGE, Behaviour
 from devcluster.controllers.client import Object
 
-__all__ = ["Step", "crashed", "ended", "pulling_failed", "running"]
+__all__ = ["container_status", "failed", "of_containers", "terminated"]
 
-Step = Callable[[Object, Object], Object]
-"""(container of the spec, its former status) -> its status."""
-
-
-def running(pod: Object, behaviour: Behaviour, now: str) -> Object:
-    """Its containers run; ready unless `behaviour` says that it never will be."""
-    started_at = now
-
-    def step(container: Object, former: Object) -> Object:
-        since = former.get("state", {}).get("running", {}).get("startedAt", started_at)
-        ready = not _fails(behaviour, container)
-        return _container(container, former, {"running": {"startedAt": since}}, ready=ready, started=True)
-
-    return _status(pod, "Running", step, now)
+KILLED = 137
 
 
-def ended(pod: Object, now: str, *, exit_code: int, policy_failed: bool) -> Object:
-    """Its containers have ended, and so has the pod."""
-
-    def step(container: Object, former: Object) -> Object:
-        since = former.get("state", {}).get("running", {}).get("startedAt", now)
-        return _container(container, former, _terminated(exit_code, since, now), ready=False, started=False)
-
-    status = _status(pod, "Failed" if policy_failed else "Succeeded", step, now)
-    reason = "PodFailed" if policy_failed else "PodCompleted"
-    for kind in ("ContainersReady", "Ready"):
-        _set(status, kind, "False", now, reason)
-    return status
-
-
-def crashed(pod: Object, behaviour: Behaviour, now: str, *, delay: int) -> Object:
-    """A container has ended with an error, again, and waits for `delay` seconds before the next attempt."""
-
-    def step(container: Object, former: Object) -> Object:
-        if not _fails(behaviour, container):
-            since = former.get("state", {}).get("running", {}).get("startedAt", now)
-            return _container(container, former, {"running": {"startedAt": since}}, ready=True, started=True)
-        label = f"{container['name']} pod={pod['metadata']['name']}_{pod['metadata']['namespace']}"
-        waiting = {
-            "reason": "CrashLoopBackOff",
-            "message": f"back-off {delay}s restarting failed container={label}({pod['metadata']['uid']})",
-        }
-        status = _container(container, former, {"waiting": waiting}, ready=False, started=False)
-        status["lastState"] = _terminated(1, now, now)
-        status["restartCount"] = former.get("restartCount", 0) + 1
-        return status
-
-    return _status(pod, "Running", step, now)
+def container_status(
+    container: Object, former: Object, state: Object, *, ready: bool = False, started: bool = False
+) -> Object:
+    """Return the status of a container in a new state; the rest is as in its former status."""
+    return {
+        "name": container["name"],
+        "state": state,
+        "lastState": former.get("lastState", {}),
+        "ready": ready,
+        "restartCount": former.get("restartCount", 0),
+        "image": container.get("image", ""),
+        "imageID": "",
+        "started": started,
+    }
 
 
-def pulling_failed(pod: Object, behaviour: Behaviour, now: str) -> Object:
-    """An image cannot be had."""
-
-    def step(container: Object, former: Object) -> Object:
-        if behaviour.failure == NO_IMAGE and not _fails(behaviour, container):
-            return _container(container, former, {"running": {"startedAt": now}}, ready=True, started=True)
-        message = f'Back-off pulling image "{container.get("image", "")}"'
-        waiting = {"reason": "ImagePullBackOff", "message": message}
-        return _container(container, former, {"waiting": waiting}, ready=False, started=False)
-
-    return _status(pod, "Pending", step, now)
+def terminated(exit_code: int, started: str, finished: str, *, reason: str = "", message: str = "") -> Object:
+    """Return the state of a container that has ended."""
+    state = {
+        "exitCode": exit_code,
+        "reason": reason or ("Error" if exit_code else "Completed"),
+        "startedAt": started,
+        "finishedAt": finished,
+    }
+    return {"terminated": {**state, "message": message} if message else state}
 
 
-def _fails(behaviour: Behaviour, container: Object) -> bool:
-    return bool(behaviour.failure) and behaviour.container in {"", container["name"]}
-
-
-def _status(pod: Object, phase: str, step: Step, now: str) -> Object:
-    former = pod.get("status") or {}
-    known = {each["name"]: each for each in former.get("containerStatuses") or ()}
-    containers = [step(each, known.get(each["name"], {})) for each in pod["spec"]["containers"]]
-    status = {**former, "phase": phase, "containerStatuses": containers}
+def of_containers(pod: Object, containers: Sequence[Object], now: str) -> Object:
+    """Return the status of a pod by the statuses of its containers."""
+    status = {**(pod.get("status") or {}), "containerStatuses": list(containers)}
+    status["phase"] = phase = _phase(containers, pod["spec"].get("restartPolicy", "Always"))
     status.setdefault("startTime", now)
-    scheduled = conditions.find(former.get("conditions") or (), "PodScheduled")
-    status["conditions"] = former.get("conditions") or []
+    conditions_before = status.get("conditions") or []
+    status["conditions"] = conditions_before
     _set(status, "Initialized", "True", now)
     unready = [each["name"] for each in containers if not each["ready"]]
-    message = f"containers with unready status: [{' '.join(unready)}]"
-    for kind in ("ContainersReady", "Ready"):
-        if unready:
+    if phase in ENDED:
+        _set_ended(status, now)
+    elif unready:
+        message = f"containers with unready status: [{' '.join(unready)}]"
+        for kind in ("ContainersReady", "Ready"):
             _set(status, kind, "False", now, "ContainersNotReady", message)
-        else:
+    else:
+        for kind in ("ContainersReady", "Ready"):
             _set(status, kind, "True", now)
-    if not unready:
         _check_gates(pod, status, now)
+    scheduled = conditions.find(conditions_before, "PodScheduled")
     if scheduled is None:
         _set(status, "PodScheduled", "True", now)
     else:
         status["conditions"] = conditions.replaced(status["conditions"], scheduled)
     if pod["spec"].get("initContainers") and "initContainerStatuses" not in status:
         status["initContainerStatuses"] = [
-            _container(each, {}, _terminated(0, now, now), ready=True, started=False)
+            container_status(each, {}, terminated(0, now, now), ready=True)
             for each in pod["spec"]["initContainers"]
         ]
     return status
+
+
+def failed(pod: Object, reason: str, message: str, now: str, *, disrupted: bool) -> Object:
+    """Return the status of a pod that its node has ended; `disrupted` if that was not the pod's own fault."""
+    former = pod.get("status") or {}
+    known = {each["name"]: each for each in former.get("containerStatuses") or ()}
+    status = {
+        **former,
+        "phase": "Failed",
+        "reason": reason,
+        "message": message,
+        "conditions": former.get("conditions") or [],
+        "containerStatuses": [
+            _killed(each, known.get(each["name"], {}), now) for each in pod["spec"]["containers"]
+        ],
+    }
+    status.setdefault("startTime", now)
+    _set_ended(status, now)
+    if disrupted:
+        _set(status, "DisruptionTarget", "True", now, "TerminationByKubelet", message)
+    return status
+
+
+ENDED = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}
+"""The phases of a pod that has ended, with the reason for not being ready."""
+
+
+def _phase(containers: Sequence[Object], policy: str) -> str:
+    """Return the phase of a pod, as the kubelet computes it."""
+    states = [each["state"] for each in containers]
+    if any(
+        "waiting" in state and not each["lastState"] for state, each in zip(states, containers, strict=True)
+    ):
+        return "Pending"
+    if policy == "Always" or any("running" in state for state in states):
+        return "Running"
+    ends = [
+        state.get("terminated") or each["lastState"]["terminated"]
+        for state, each in zip(states, containers, strict=True)
+    ]
+    if not any(each["exitCode"] for each in ends):
+        return "Succeeded"
+    return "Failed" if policy == "Never" else "Running"
+
+
+def _killed(container: Object, former: Object, now: str) -> Object:
+    state = former.get("state") or {}
+    ended = state if "terminated" in state else former.get("lastState")
+    if "running" in state:
+        ended = terminated(KILLED, state["running"]["startedAt"], now)
+    elif not ended:
+        message = "The container could not be located when the pod was terminated"
+        ended = terminated(KILLED, now, now, reason="ContainerStatusUnknown", message=message)
+        ended["terminated"] |= {"startedAt": None, "finishedAt": None}
+    return container_status(container, former, ended)
+
+
+def _set_ended(status: Object, now: str) -> None:
+    for kind in ("ContainersReady", "Ready"):
+        _set(status, kind, "False", now, ENDED[status["phase"]])
 
 
 def _check_gates(pod: Object, status: Object, now: str) -> None:
@@ -129,28 +153,3 @@ def _set(status: Object, kind: str, value: str, now: str, reason: str = "", mess
     if message:
         condition["message"] = message
     status["conditions"] = conditions.replaced(status["conditions"], condition)
-
-
-def _container(container: Object, former: Object, state: Object, *, ready: bool, started: bool) -> Object:
-    return {
-        "name": container["name"],
-        "state": state,
-        "lastState": former.get("lastState", {}),
-        "ready": ready,
-        "restartCount": former.get("restartCount", 0),
-        "image": container.get("image", ""),
-        "imageID": "",
-        "started": started,
-    }
-
-
-def _terminated(exit_code: int, started: str, finished: str) -> Object:
-    reason = "Error" if exit_code else "Completed"
-    return {
-        "terminated": {
-            "exitCode": exit_code,
-            "reason": reason,
-            "startedAt": started,
-            "finishedAt": finished,
-        }
-    }

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Mapping
+from fractions import Fraction
 
 from devcluster.controllers import conditions
 from devcluster.controllers.client import Object
 from devcluster.controllers.controller import Controller, Environment, Name, Routes
 from devcluster.controllers.nodes import NODES
-from devcluster.controllers.placement import refusal, unschedulable_message
+from devcluster.controllers.placement import (
+    Shortage,
+    refusal,
+    requests_of,
+    shortage,
+    unschedulable_message,
+)
 from devcluster.storage import Change, Key, Stored
 
 __all__ = ["Scheduler"]
@@ -16,6 +24,7 @@ __all__ = ["Scheduler"]
 PODS = ("", "pods")
 CLAIMS = ("", "persistentvolumeclaims")
 MARK = b'"nodeName":'
+ENDED = (b'"phase":"Failed"', b'"phase":"Succeeded"')
 
 
 class Scheduler(Controller):
@@ -25,8 +34,9 @@ class Scheduler(Controller):
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
-        self._node_of: dict[Key, str] = {}
-        self._load: Counter[str] = Counter()
+        self._placed: dict[Key, tuple[str, dict[str, Fraction]]] = {}
+        self._used: defaultdict[str, defaultdict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+        """What the pods of each node request."""
         self._stuck: set[Name] = set()
 
     def routes(self) -> Routes:
@@ -44,12 +54,20 @@ class Scheduler(Controller):
         if problem:
             await self._fail(pod, f"0/{len(nodes)} nodes are available: {problem}. not found")
             return
-        reasons = {node["metadata"]["name"]: refusal(pod, node) for node in nodes}
-        fit = [name for name, reason in reasons.items() if not reason]
+        wanted = requests_of(pod["spec"])
+        fit, shortages = [], []
+        for node in nodes:
+            name = node["metadata"]["name"]
+            reason = refusal(pod, node)
+            found = Shortage((reason,)) if reason else shortage(wanted, self._used[name], node)
+            if found is None:
+                fit.append(name)
+            else:
+                shortages.append(found)
         if not fit:
-            await self._fail(pod, unschedulable_message(list(reasons.values()), len(nodes)))
+            await self._fail(pod, unschedulable_message(shortages))
             return
-        await self._bind(pod, min(fit, key=lambda name: (self._load[name], name)))
+        await self._bind(pod, min(fit, key=lambda name: (self._used[name]["pods"], name)))
 
     async def _bind(self, pod: Object, node: str) -> None:
         namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
@@ -109,21 +127,26 @@ class Scheduler(Controller):
             self._track(change.key, new)
         if new is None:
             self._stuck.discard((change.key.namespace, change.key.name))
-        elif change.key not in self._node_of:
+        elif change.key not in self._placed:
             self.enqueue(change)
 
     def _track(self, key: Key, pod: Stored | None) -> None:
-        """Keep count of the pods on each node."""
-        known = self._node_of.get(key)
-        if pod is None:
+        """Keep count of what the pods on each node request; one that has ended needs nothing."""
+        known = self._placed.get(key)
+        if pod is None or any(mark in pod.data for mark in ENDED):
             if known is not None:
-                del self._node_of[key]
-                self._load[known] -= 1
-        elif known is None and (node := pod.decode()["spec"].get("nodeName")):
-            self._node_of[key] = node
-            self._load[node] += 1
+                del self._placed[key]
+                self._reserve(*known, sign=-1)
+                self._retry_stuck()
+        elif known is None and (node := (spec := pod.decode()["spec"]).get("nodeName")):
+            self._placed[key] = node, requests_of(spec)
+            self._reserve(*self._placed[key])
 
-    def _retry_stuck(self, change: Change) -> None:  # noqa: ARG002 -- whatever changed
+    def _reserve(self, node: str, requests: Mapping[str, Fraction], *, sign: int = 1) -> None:
+        for name, amount in requests.items():
+            self._used[node][name] += sign * amount
+
+    def _retry_stuck(self, _: Change | None = None) -> None:
         for key in self._stuck:
             self.queue.add(key)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from devcluster.access.authentication import ADMIN
+from devcluster.controllers.images import ImageReference, InvalidImageName
 from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest
 from manager.operator import Owns
@@ -92,8 +93,8 @@ class People:
         self._operators = operators
         self._schemas = [_spec_schema(plane.cluster, operator) for operator in operators]
         self._owned = owned_resources(operators)
-        own = [resource_of(each.kind) for each in operators]
-        self._resources = dict.fromkeys([*own, *self._owned])
+        self._own = [resource_of(each.kind) for each in operators]
+        self._resources = dict.fromkeys([*self._own, *self._owned])
 
     @property
     def _client(self) -> LocalClient:
@@ -295,13 +296,20 @@ class People:
                     await self._release(each)
 
     async def give_back(self) -> None:
-        """Let go of what they hold, and of names that were taken away from operators.
+        """Let go of what they hold, of names that were taken away from operators, and of invalid images.
 
-        A fresh install would not come as far as the operators had.
+        A fresh install would not come as far as the operators had: the pods from before an update to an image
+        that cannot start keep running.
         """
         await self.let_go_of_all()
         for each in self._taken("away"):
             await self._client.delete(*each)
+        for where, obj in list(self._placed(self._own)):
+            spec = obj.get("spec") or {}
+            invalid = [name for name in spec if name.lower().endswith("image") and not _is_image(spec[name])]
+            if invalid:
+                with suppress(StatusError):  # it is being deleted, or was refused
+                    await self._client.patch(*where, {"spec": dict.fromkeys(invalid)})
 
     def _taken(self, *how: str) -> list[tuple[str, str, str]]:
         return [
@@ -371,6 +379,14 @@ def marks_of_others(data: bytes) -> set[str]:
 
 def _taker(kind: str, name: str, how: str) -> Object:
     return {**_TAKERS[kind], "metadata": {"name": name, "labels": {"taken": how}}}
+
+
+def _is_image(text: str) -> bool:
+    try:
+        ImageReference.parse(text)
+    except InvalidImageName:
+        return False
+    return True
 
 
 def _shown(value: Any) -> str:

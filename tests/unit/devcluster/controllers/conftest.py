@@ -72,11 +72,15 @@ class Cluster:
 
 
 @contextlib.asynccontextmanager
-async def started(pod_ready_delay: float) -> AsyncIterator[Cluster]:
+async def started(pod_ready_delay: float, **options: Any) -> AsyncIterator[Cluster]:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     devcluster = DevCluster(
-        port=None, pod_ready_delay=pod_ready_delay, clock=Clock(loop.wall_clock), rng=random.Random(7)
+        port=None,
+        pod_ready_delay=pod_ready_delay,
+        clock=Clock(loop.wall_clock),
+        rng=random.Random(7),
+        **options,
     )
     async with devcluster:
         cluster = Cluster(devcluster)

@@ -6,6 +6,8 @@ import datetime
 import pytest
 
 from devcluster.controllers import PodLogs
+from devcluster.controllers.container_runtime import ContainerRuntime
+from devcluster.controllers.view import View
 from devcluster.errors import StatusError
 from tests.unit.devcluster.controllers.conftest import Cluster, pod
 
@@ -18,7 +20,10 @@ async def started(cluster: Cluster, image: str = "nginx:1") -> dict:
 
 
 async def test_lines_are_the_same_each_time_and_can_be_cut(cluster: Cluster):
-    logs, found = PodLogs(cluster.store, cluster.clock), await started(cluster)
+    logs, found = (
+        PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store))),
+        await started(cluster),
+    )
     lines = [line async for line in logs.stream(found, "c")]
     assert lines == [b"c: started from image nginx:1\n", b"c: running for 5s\n", b"c: running for 10s\n"]
     assert [line async for line in logs.stream(found, "c", tail_lines=1)] == lines[-1:]
@@ -32,7 +37,10 @@ async def test_lines_are_the_same_each_time_and_can_be_cut(cluster: Cluster):
 
 
 async def test_following_ends_with_the_pod(cluster: Cluster):
-    logs, found = PodLogs(cluster.store, cluster.clock), await started(cluster)
+    logs, found = (
+        PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store))),
+        await started(cluster),
+    )
     lines: list[bytes] = []
 
     async def follow() -> None:
@@ -59,13 +67,19 @@ async def test_following_ends_with_the_pod(cluster: Cluster):
     ],
 )
 async def test_no_lines_yet(cluster: Cluster, image: str, previous: bool, message: str):
-    logs, found = PodLogs(cluster.store, cluster.clock), await started(cluster, image)
+    logs, found = (
+        PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store))),
+        await started(cluster, image),
+    )
     with pytest.raises(StatusError, match=message) as caught:
         logs.stream(found, "c", previous=previous)
     assert caught.value.code == 400
 
 
 async def test_container_that_crashed_shows_its_last_words(cluster: Cluster):
-    logs, found = PodLogs(cluster.store, cluster.clock), await started(cluster, "x:crash-loop")
+    logs, found = (
+        PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store))),
+        await started(cluster, "x:crash-loop"),
+    )
     lines = [line async for line in logs.stream(found, "c", previous=True)]
     assert lines[-1] == b"c: failed with exit code 1\n"

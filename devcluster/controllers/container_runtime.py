@@ -1,0 +1,200 @@
+"""A simulated container runtime: it checks image and settings, and asks the program of a known image."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from devcluster.builtin.quantity import value_of
+from devcluster.controllers.behaviour import CRASH, NEVER_READY, NO_IMAGE, failure_of, run_time_of
+from devcluster.controllers.client import Object
+from devcluster.controllers.images import (
+    IMAGES,
+    Exited,
+    Image,
+    ImageReference,
+    InvalidImageName,
+    Running,
+    Start,
+)
+from devcluster.controllers.metadata import controller_of
+from devcluster.controllers.view import View
+
+__all__ = ["ContainerRuntime", "NotPulled", "NotStarted", "Outcome"]
+
+KILLED = 137
+_REFERENCE = re.compile(r"\$(?:\$|\(([A-Za-z_.-][\w.-]*)\))")
+_SOURCES = {
+    "secretKeyRef": ("secrets", "Secret"),
+    "configMapKeyRef": ("configmaps", "ConfigMap"),
+    "secretRef": ("secrets", "Secret"),
+    "configMapRef": ("configmaps", "ConfigMap"),
+}
+
+
+class NotPulled(NamedTuple):
+    """The image cannot be pulled; `message` is the container runtime's."""
+
+    message: str
+
+
+class NotStarted(NamedTuple):
+    """The kubelet cannot start the container."""
+
+    reason: str
+    message: str
+
+
+Outcome = Running | Exited | NotPulled | NotStarted
+
+
+class _ConfigError(Exception):
+    """The kubelet cannot make the container's configuration."""
+
+
+class ContainerRuntime:
+    """Tells the outcome of starting a container."""
+
+    def __init__(self, view: View, images: Mapping[str, Image] | None = None) -> None:
+        """`images` are known beside, or instead of, those of `IMAGES`."""
+        self._view = view
+        self._images = {**IMAGES, **(images or {})}
+
+    def outcome(self, pod: Object, container: Object) -> Outcome:
+        """Return what happens to a container of the pod, started now."""
+        name, text, failure = container["name"], container.get("image", ""), failure_of(pod, container)
+        try:
+            reference = ImageReference.parse(text)
+        except InvalidImageName as error:
+            quoted = json.dumps(text, ensure_ascii=False)
+            why = f"couldn't parse image name {quoted}: {error}"
+            return NotStarted("InvalidImageName", f"Failed to apply default image tag {quoted}: {why}")
+        if failure == NO_IMAGE:
+            full = reference.full
+            return NotPulled(
+                f'rpc error: code = NotFound desc = failed to pull and unpack image "{full}": '
+                f'failed to resolve reference "{full}": {full}: not found'
+            )
+        if failure == CRASH:
+            return Exited(1, (f"{name}: started from image {text}", f"{name}: failed with exit code 1"))
+        outcome = self._run(pod, container, reference)
+        if not isinstance(outcome, Running):
+            return outcome
+        if failure == NEVER_READY:
+            return Running(ready=False)
+        manager = controller_of(pod)
+        if manager is not None and manager["kind"] == "Job":
+            return Exited(0, after=run_time_of(pod))
+        return outcome
+
+    def _run(self, pod: Object, container: Object, reference: ImageReference) -> Outcome:
+        image = self._images.get(reference.program)
+        if image is None:
+            return Running()
+        try:
+            start = self._start(pod, container, reference, image)
+        except _ConfigError as error:
+            return NotStarted("CreateContainerConfigError", str(error))
+        outcome = image.program(start)
+        limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
+        if isinstance(outcome, Running) and limit is not None and value_of(limit) < outcome.memory:
+            return Exited(KILLED, reason="OOMKilled")
+        return outcome
+
+    def _start(self, pod: Object, container: Object, reference: ImageReference, image: Image) -> Start:
+        security = {
+            field: value
+            for each in (pod["spec"], container)
+            for field, value in (each.get("securityContext") or {}).items()
+            if value is not None
+        }
+        user = security.get("runAsUser")
+        if security.get("runAsNonRoot"):
+            _check_user(pod, container, user, image.user)
+        env = dict(self._environment(pod, container))
+        return Start(
+            container=container["name"],
+            image=reference,
+            command=[_expand(each, env) for each in container.get("command") or ()],
+            args=[_expand(each, env) for each in container.get("args") or ()],
+            env=env,
+            user=user,
+        )
+
+    def _environment(self, pod: Object, container: Object) -> Iterator[tuple[str, str]]:
+        known: dict[str, str] = {}
+        for each in container.get("envFrom") or ():
+            for kind in _SOURCES.keys() & each.keys():
+                prefix = each.get("prefix") or ""
+                known |= {f"{prefix}{key}": text for key, text in self._data(pod, kind, each[kind]).items()}
+        for each in container.get("env") or ():
+            value = self._value(pod, each, known)
+            if value is not None:
+                known[each["name"]] = value
+        yield from known.items()
+
+    def _value(self, pod: Object, variable: Object, known: Mapping[str, str]) -> str | None:
+        source = variable.get("valueFrom")
+        if not source:
+            return _expand(variable.get("value", ""), known)
+        for kind in _SOURCES.keys() & source.keys():
+            reference = source[kind]
+            data, key = self._data(pod, kind, reference), reference["key"]
+            if key not in data and not reference.get("optional"):
+                where = f"{_SOURCES[kind][1]} {pod['metadata']['namespace']}/{reference['name']}"
+                raise _ConfigError(f"couldn't find key {key} in {where}")
+            return data.get(key)
+        if "fieldRef" in source:
+            return _field(pod, source["fieldRef"]["fieldPath"])
+        return "0"  # an amount of a resource
+
+    def _data(self, pod: Object, kind: str, reference: Object) -> dict[str, str]:
+        plural, shown = _SOURCES[kind]
+        found = self._view.get(("", plural), pod["metadata"]["namespace"], reference.get("name", ""))
+        if found is None:
+            if reference.get("optional"):
+                return {}
+            raise _ConfigError(f'{shown.lower()} "{reference.get("name", "")}" not found')
+        data = found.get("data") or {}
+        if shown == "Secret":
+            return {key: base64.b64decode(text).decode(errors="replace") for key, text in data.items()}
+        return dict(data)
+
+
+def _check_user(pod: Object, container: Object, user: int | None, name: str) -> None:
+    """Check that a container which must not run as root does not."""
+    if user == 0:
+        wrong = "container's runAsUser breaks non-root policy"
+    elif user is not None:
+        return
+    elif name:
+        unknown = f"image has non-numeric user ({name}), cannot verify user is non-root"
+        wrong = f"container has runAsNonRoot and {unknown}"
+    else:
+        wrong = "container has runAsNonRoot and image will run as root"
+    metadata = pod["metadata"]
+    where = f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
+    raise _ConfigError(f'{wrong} (pod: "{where}", container: {container["name"]})')
+
+
+def _expand(text: str, env: Mapping[str, str]) -> str:
+    """Replace `$(NAME)` by the variable's value; one that is unknown stays, and `$$` is a dollar."""
+
+    def value(match: re.Match[str]) -> str:
+        return env.get(match[1], match[0]) if match[1] else "$"
+
+    return _REFERENCE.sub(value, text)
+
+
+def _field(pod: Object, path: str) -> str:
+    """Return the text of a field; empty for one without."""
+    first, _, key = path.partition("['")
+    found: Any = pod
+    for part in first.split("."):
+        found = (found or {}).get(part)
+    if key:
+        found = (found or {}).get(key.removesuffix("']"))
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,402 @@
+"""Pods that fail as on a real node: their status, their Events, and what their controllers make of them."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from devcluster.controllers import PodLogs
+from devcluster.controllers.container_runtime import ContainerRuntime
+from devcluster.controllers.images import Exited, HttpResponse, Image, Running, Start
+from devcluster.controllers.view import View
+from tests.unit.devcluster.controllers.conftest import Cluster, pod, started
+
+pytestmark = pytest.mark.virtual_time
+
+RIGHT, WRONG = ["memcached", "-m", "64"], ["memcached", "-m=64"]
+NO_ROOM = "Cannot set item size limit higher than 1/2 of memory max."
+WEB = "deployments.apps"
+
+
+def one(image: str = "memcached:1.6", *, restart: str = "Always", **container: Any) -> dict:
+    made = pod(image=image, restartPolicy=restart)
+    made["spec"]["containers"][0] |= container
+    return made
+
+
+def status_of(cluster: Cluster, name: str = "p") -> dict:
+    found = cluster.get("pods", name)
+    assert found is not None
+    status: dict = found["status"]
+    return status
+
+
+def container_of(cluster: Cluster, name: str = "p") -> dict:
+    container: dict = status_of(cluster, name)["containerStatuses"][0]
+    return container
+
+
+def condition_of(cluster: Cluster, kind: str) -> tuple[str, str]:
+    found = next(each for each in status_of(cluster)["conditions"] if each["type"] == kind)
+    return found["status"], found.get("reason", "")
+
+
+def events_of(cluster: Cluster, *reasons: str) -> list[tuple[str, str, str]]:
+    return [
+        (each["type"], each["reason"], each["message"])
+        for each in cluster.list("events")
+        if each["reason"] in reasons
+    ]
+
+
+async def test_container_crash_loops_with_its_last_line_when_its_command_line_is_wrong(cluster: Cluster):
+    await cluster.settled(
+        "pods", one(command=WRONG, terminationMessagePolicy="FallbackToLogsOnError"), seconds=0.5
+    )
+    first = container_of(cluster)
+    assert (first["state"]["terminated"]["reason"], first["restartCount"]) == ("Error", 0)
+    await cluster.settle(5)
+    again = container_of(cluster)
+    uid = cluster.get("pods", "p")["metadata"]["uid"]
+    assert again["state"]["waiting"] == {
+        "reason": "CrashLoopBackOff",
+        "message": f"back-off 10s restarting failed container=c pod=p_x({uid})",
+    }
+    ended = again["lastState"]["terminated"]
+    assert (ended["exitCode"], ended["reason"], ended["message"]) == (64, "Error", NO_ROOM + "\n")
+    assert (again["restartCount"], again["ready"], again["started"]) == (1, False, False)
+    assert status_of(cluster)["phase"] == "Running"
+    assert condition_of(cluster, "Ready") == ("False", "ContainersNotReady")
+    text = f"Back-off restarting failed container c in pod p_x({uid})"
+    assert events_of(cluster, "BackOff") == [("Warning", "BackOff", text)]
+    logs = PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store)))
+    for previous in (True, False):
+        found = [line async for line in logs.stream(cluster.get("pods", "p"), "c", previous=previous)]
+        assert found == [f"{NO_ROOM}\n".encode()]
+
+
+async def test_container_message_stays_empty_when_the_policy_is_file(cluster: Cluster):
+    await cluster.settled("pods", one(command=WRONG))
+    assert "message" not in container_of(cluster)["lastState"]["terminated"]
+
+
+async def test_crash_loop_waits_five_minutes_at_most(cluster: Cluster):
+    await cluster.settled("pods", one(command=WRONG), seconds=3600)
+    container = container_of(cluster)
+    # Attempts at 0, 1 and 12 s, then after 20, 40, 80 and 160 s, then every 301 s.
+    assert container["restartCount"] == 6 + (3600 - 318) // 301
+    assert "back-off 5m0s restarting" in container["state"]["waiting"]["message"]
+
+
+async def test_container_runs_and_is_ready_when_its_command_line_is_right(cluster: Cluster):
+    probe = {"tcpSocket": {"port": "cache"}}
+    ports = [{"name": "cache", "containerPort": 11211}]
+    await cluster.settled("pods", one(command=RIGHT, readinessProbe=probe, ports=ports))
+    assert (container_of(cluster)["ready"], container_of(cluster)["restartCount"]) == (True, 0)
+    assert [reason for reason, _ in cluster.events()] == ["Scheduled"]
+
+
+@pytest.mark.parametrize(
+    ("restart", "phase", "reason"),
+    [("Never", "Failed", "PodFailed"), ("OnFailure", "Running", "ContainersNotReady")],
+)
+async def test_pod_phase_depends_on_the_restart_policy_when_a_container_fails(
+    cluster: Cluster, restart: str, phase: str, reason: str
+):
+    await cluster.settled("pods", one(command=WRONG, restart=restart))
+    assert status_of(cluster)["phase"] == phase
+    assert condition_of(cluster, "Ready") == ("False", reason)
+
+
+async def test_pod_runs_on_while_another_of_its_containers_does(cluster: Cluster):
+    made = one(command=WRONG, restart="Never")
+    made["spec"]["containers"].append({"name": "other", "image": "nginx:1"})
+    await cluster.settled("pods", made)
+    assert status_of(cluster)["phase"] == "Running"
+    other = status_of(cluster)["containerStatuses"][1]
+    assert other["ready"] is True
+
+
+async def test_command_is_expanded_by_variables_of_a_config_map_and_a_secret(cluster: Cluster):
+    await cluster.apply("configmaps", {"metadata": {"name": "sizes"}, "data": {"size": "1"}})
+    secret = {"metadata": {"name": "more"}, "data": {"SIZE": base64.b64encode(b"64").decode()}}
+    await cluster.apply("secrets", secret)
+    source = {"configMapKeyRef": {"name": "sizes", "key": "size"}}
+    made = one(command=["memcached", "-m", "$(SIZE)"], envFrom=[{"secretRef": {"name": "more"}}])
+    await cluster.settled("pods", made)
+    assert container_of(cluster)["ready"] is True
+    small = one(command=["memcached", "-m", "$(SIZE)"], env=[{"name": "SIZE", "valueFrom": source}])
+    small["metadata"]["name"] = "small"
+    await cluster.settled("pods", small)
+    assert container_of(cluster, "small")["lastState"]["terminated"]["exitCode"] == 64
+
+
+async def test_container_waits_for_the_secret_that_its_variable_names(cluster: Cluster):
+    source = {"secretKeyRef": {"name": "db", "key": "root"}}
+    env = [{"name": "MYSQL_ROOT_PASSWORD", "valueFrom": source}]
+    await cluster.settled("pods", one("mysql:8.4", env=env))
+
+    def waiting() -> tuple[str, str]:
+        state = container_of(cluster)["state"]["waiting"]
+        return state["reason"], state["message"]
+
+    assert waiting() == ("CreateContainerConfigError", 'secret "db" not found')
+    assert status_of(cluster)["phase"] == "Pending"
+    await cluster.apply("secrets", {"metadata": {"name": "db"}, "data": {}})
+    await cluster.settle(11)
+    assert waiting() == ("CreateContainerConfigError", "couldn't find key root in Secret x/db")
+    await cluster.patch("secrets", "db", {"data": {"root": "eA=="}}, seconds=11)
+    assert (container_of(cluster)["ready"], container_of(cluster)["restartCount"]) == (True, 0)
+    assert ("Warning", "Failed", 'Error: secret "db" not found') in events_of(cluster, "Failed")
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        ("memcached", "image has non-numeric user (memcache), cannot verify user is non-root"),
+        ("wordpress", "image will run as root"),
+    ],
+)
+async def test_container_is_refused_when_its_image_may_run_as_root(
+    cluster: Cluster, image: str, message: str
+):
+    await cluster.settled("pods", one(image, securityContext={"runAsNonRoot": True}))
+    state = container_of(cluster)["state"]["waiting"]
+    assert state["reason"] == "CreateContainerConfigError"
+    assert f"container has runAsNonRoot and {message} (pod: " in state["message"]
+
+
+async def test_container_is_killed_when_its_limit_is_below_its_memory(cluster: Cluster):
+    await cluster.settled("pods", one(command=RIGHT, resources={"limits": {"memory": "10Mi"}}))
+    ended = container_of(cluster)["lastState"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
+    assert container_of(cluster)["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+
+
+async def test_image_pull_backs_off(cluster: Cluster):
+    await cluster.settled("pods", one("registry.example/no-such-image:1"), seconds=0.5)
+    error = (
+        "rpc error: code = NotFound desc = failed to pull and unpack image "
+        '"registry.example/no-such-image:1": failed to resolve reference '
+        '"registry.example/no-such-image:1": registry.example/no-such-image:1: not found'
+    )
+
+    def waiting() -> tuple[str, str]:
+        state = container_of(cluster)["state"]["waiting"]
+        return state["reason"], state["message"]
+
+    assert waiting() == ("ErrImagePull", error)
+    await cluster.settle(5)
+    text = 'Back-off pulling image "registry.example/no-such-image:1"'
+    assert waiting() == ("ImagePullBackOff", f"{text}: ErrImagePull: {error}")
+    assert status_of(cluster)["phase"] == "Pending"
+    assert cluster.events("Pod")[1:] == [
+        ("Pulling", 'Pulling image "registry.example/no-such-image:1"'),
+        ("Failed", f'Failed to pull image "registry.example/no-such-image:1": {error}'),
+        ("Failed", "Error: ErrImagePull"),
+        ("BackOff", text),
+        ("Failed", "Error: ImagePullBackOff"),
+    ]
+    await cluster.settle(60)
+    pulls = next(each["count"] for each in cluster.list("events") if each["reason"] == "Pulling")
+    assert pulls == 3  # after 11 s, and 21 s later
+    (container,) = cluster.get("pods", "p")["spec"]["containers"]
+    await cluster.patch("pods", "p", {"spec": {"containers": [{**container, "image": "nginx:1"}]}})
+    assert (container_of(cluster)["ready"], container_of(cluster)["restartCount"]) == (True, 0)
+
+
+async def test_image_with_an_invalid_name_is_told(cluster: Cluster):
+    await cluster.settled("pods", one("web::1"))
+    why = 'couldn\'t parse image name "web::1": invalid reference format'
+    message = f'Failed to apply default image tag "web::1": {why}'
+    assert container_of(cluster)["state"]["waiting"] == {"reason": "InvalidImageName", "message": message}
+    assert cluster.events("Pod")[1:] == [("InspectFailed", message), ("Failed", "Error: InvalidImageName")]
+
+
+def http(path: str, port: int | str = 80, **headers: str) -> dict:
+    shown = [{"name": name.replace("_", "-"), "value": value} for name, value in headers.items()]
+    return {"httpGet": {"path": path, "port": port, "httpHeaders": shown}}
+
+
+@pytest.mark.parametrize(
+    ("probe", "output"),
+    [
+        (
+            http("/wp-login.php", X_Forwarded_Proto="https"),
+            'Get "https://{ip}:80/wp-admin/install.php": http: server gave HTTP response to HTTPS client',
+        ),
+        (
+            {"httpGet": {"path": "/", "port": 80, "scheme": "HTTPS"}},
+            'Get "https://{ip}:80/": http: server gave HTTP response to HTTPS client',
+        ),
+        (http("/", 8080), 'Get "http://{ip}:8080/": dial tcp {ip}:8080: connect: connection refused'),
+        ({"tcpSocket": {"port": 8080}}, "dial tcp {ip}:8080: connect: connection refused"),
+        (http("/", "http"), "couldn't find port: http"),
+    ],
+)
+async def test_readiness_probe_fails_as_the_kubelets_would(cluster: Cluster, probe: dict, output: str):
+    await cluster.settled("pods", one("wordpress:6.8-apache", readinessProbe=probe), seconds=25)
+    status = status_of(cluster)
+    assert (status["phase"], container_of(cluster)["ready"], container_of(cluster)["started"]) == (
+        "Running",
+        False,
+        True,
+    )
+    message = f"Readiness probe failed: {output.format(ip=status['podIP'])}"
+    assert events_of(cluster, "Unhealthy") == [("Warning", "Unhealthy", message)]
+    (event,) = [each for each in cluster.list("events") if each["reason"] == "Unhealthy"]
+    assert event["count"] == 3  # at 0, 10 and 20 s
+
+
+@pytest.mark.parametrize(
+    ("probe", "warnings"),
+    [
+        (http("/wp-admin/install.php?step=1", Host="blog.x.svc", X_Forwarded_Proto="https"), 0),
+        (http("/"), 0),
+        (http("/", Host="blog.x.svc", X_Forwarded_Proto="https"), 1),
+        ({"exec": {"command": ["true"]}}, 0),
+        ({"tcpSocket": {"port": 80}}, 0),
+    ],
+)
+async def test_readiness_probe_succeeds_and_follows_redirects_to_the_pod_alone(
+    cluster: Cluster, probe: dict, warnings: int
+):
+    await cluster.settled("pods", one("wordpress:6.8-apache", readinessProbe=probe), seconds=60)
+    assert container_of(cluster)["ready"] is True
+    text = "Readiness probe warning: Probe terminated redirects, Response body: "
+    assert events_of(cluster, "ProbeWarning") == [("Warning", "ProbeWarning", text)] * warnings
+
+
+async def test_probes_of_an_unknown_image_succeed(cluster: Cluster):
+    await cluster.settled("pods", one("nginx:1", readinessProbe=http("/", 1), livenessProbe=http("/", 2)))
+    assert container_of(cluster)["ready"] is True
+
+
+@pytest.mark.parametrize("kind", ["liveness", "startup"])
+async def test_container_is_restarted_when_its_probe_fails(cluster: Cluster, kind: str):
+    probe = {"tcpSocket": {"port": 1}, "periodSeconds": 5, "failureThreshold": 2, "initialDelaySeconds": 3}
+    await cluster.settled("pods", one(**{f"{kind}Probe": probe}), seconds=12)
+    assert container_of(cluster)["ready"] is (kind == "liveness")
+    await cluster.settle(5)
+    container = container_of(cluster)
+    assert container["restartCount"] == 1
+    assert container["lastState"]["terminated"]["exitCode"] == 137
+    assert "running" in container["state"]
+    text = f"Container c failed {kind} probe, will be restarted"
+    assert events_of(cluster, "Killing") == [("Normal", "Killing", text)]
+
+
+async def test_pod_fails_at_its_deadline(cluster: Cluster):
+    made = one("nginx:1")
+    made["spec"]["activeDeadlineSeconds"] = 30
+    await cluster.settled("pods", made, seconds=29)
+    assert status_of(cluster)["phase"] == "Running"
+    await cluster.settle(2)
+    status = status_of(cluster)
+    text = "Pod was active on the node longer than the specified deadline"
+    assert (status["phase"], status["reason"], status["message"]) == ("Failed", "DeadlineExceeded", text)
+    assert container_of(cluster)["state"]["terminated"]["exitCode"] == 137
+    assert events_of(cluster, "DeadlineExceeded") == [("Normal", "DeadlineExceeded", text)]
+
+
+async def test_evicted_pod_stays_failed_and_its_replica_set_makes_another(cluster: Cluster, deployment: Any):
+    await cluster.settled(WEB, deployment(replicas=2))
+    first, second = (each["metadata"]["name"] for each in cluster.list("pods"))
+    evict = {"metadata": {"annotations": {"devcluster.local/evict": "memory"}}}
+    await cluster.patch("pods", first, evict)
+    status = status_of(cluster, first)
+    text = (
+        "The node was low on resource: memory. Threshold quantity: 100Mi, available: 94208Ki. "
+        "Container c was using 98304Ki, request is 0, has larger consumption of memory. "
+    )
+    assert (status["phase"], status["reason"], status["message"]) == ("Failed", "Evicted", text)
+    kinds = {each["type"]: (each["status"], each.get("reason")) for each in status["conditions"]}
+    assert kinds["DisruptionTarget"] == ("True", "TerminationByKubelet")
+    assert kinds["Ready"] == ("False", "PodFailed")
+    assert ("Warning", "Evicted", text) in events_of(cluster, "Evicted")
+    names = {each["metadata"]["name"] for each in cluster.list("pods")}
+    assert {first, second} < names
+    assert len(names) == 3
+    found = cluster.get(WEB, "web")
+    assert found is not None
+    assert (found["status"]["replicas"], found["status"]["availableReplicas"]) == (2, 2)
+    # It is not taken up again, and stays when there are fewer.
+    await cluster.patch(WEB, "web", {"spec": {"replicas": 0}})
+    assert [each["metadata"]["name"] for each in cluster.list("pods")] == [first]
+    assert cluster.get(WEB, "web")["status"].get("replicas", 0) == 0
+    await cluster.delete(WEB, "web")
+    assert cluster.list("pods") == []
+
+
+async def test_eviction_request_deletes_the_pod(cluster: Cluster):
+    await cluster.settled("pods", one("nginx:1"))
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "x"}}
+    await cluster.client.create("pods", "x", eviction, name="p", subresource="eviction")
+    await cluster.settle()
+    assert cluster.get("pods", "p") is None
+
+
+async def test_pods_wait_while_nodes_are_full_and_go_on_when_one_fails(cluster: Cluster):
+    for name in ("node-0", "node-1", "node-2"):
+        allocatable = {"cpu": "2", "memory": "1Gi", "pods": "110"}
+        await cluster.client.patch(
+            "nodes", "", name, {"status": {"allocatable": allocatable}}, subresource="status"
+        )
+    wanted = {"requests": {"cpu": "1500m", "memory": "128Mi"}}
+    for number in range(4):
+        made = one("nginx:1", resources=wanted)
+        made["metadata"]["name"] = f"p{number}"
+        await cluster.settled("pods", made)
+    stuck = cluster.get("pods", "p3")
+    assert stuck is not None
+    (condition,) = stuck["status"]["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
+    assert condition["message"] == (
+        "0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are "
+        "available: 3 No preemption victims found for incoming pod."
+    )
+    evict = {"metadata": {"annotations": {"devcluster.local/evict": "ephemeral-storage"}}}
+    await cluster.patch("pods", "p1", evict)
+    assert status_of(cluster, "p3")["phase"] == "Running"
+
+
+@pytest.mark.parametrize(
+    ("requests", "reasons"),
+    [
+        ({"memory": "100Ti"}, "3 Insufficient memory"),
+        ({"cpu": "2M", "memory": "100Ti"}, "3 Insufficient cpu, 3 Insufficient memory"),
+        ({"example.com/gpu": "1"}, "3 Insufficient example.com/gpu"),
+    ],
+)
+async def test_pod_that_fits_no_node_is_unschedulable(cluster: Cluster, requests: dict, reasons: str):
+    await cluster.settled("pods", one("nginx:1", resources={"requests": requests, "limits": requests}))
+    (condition,) = status_of(cluster)["conditions"]
+    assert condition["message"] == (
+        f"0/3 nodes are available: {reasons}. no new claims to deallocate, preemption: 0/3 nodes are "
+        "available: 3 Preemption is not helpful for scheduling."
+    )
+
+
+async def test_image_has_the_program_that_the_cluster_is_made_with():
+    def shop(start: Start) -> Running | Exited:
+        if start.args == ["--open"]:
+            return Running(ports={8080: lambda request: HttpResponse(503 if request.path == "/" else 200)})
+        return Exited(3, ("closed",))
+
+    async with started(0.0, images={"shop": Image(shop)}) as cluster:
+        await cluster.settled(
+            "pods", one("registry.example/shop:1", terminationMessagePolicy="FallbackToLogsOnError")
+        )
+        ended = container_of(cluster)["lastState"]["terminated"]
+        assert (ended["exitCode"], ended["message"]) == (3, "closed\n")
+        for name, path in (("down", "/"), ("up", "/healthz")):
+            made = one("shop", args=["--open"], readinessProbe=http(path, 8080))
+            made["metadata"]["name"] = name
+            await cluster.settled("pods", made)
+        assert not container_of(cluster, "down")["ready"]
+        assert container_of(cluster, "up")["ready"]
+        assert events_of(cluster, "Unhealthy") == [
+            ("Warning", "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503")
+        ]
