@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from manager.explain.shapes import fields, number, objects, text
+from manager.api.shapes import fields, number, objects, text
 
 Object = Mapping[str, Any]
 

@@ -15,7 +15,7 @@ import msgspec
 from manager.access.reviews import Place
 from manager.api import GroupVersionKind, ObjectKey
 from manager.explain.judging import Object, Verdict, conditions_of, judge, wanted_replicas
-from manager.explain.shapes import fields, number, objects, text
+from manager.api.shapes import fields, number, objects, text
 from manager.kube.decoding import Decoder, json_object
 from manager.kube.errors import Forbidden, KubeError, NotFound, ProtocolError
 from manager.kube.listing import Listing
