@@ -1,4 +1,4 @@
-"""Parts of objects: the paths that name them, and the JSON that is left of an object when the rest is dropped."""
+"""Parts of objects: the paths that name them, and the JSON that is left when the rest is dropped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def steps_on(path: str) -> tuple[tuple[str, bool], ...]:
 
 
 class Parts:
-    """What is kept of an object: its metadata, and what stands at some paths, such as `status.phase`.
+    """The kept parts of an object: its metadata, and the values at some paths, such as `status.phase`.
 
     Raises ValueError for what is not a path.
     """
@@ -42,7 +42,7 @@ class Parts:
     def __init__(self, paths: Iterable[str]) -> None:
         whole: _Tree = {}
         self._tree: _Tree = {"apiVersion": whole, "kind": whole, "metadata": whole}
-        # The shorter ones first: what is kept whole has no parts.
+        # The shorter ones first: a part that is kept whole has no parts of its own.
         for steps in sorted(map(steps_on, paths), key=len):
             at = self._tree
             for name, _ in steps[:-1]:
@@ -57,20 +57,20 @@ class Parts:
 
         Raises msgspec.DecodeError for what is no JSON object.
         """
-        return _kept(raw.strip(), self._tree)
+        return _prune(raw.strip(), self._tree)
 
 
-def _kept(raw: bytes, tree: _Tree) -> bytes:
+def _prune(raw: bytes, tree: _Tree) -> bytes:
     """Keep the members of an object, or of each object in a list, that a tree names."""
     if raw[:1] == b"[":
-        return b"[%b]" % b",".join([_kept(bytes(each), tree) for each in _decode_list(raw)])
+        return b"[%b]" % b",".join([_prune(bytes(each), tree) for each in _decode_list(raw)])
     if raw[:1] != b"{":
         return raw
     members = _decode_object(raw)
     return b"{%b}" % b",".join(
         [
             b"%b:%b"
-            % (msgspec.json.encode(name), _kept(bytes(members[name]), below) if below else members[name])
+            % (msgspec.json.encode(name), _prune(bytes(members[name]), below) if below else members[name])
             for name, below in tree.items()
             if name in members
         ]

@@ -137,7 +137,7 @@ def _requirement(match: re.Match[str], text: str) -> Requirement:
 
 
 class SelectionOptions(TypedDict, total=False):
-    """Which objects of a kind are cached, and how much of each; default all.
+    """The cached objects of a kind, and the kept parts of each; default all.
 
     `label_selector`: only those with matching labels, as kubectl writes it. An object that a write of ours
     takes out of the selection is gone from the cache at once.
