@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Owns,
         Reads,
         Watch,
+        WatchPods,
         every,
     )
     from manager.rights import rbac
@@ -70,6 +71,7 @@ __all__ = [
     "Setting",
     "TerminalError",
     "Watch",
+    "WatchPods",
     "all_of",
     "annotation_changed",
     "any_of",

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
@@ -26,6 +27,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import orjson
 
 from devcluster import DevCluster
+from devcluster.clock import Clock
 from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
 from manager.api import ObjectKey, Resource
@@ -76,7 +78,12 @@ async def operated(
         pod_ready_delay: seconds from scheduling a pod to its being ready.
     """
     # The first one of a process reads what kinds there are.
-    async with await asyncio.to_thread(DevCluster, port=None, pod_ready_delay=pod_ready_delay) as cluster:
+    # One time of day for both, also in virtual time. A thread has no loop that could tell it.
+    loop = asyncio.get_running_loop()
+    time_of_day = Clock(getattr(loop, "wall_clock", time.time))
+    async with await asyncio.to_thread(
+        DevCluster, port=None, pod_ready_delay=pod_ready_delay, clock=time_of_day
+    ) as cluster:
         metrics, rng = Metrics(), random.Random(1)
         transport = Transport(LocalWire(cluster), metrics=metrics, rng=rng, user_agent="test")
         values = {key: key.default_value() for each in operators for key in each.declared_settings}

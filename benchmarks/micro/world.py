@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from benchmarks.micro.documents import FIELD_MANAGER
 from controllers.cache.memcached import MemcachedOperator
+from manager.cache import WHOLE, Selection
 from manager.kube.transport import Transport
 from manager.manager import Manager
 from manager.metrics import Metrics
@@ -54,8 +55,8 @@ class World:
         self.operator.proxy = []
         self.client = self.operator.client
 
-    def hold(self, kind: type[Resource], *objects: bytes, metadata_only: bool = False) -> None:
+    def hold(self, kind: type[Resource], *objects: bytes, selection: Selection = WHOLE) -> None:
         """Have these in the cache."""
-        informer = self.cache.informer(kind, metadata_only=metadata_only)
+        informer = self.cache.informer(kind, **selection._asdict())
         for raw in objects:
             informer.observe_write(raw)

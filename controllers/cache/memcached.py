@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from apis.cache.v1.memcached import Memcached
-from manager import Context, Operator, Setting, Watch, any_of, created_or_deleted, label_changed, webhook
+from manager import Context, Operator, Setting, WatchPods, webhook
 from manager.api import ObjectMeta, recommended_labels
 from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import Pod
 from manager.proxy import PROXY_ENVIRONMENT
 from manager.webhook import AdmissionRequest
 
@@ -31,7 +30,7 @@ class MemcachedOperator(Operator[Memcached]):
     """Brings a Memcached's Deployment to the wanted state, and its status to what is seen."""
 
     owns = (Deployment,)
-    watches = (Watch(Pod, label=CR_LABEL, on=any_of(created_or_deleted, label_changed), metadata_only=True),)
+    watches = (WatchPods(label=CR_LABEL),)
     skips_own_writes = True
     image = Setting(
         "memcached-image",
@@ -54,12 +53,12 @@ class MemcachedOperator(Operator[Memcached]):
             self.deployment(memcached), created=f"with {size} replicas", changed=scaled
         )
 
-        nodes = [pod.name for pod in await ctx.keys(Pod, labels=labels, deleting=False)]
+        pods = await ctx.pods(deployment)
+        nodes = [pod.name for pod in pods if pod.is_active]
         status.nodes, status.node_count = nodes[:MOST_NODES], len(nodes)
         status.replicas = deployment.status.replicas
         status.ready_replicas = deployment.status.ready_replicas
-        for each in deployment.conditions_for(size):
-            ctx.condition(*each)
+        ctx.set_conditions(deployment.conditions_for(size, pods))
 
     def deployment(self, memcached: Memcached) -> Deployment:
         """The wanted Deployment: only the fields that are ours."""
@@ -74,6 +73,8 @@ class MemcachedOperator(Operator[Memcached]):
             "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "128Mi"}},
             "readinessProbe": {**ANSWERS, "periodSeconds": 5},
             "livenessProbe": {**ANSWERS, "periodSeconds": 10},
+            # The end of the log of a server that crashes is then in its pod's status, and in ours.
+            "terminationMessagePolicy": "FallbackToLogsOnError",
             "securityContext": {
                 "allowPrivilegeEscalation": False,
                 "capabilities": {"drop": ["ALL"]},

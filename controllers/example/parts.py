@@ -130,6 +130,8 @@ class Trouble(NamedTuple):
     reason: str
     message: str
     retry_after: float | None = None
+    title: str = ""
+    """The beginning of a message whose rest may differ each time; the same title is no news."""
 
 
 @contextmanager

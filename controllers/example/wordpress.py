@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -11,10 +11,25 @@ from controllers.example.parts import DATABASE, FRONTEND, PARTS, Part, Trouble, 
 from controllers.example.passwords import Passwords
 from controllers.example.volumes import Volumes
 from controllers.example.workloads import HTTP_PORT, Workloads, host_of
-from manager import Blocked, Context, Enqueue, Informer, Meta, Operator, Result, Setting, Watch, rbac, webhook
+from manager import (
+    Blocked,
+    Context,
+    Enqueue,
+    Informer,
+    Meta,
+    Operator,
+    Result,
+    Selection,
+    Setting,
+    Watch,
+    WatchPods,
+    rbac,
+    webhook,
+)
 from manager.api import ObjectKey, find_condition, is_controlled_by, is_true
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import PersistentVolumeClaim, Secret, Service
+from manager.api.pod_health import PodHealth
 from manager.cache import index_by
 from manager.proxy import PROXY_ENVIRONMENT
 from manager.webhook import AdmissionRequest
@@ -23,6 +38,8 @@ W = TypeVar("W", Deployment, Service)
 
 # The index of sites by the name of the Secret that is to hold their root password.
 BY_SECRET = "root-password-secret"  # noqa: S105 - a name
+
+SITES_PODS = Selection.of(label_selector="app.kubernetes.io/part-of=wordpress,tier")
 
 _IN_THE_OPEN = (
     "spec.sqlrootpassword: whoever may read this object can read it, and it cannot be changed later;"
@@ -40,6 +57,8 @@ class Sight:
 
     database: Deployment | None = None
     frontend: Deployment | None = None
+    pods: dict[str, Sequence[PodHealth]] = field(default_factory=dict)
+    """By the name of their Deployment."""
     service: Service | None = None
     blocked: Blocked | None = None
     troubles: list[Trouble] = field(default_factory=list)
@@ -50,7 +69,19 @@ class Sight:
     def told(self) -> list[Blocked | Trouble]:
         """What people have to know: first what stands in the way, unless it goes away by itself."""
         first = [] if self.blocked is None or self.blocked.passing else [self.blocked]
-        return [*first, *self.troubles]
+        problems = map(self.problem_of, (self.database, self.frontend))
+        return [*first, *self.troubles, *(each for each in problems if each is not None)]
+
+    def problem_of(self, deployment: Deployment | None) -> Trouble | None:
+        """Return the reason that a Deployment's pod does not run, or None."""
+        if deployment is None:
+            return None
+        name = deployment.metadata.name
+        found = deployment.problem(1, self.pods.get(name, ()))
+        if found is None:
+            return None
+        title = f"Deployment {name}: {found.reason}:"
+        return Trouble(found.reason, f"{title} {found.message}", title=title)
 
 
 def named_after(*suffixes: str) -> Enqueue:
@@ -79,6 +110,9 @@ class WordpressOperator(Operator[Wordpress]):
         Watch(PersistentVolumeClaim, enqueue=named_after(*(part.claim_suffix for part in PARTS))),
         Watch(Secret, enqueue=named_after(DATABASE.workload_suffix), metadata_only=True),
         Watch(Secret, enqueue=that_name, metadata_only=True),
+        WatchPods(
+            label="app", selection=Selection.of(label_selector="app.kubernetes.io/part-of=wordpress,tier")
+        ),
     )
     indexes = {BY_SECRET: index_by("spec.sqlRootPasswordSecretRef.name")}
     rights = (
@@ -128,6 +162,8 @@ class WordpressOperator(Operator[Wordpress]):
         sight.database = await self.find(Deployment, DATABASE, site, ctx)
         sight.frontend = await self.find(Deployment, FRONTEND, site, ctx)
         sight.service = await self.find(Service, FRONTEND, site, ctx)
+        for each in filter(None, (sight.database, sight.frontend)):
+            sight.pods[each.metadata.name] = await ctx.pods(each)
         self.report(site, ctx, sight)
         return next_look(sight, self.database_retry)
 
@@ -206,8 +242,10 @@ class WordpressOperator(Operator[Wordpress]):
         """Make the status of what is seen, and Events of what is new in it."""
         status, before = site.status, list(site.status.conditions)
         degraded = find_condition(before, "Degraded")
+        known = degraded.message if degraded is not None else ""
         for each in sight.told:
-            if degraded is None or each.message not in degraded.message:
+            title = each.title if isinstance(each, Trouble) else ""
+            if (title or each.message) not in known:
                 ctx.event(each.reason, each.message, warning=True, once_written=True)
         for kind, holds, reason, message in conditions_of(sight):
             ctx.condition(kind, holds, reason, message)
@@ -230,8 +268,11 @@ class WordpressOperator(Operator[Wordpress]):
 def conditions_of(sight: Sight) -> Iterator[tuple[str, bool, str, str]]:
     """The conditions that follow from what is seen: type, whether it holds, reason and message."""
     ready = sight.database is not None and sight.database.status.ready_replicas > 0
+    of_database, of_frontend = map(sight.problem_of, (sight.database, sight.frontend))
     if ready:
         yield "DatabaseReady", True, "Ready", "MySQL is ready"
+    elif of_database is not None:
+        yield "DatabaseReady", False, of_database.reason, of_database.message
     elif sight.database is not None:
         yield "DatabaseReady", False, "NotReady", "MySQL has no ready replica"
     else:
@@ -242,6 +283,8 @@ def conditions_of(sight: Sight) -> Iterator[tuple[str, bool, str, str]]:
         if sight.blocked is not None:
             reason, message = sight.blocked.reason, sight.blocked.message
         yield "Available", False, reason, message
+    elif not sight.frontend.is_available and of_frontend is not None:
+        yield "Available", False, of_frontend.reason, of_frontend.message
     elif not sight.frontend.is_available:
         yield "Available", False, "NotReady", "WordPress has no ready replica"
     elif not ready:
@@ -252,9 +295,6 @@ def conditions_of(sight: Sight) -> Iterator[tuple[str, bool, str, str]]:
     yield "Progressing", *progress_of(sight)
 
     wrong = sight.told
-    for each in (sight.database, sight.frontend):
-        if each is not None and (failure := each.failure) is not None:
-            wrong.append(Trouble(failure.reason, f"Deployment {each.metadata.name}: {failure.message}"))
     reason = wrong[0].reason if wrong else "AsExpected"
     yield "Degraded", bool(wrong), reason, "; ".join(each.message for each in wrong)
 
@@ -263,10 +303,13 @@ def progress_of(sight: Sight) -> tuple[bool, str, str]:
     """Whether the site is on its way, with reason and message."""
     if (blocked := sight.blocked) is not None:
         return blocked.awaited, blocked.reason, blocked.message
+    workloads = {"MySQL": sight.database, "WordPress": sight.frontend}
+    rolling = {name: each for name, each in workloads.items() if each is None or not each.is_rolled_out(1)}
+    problem = next(filter(None, map(sight.problem_of, rolling.values())), None)
+    if problem is not None:
+        return True, problem.reason, problem.message
     if sight.waits_for_database:
         return True, "WaitingForDatabase", "WordPress is created once MySQL has a ready replica"
-    workloads = {"MySQL": sight.database, "WordPress": sight.frontend}
-    rolling = [name for name, each in workloads.items() if each is None or not each.is_rolled_out(1)]
     if rolling:
         return True, "RollingOut", f"waiting for {' and '.join(rolling)}"
     return False, "RolledOut", "MySQL and WordPress are up to date"

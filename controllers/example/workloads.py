@@ -117,6 +117,8 @@ class Workloads:
     def _deployment(
         self, site: Wordpress, part: Part, container: dict[str, Any], *, user: int, **security: Any
     ) -> Deployment:
+        # The end of the log of a container that crashes is then in its pod's status, and in the site's.
+        container["terminationMessagePolicy"] = "FallbackToLogsOnError"
         container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
         pod = {
             "automountServiceAccountToken": False,

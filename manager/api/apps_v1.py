@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pydantic import Field
 
 from manager.api import ApiModel, Resource
+from manager.api.pod_health import PodHealth, Problem, problem_of_pods
 
-__all__ = ["Deployment", "DeploymentCondition", "DeploymentFailure", "DeploymentStatus"]
+__all__ = ["Deployment", "DeploymentCondition", "DeploymentStatus"]
 
 
 class DeploymentCondition(ApiModel):
@@ -32,13 +33,6 @@ class DeploymentStatus(ApiModel):
     conditions: list[DeploymentCondition] = Field(default_factory=list)
 
 
-class DeploymentFailure(NamedTuple):
-    """What keeps a Deployment from becoming what is wanted: a word for programs, a sentence for people."""
-
-    reason: str
-    message: str
-
-
 class Deployment(Resource, group="apps", version="v1", plural="deployments"):
     """Keeps a number of pods running."""
 
@@ -57,24 +51,48 @@ class Deployment(Resource, group="apps", version="v1", plural="deployments"):
         return seen and status.replicas == status.updated_replicas == status.ready_replicas == size
 
     @property
-    def failure(self) -> DeploymentFailure | None:
+    def failure(self) -> Problem | None:
         """Why it does not get on: its pods are refused, or do not become ready in time; None if it does."""
         theirs = {each.type: each for each in self.status.conditions}
         refused, progress = theirs.get("ReplicaFailure"), theirs.get("Progressing")
         if refused is not None and refused.status == "True":
-            return DeploymentFailure(refused.reason or "ReplicaFailure", refused.message)
+            return Problem(refused.reason or "ReplicaFailure", refused.message)
         if progress is not None and progress.status == "False":
-            return DeploymentFailure(progress.reason or "NotProgressing", progress.message)
+            return Problem(progress.reason or "NotProgressing", progress.message)
         return None
 
-    def conditions_for(self, size: int) -> Iterator[tuple[str, bool, str, str]]:
+    def problem(self, size: int, pods: Sequence[PodHealth] = ()) -> Problem | None:
+        """Return what keeps `size` replicas from being ready: of its pods (see `ctx.pods`), or its `failure`.
+
+        A pod's own problem says more than a Deployment's that its pods do not become ready in time.
+        """
+        of_pods = problem_of_pods(pods, missing=self.status.ready_replicas < size)
+        failure = self.failure
+        if of_pods is None or failure is None or failure.reason == "ProgressDeadlineExceeded":
+            return of_pods or failure
+        return Problem(failure.reason, f"{failure.message}; {of_pods.message}")
+
+    def conditions_for(
+        self, size: int, pods: Sequence[PodHealth] = ()
+    ) -> Iterator[tuple[str, bool, str, str]]:
         """The conditions of an object whose work this Deployment does: what `ctx.condition` takes.
 
-        They are Available, Progressing (until `size` replicas are rolled out) and Degraded (see `failure`),
-        each with its status, reason and message.
+        They are Available, Progressing (until `size` replicas are rolled out) and Degraded (see `problem`),
+        each with its status, reason and message. With a problem, the first two have its reason, where they
+        are not as wanted. `pods` are those of `ctx.pods`.
         """
-        progress = f"{self.status.ready_replicas} of {size} replicas are ready"
-        available, rolled_out, failure = self.is_available, self.is_rolled_out(size), self.failure
-        yield "Available", available, "EnoughReady" if available else "NotEnoughReady", progress
-        yield "Progressing", not rolled_out, "RolledOut" if rolled_out else "RollingOut", progress
-        yield "Degraded", failure is not None, *(failure or ("AsExpected", ""))
+        ready = f"{self.status.ready_replicas} of {size} replicas are ready"
+        available, rolled_out, problem = self.is_available, self.is_rolled_out(size), self.problem(size, pods)
+        if available:
+            yield "Available", True, "EnoughReady", ready
+        else:
+            yield "Available", False, problem.reason if problem else "NotEnoughReady", ready
+        if rolled_out:
+            yield "Progressing", False, "RolledOut", ready
+        elif problem is not None:
+            yield "Progressing", True, problem.reason, f"{ready}; {problem.message}"
+        elif self.status.ready_replicas >= size:
+            yield "Progressing", True, "RollingOut", f"{ready}, and not all are up to date"
+        else:
+            yield "Progressing", True, "RollingOut", ready
+        yield "Degraded", problem is not None, *(problem or ("AsExpected", ""))

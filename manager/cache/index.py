@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache, partial
 from operator import attrgetter
@@ -13,6 +12,7 @@ import msgspec
 
 from manager.api import ObjectKey
 from manager.cache.event import CacheEvent
+from manager.cache.parts import steps_on
 from manager.cache.record import Meta, Record
 from manager.loop import Portions
 
@@ -23,9 +23,6 @@ IndexFailed = Callable[[str, ObjectKey, Exception], None]
 """Is told what the function of an index raised, and on which object, which is then found under no value."""
 
 _STEPS = "steps"
-
-# A name, in which a backslash takes the meaning from a dot, and whether each item of a list counts.
-_STEP = re.compile(r"(?P<name>(?:[^.\[\]\\]|\\.)+)(?P<each>\[\*\])?(?:\.(?=.)|$)")
 
 
 @cache
@@ -42,14 +39,7 @@ def index_by(path: str) -> IndexFunction:
 
     The same path answers the same function, so two controllers may register it under one name.
     """
-    steps: list[tuple[str, bool]] = []
-    position = 0
-    while position < len(path) or not steps:
-        match = _STEP.match(path, position)
-        if match is None:
-            raise ValueError(f"not a path of an index: {path!r}, at {path[position:]!r}")
-        steps.append((re.sub(r"\\(.)", r"\1", match["name"]), match["each"] is not None))
-        position = match.end()
+    steps = steps_on(path)
     shape: Any = str | int | bool | None
     for name, each in reversed(steps):
         shape = (list[shape] | None) if each else shape
@@ -79,7 +69,7 @@ def index_by(path: str) -> IndexFunction:
         return [_text(value) for value in found if value is not None and value != ""]
 
     function = values_of_lists if any(lists) else values_of_one
-    setattr(function, _STEPS, tuple(steps))
+    setattr(function, _STEPS, steps)
     return function
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -12,6 +12,7 @@ import msgspec
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.api.confidential import LAST_APPLIED
+from manager.cache.parts import Parts
 from manager.kube.decoding import MALFORMED, not_a, shallow_at_once
 from manager.kube.errors import ProtocolError
 
@@ -158,13 +159,12 @@ class RecordDecoder:
     """Makes records of one kind.
 
     Of `managedFields`, which can be half of an object, only entries are kept that belong to our own field
-    managers: `field_manager` itself and every name that begins with it. `transform` gets the JSON that would
-    be kept and answers what is kept instead; it must leave alone what identifies the object (name, namespace,
-    uid, resourceVersion) and the labels that selectors look at.
+    managers: `field_manager` itself and every name that begins with it.
 
-    With `metadata_only`, all but the metadata is dropped, whatever the server sent. So are managedFields, and
-    annotations that hold content: kubectl's copy of what was applied, and every one of more than 4 KB. Of
-    labels, annotations, finalizers and owner references the first 1,000 are kept, and always the controller.
+    With `metadata_only`, all but the metadata is dropped, whatever the server sent, and with `parts` all but
+    the metadata and these. So are managedFields, and annotations that hold content: kubectl's copy of what
+    was applied, and every one of more than 4 KB. Of labels, annotations, finalizers and owner references the
+    first 1,000 are kept, and always the controller.
 
     With `owners`, that is all that is kept of others' objects too: of those that have no owner of these kinds
     (group and kind), and that our field managers have not written to.
@@ -177,15 +177,15 @@ class RecordDecoder:
         field_manager: str,
         metadata_only: bool = False,
         owners: set[tuple[str, str]] | None = None,
-        transform: Callable[[bytes], bytes] | None = None,
+        parts: Parts | None = None,
     ) -> None:
         self.owners = owners
         self._kind = gvk.kind
         self._what = f"a {gvk.kind} object"
         self._metadata_only = metadata_only
         # An apply, which asks for them, knows all of its object.
-        self._managed_fields = OwnManagedFields(None if metadata_only else field_manager)
-        self._transform = transform
+        self._managed_fields = OwnManagedFields(None if metadata_only or parts else field_manager)
+        self._parts = parts
 
     def __call__(self, raw: bytes | msgspec.Raw) -> tuple[Record, Meta]:
         """Return the record of an object and its metadata, decoded once and for the caller's use.
@@ -219,14 +219,14 @@ class RecordDecoder:
             only_metadata = self._metadata_only or others
             kept = self._project(bytes(raw), arriving.kind, only_metadata=only_metadata)
             kept = self._managed_fields.strip(kept, managed)
-            if only_metadata and (less := _limited(meta)):
+            if self._parts is not None and not only_metadata:
+                kept = self._parts.of(kept)
+            if (only_metadata or self._parts) and (less := _limited(meta)):
                 kept = _with_less(kept, less)
                 meta = msgspec.structs.replace(meta, **less)
         except MALFORMED as error:
             raise not_a(self._what, error) from None
         record = Record(key, kept, uid, version, meta.generation, meta.deletion_timestamp is not None)
-        if self._transform is not None:
-            return self._transformed(record, self._transform)
         return record, meta
 
     def _is_others(self, meta: Meta, managed: bytes, owners: set[tuple[str, str]]) -> bool:
@@ -244,15 +244,6 @@ class RecordDecoder:
         elif kind in {self._kind, ""}:
             return raw
         raise ProtocolError(f"not {self._what}: it is of another kind")
-
-    def _transformed(self, record: Record, transform: Callable[[bytes], bytes]) -> tuple[Record, Meta]:
-        try:
-            record.raw = transform(record.raw)
-            meta = record.meta()
-        except Exception as error:
-            # The operator's code: whatever it raises is about this kind's cache, and only that.
-            raise ProtocolError(f"the transform failed on {self._kind} {record.key}: {error!r}") from error
-        return record, meta
 
 
 def metadata_of(raw: bytes, gvk: GroupVersionKind) -> bytes:

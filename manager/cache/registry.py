@@ -12,6 +12,7 @@ from typing import NamedTuple, Unpack
 from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.cache.division import ByOwner, ByUid, Division
 from manager.cache.informer import Informer
+from manager.cache.parts import Parts
 from manager.cache.record import Record, RecordDecoder
 from manager.cache.spec import WHOLE, Selection, SelectionOptions, WatchSpec
 from manager.kube.rest_mapping import RestMapper
@@ -64,7 +65,6 @@ class Cache:
         kind: type[Resource],
         *,
         metadata_only: bool = False,
-        transform: Callable[[bytes], bytes] | None = None,
         shared_out: bool = False,
         owned_by: type[Resource] | None = None,
         **selection: Unpack[SelectionOptions],
@@ -74,11 +74,6 @@ class Cache:
         It starts at once when the cache runs, else when it does. Without a selection it holds all objects;
         with one, it is another informer, with watches and memory of its own, than with any other selection.
 
-        `transform` gets the JSON that would be kept and returns what is kept instead, to drop what nobody
-        reads. It must leave alone the name, namespace, uid, resourceVersion and labels. Danger: what it drops
-        is missing from objects that are read, so writing such an object back whole (`client.update`) removes
-        it on the server. Who asks without one takes what the others have.
-
         `shared_out` is to hold only objects of the ranges that are this replica's, where there are such: it
         is another informer than that of who wants all of them.
 
@@ -87,14 +82,14 @@ class Cache:
         metadata is kept, and with `shared_out` nothing. Who wants all of them after the cache has begun to
         run gets another informer.
 
-        Raises ValueError for a bad label selector, and for another transform than the informer was made with;
-        and RuntimeError when it runs already, and holds only children.
+        Raises ValueError for a bad label selector or path, and RuntimeError when it runs already, and holds
+        only children.
         """
         selected = Selection.of(**selection)
         division: Division | None = None
         if self.shares_out and shared_out:
             division = ByUid() if owned_by is None else ByOwner(self.shard_label)
-        children = owned_by is not None and not metadata_only and selected == WHOLE and transform is None
+        children = owned_by is not None and not metadata_only and selected == WHOLE
         name = _Name(kind.gvk, metadata_only, selected, isinstance(division, ByUid), children)
         other = name._replace(children=not children)
         if children and other in self._shared:
@@ -105,13 +100,9 @@ class Cache:
                 self._shared[other].informer.keep_whole()
                 self._shared[name] = self._shared.pop(other)
             else:
-                self._shared[name] = _Shared(self._make(kind, name, transform, division), transform)
+                self._shared[name] = _Shared(self._make(kind, name, division))
                 self._start(self._shared[name])
         shared = self._shared[name]
-        if transform not in (None, shared.transform):
-            raise ValueError(
-                f"{shared.informer.spec.resource} is already cached with another transform, or none"
-            )
         if shared.informer.holds_children and division is None:
             if self._watches is not None:
                 raise RuntimeError(f"only children are cached of {shared.informer.spec.resource}")
@@ -132,7 +123,7 @@ class Cache:
         self._looked_up.clear()
         spec = informer.spec
         self._of_kind[spec.gvk] = tuple(each for each in self._of_kind[spec.gvk] if each is not informer)
-        if not any(each.spec.metadata_only is spec.metadata_only for each in self._of_kind[spec.gvk]):
+        if not any(each.spec.projection == spec.projection for each in self._of_kind[spec.gvk]):
             for gauge in (self._metrics.cache_objects, self._metrics.cache_bytes):
                 gauge.remove(spec.resource, spec.projection)
         if shared.task is not None:
@@ -181,7 +172,7 @@ class Cache:
 
         None says nothing about what the server has.
         """
-        records = (each.get(key) for each in self._informers(kind) if not each.spec.metadata_only)
+        records = (each.get(key) for each in self._informers(kind) if each.spec.projection == "full")
         return next((record for record in records if record is not None and not record.is_cut), None)
 
     def has(self, kind: type[Resource], key: ObjectKey) -> bool:
@@ -274,7 +265,6 @@ class Cache:
         self,
         kind: type[Resource],
         name: _Name,
-        transform: Callable[[bytes], bytes] | None,
         division: Division | None,
     ) -> Informer:
         metadata_only = name.metadata_only
@@ -283,7 +273,6 @@ class Cache:
             metadata_only=metadata_only,
             selection=name.selection,
             owners=set() if name.children else None,
-            transform=transform,
             division=division,
         )
         informer.when_learned(self._has_learned)
@@ -292,13 +281,13 @@ class Cache:
             (self._metrics.cache_objects, len),
             (self._metrics.cache_bytes, attrgetter("size")),
         ):
-            count = partial(self._total, kind, metadata_only, number)
+            count = partial(self._total, kind, informer.spec.projection, number)
             gauge.labels(informer.spec.resource, informer.spec.projection).set_function(count)
         return informer
 
-    def _total(self, kind: type[Resource], metadata_only: bool, number: Callable[[Informer], int]) -> int:
+    def _total(self, kind: type[Resource], projection: str, number: Callable[[Informer], int]) -> int:
         """A number of all informers of a kind and projection, whatever their selections."""
-        informers = (each for each in self._informers(kind) if each.spec.metadata_only is metadata_only)
+        informers = (each for each in self._informers(kind) if each.spec.projection == projection)
         return sum(map(number, informers))
 
     def _informer(
@@ -308,7 +297,6 @@ class Cache:
         metadata_only: bool,
         selection: Selection,
         owners: set[tuple[str, str]] | None = None,
-        transform: Callable[[bytes], bytes] | None = None,
         division: Division | None = None,
     ) -> Informer:
         return Informer(
@@ -318,7 +306,7 @@ class Cache:
                 field_manager=self._field_manager,
                 metadata_only=metadata_only,
                 owners=owners,
-                transform=transform,
+                parts=Parts(selection.keeps) if selection.keeps else None,
             ),
             transport=self._transport,
             mapper=self._mapper,
@@ -348,12 +336,11 @@ class _Name(NamedTuple):
 
 
 class _Shared:
-    """An informer, what it was made with, how many use it, and the task that runs it."""
+    """An informer, how many use it, and the task that runs it."""
 
-    __slots__ = ("informer", "task", "transform", "users")
+    __slots__ = ("informer", "task", "users")
 
-    def __init__(self, informer: Informer, transform: Callable[[bytes], bytes] | None) -> None:
+    def __init__(self, informer: Informer) -> None:
         self.informer = informer
-        self.transform = transform
         self.users = 0
         self.task: asyncio.Task[None] | None = None

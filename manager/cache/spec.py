@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self, TypedDict, Unpack
 
 from manager.api import GroupVersionKind, Resource
+from manager.cache.parts import Parts
 
 
 class Operator(enum.Enum):
@@ -136,7 +137,7 @@ def _requirement(match: re.Match[str], text: str) -> Requirement:
 
 
 class SelectionOptions(TypedDict, total=False):
-    """Which objects of a kind are cached; default all.
+    """The cached objects of a kind, and the kept parts of each; default all.
 
     `label_selector`: only those with matching labels, as kubectl writes it. An object that a write of ours
     takes out of the selection is gone from the cache at once.
@@ -147,11 +148,16 @@ class SelectionOptions(TypedDict, total=False):
 
     `namespaces`: only those in these namespaces, "" for all, instead of those of the manager. Without
     meaning for a cluster-scoped kind.
+
+    `keeps`: only these parts of each object, and its metadata: paths as `index_by` takes them, such as
+    `status.phase`. Such an object cannot be written back as a whole (`client.update`): that would remove the
+    rest of it.
     """
 
     label_selector: str
     field_selector: str
     namespaces: Sequence[str]
+    keeps: Sequence[str]
 
 
 class Selection(NamedTuple):
@@ -160,18 +166,23 @@ class Selection(NamedTuple):
     label_selector: str = ""
     field_selector: str = ""
     namespaces: tuple[str, ...] = ()
+    keeps: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, **options: Unpack[SelectionOptions]) -> Self:
-        """Raises ValueError for a bad label selector, and TypeError for a bare name as the namespaces."""
-        if isinstance(options.get("namespaces"), str):
-            raise TypeError(f"namespaces are a sequence of names, not {options['namespaces']!r}")
+        """Raises ValueError for a bad label selector or path, and TypeError for a bare text as a sequence."""
+        for name, items in (("namespaces", "names"), ("keeps", "paths")):
+            if isinstance(given := options.get(name), str):
+                raise TypeError(f"{name} are a sequence of {items}, not {given!r}")
+        keeps = tuple(sorted(set(options.get("keeps", ()))))
+        Parts(keeps)
         requirements = Selector.parse(options.get("label_selector", "")).requirements
         namespaces = set(options.get("namespaces", ()))
         return cls(
             ",".join(sorted(dict.fromkeys(map(str, requirements)))),
             options.get("field_selector", ""),
             ("",) if "" in namespaces else tuple(sorted(namespaces)),
+            keeps,
         )
 
     def __str__(self) -> str:
@@ -196,6 +207,7 @@ class WatchSpec:
     namespaces: tuple[str, ...] = ("",)
     label_selector: str = ""
     field_selector: str = ""
+    keeps: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -217,6 +229,7 @@ class WatchSpec:
             namespaces=tuple(dict.fromkeys(namespaces)),
             label_selector=selection.label_selector,
             field_selector=selection.field_selector,
+            keeps=selection.keeps,
         )
 
     @property
@@ -226,8 +239,8 @@ class WatchSpec:
 
     @property
     def projection(self) -> str:
-        """How much of each object is kept: `full` or `metadata`."""
-        return "metadata" if self.metadata_only else "full"
+        """How much of each object is kept: `full`, `parts` or `metadata`."""
+        return "metadata" if self.metadata_only else "parts" if self.keeps else "full"
 
     def covers(self, namespace: str) -> bool:
         """True when objects of that namespace are watched."""

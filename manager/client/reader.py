@@ -284,6 +284,10 @@ class CachedReader(_Reader):
         informer, records = await self._select(kind, options)
         return await decode_records(informer, records, kind)
 
+    async def records(self, kind: type[Resource], **options: Unpack[ListOptions]) -> Sequence[Record]:
+        """Return the records that meet all given conditions, ordered by key, without decoding them."""
+        return (await self._select(kind, options))[1]
+
 
 class MetadataReader(_Reader):
     """Metadata only, for kinds watched with `metadata_only=True`."""

@@ -118,7 +118,7 @@ class Changes:
 
 
 def _is_told(informer: Informer) -> bool:
-    return not informer.spec.metadata_only and informer.spec.gvk.kind != _SECRET
+    return informer.spec.projection == "full" and informer.spec.gvk.kind != _SECRET
 
 
 def _fields(step: _Step) -> list[Field]:

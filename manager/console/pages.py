@@ -603,7 +603,7 @@ def _cached(manager: Manager, gvk: GroupVersionKind, key: ObjectKey) -> bytes | 
     """
     gone = False
     for informer in manager.cache.informers:
-        if informer.spec.gvk != gvk or informer.spec.metadata_only:
+        if informer.spec.gvk != gvk or informer.spec.projection != "full":
             continue
         if (record := informer.get(key)) is not None:
             return None if record.is_cut else record.raw

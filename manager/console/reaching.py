@@ -10,8 +10,8 @@ from urllib.parse import quote
 import msgspec
 import orjson
 
+from manager.api.shapes import fields, objects
 from manager.certificates.targets import bundle_of, hosts_of
-from manager.explain.shapes import fields, objects
 from manager.kube.credentials import Credentials, Obtained, one_line
 from manager.kube.decoding import Decoder, json_object, not_a
 from manager.kube.errors import ApiError, ConfigError, NotFound

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any, NamedTuple
 
-from manager.explain.shapes import fields, number, objects, text
+from manager import clock
+from manager.api.pod_health import PodHealth
+from manager.api.shapes import fields, number, objects, text
 
 Object = Mapping[str, Any]
 
@@ -92,33 +95,17 @@ def _by_conditions(obj: Object) -> Verdict:
 
 
 def _pod(pod: Object) -> Verdict:
-    status, conditions = fields(pod, "status"), conditions_of(pod)
-    phase = text(status.get("phase"))
-    if phase == "Succeeded":
+    if text(fields(pod, "status").get("phase")) == "Succeeded":
         return FINE
-    for statuses in ("initContainerStatuses", "containerStatuses"):
-        for container in objects(status.get(statuses)):
-            waiting, ended = fields(container, "state", "waiting"), fields(container, "state", "terminated")
-            reason = text(waiting.get("reason"))
-            if reason not in ("", "PodInitializing", "ContainerCreating"):
-                return Verdict(False, reason, text(waiting.get("message")))
-            if exit_code := number(ended.get("exitCode")):
-                code = f"{text(container.get('name'))} ended with exit code {exit_code}"
-                message = text(ended.get("message"))
-                return Verdict(
-                    False, text(ended.get("reason")) or "Error", f"{code}: {message}" if message else code
-                )
-    for each in conditions:
-        if each.get("type") == "PodScheduled" and each.get("status") == "False":
-            return Verdict(False, each.get("reason", "Unschedulable"), each.get("message", ""))
-    if phase == "Failed":
-        return Verdict(False, text(status.get("reason")) or "Failed", text(status.get("message")))
-    for each in conditions:
+    health = PodHealth.of(pod, clock.now(), grace=timedelta(0))
+    if health.is_ready:
+        return FINE
+    if health.problem is not None:
+        return Verdict(False, *health.problem)
+    for each in conditions_of(pod):
         if each.get("type") == "Ready":
-            if each.get("status") == "True":
-                return FINE
             return Verdict(False, each.get("reason", "NotReady"), each.get("message", ""))
-    return Verdict(False, phase or "Pending", "it has not started yet")
+    return Verdict(False, text(fields(pod, "status").get("phase")) or "Pending", "it has not started yet")
 
 
 def _claim(claim: Object) -> Verdict:
@@ -127,12 +114,20 @@ def _claim(claim: Object) -> Verdict:
 
 
 def _replicas(obj: Object) -> Verdict:
-    """Of a Deployment, ReplicaSet or StatefulSet."""
+    """Judge a Deployment, ReplicaSet or StatefulSet by its ready pods."""
     for each in conditions_of(obj):
         kind, status = each.get("type"), each.get("status")
         if (kind, status) in (("ReplicaFailure", "True"), ("Progressing", "False")):
             return Verdict(False, each.get("reason", ""), each.get("message", ""))
     return _enough(fields(obj, "status").get("readyReplicas"), wanted_replicas(obj))
+
+
+def _deployment(obj: Object) -> Verdict:
+    verdict, wanted = _replicas(obj), wanted_replicas(obj)
+    updated = number(fields(obj, "status").get("updatedReplicas"))
+    if verdict.ready and updated < wanted:
+        return Verdict(False, "RollingOut", f"{updated} of {wanted} pods are up to date")
+    return verdict
 
 
 def wanted_replicas(obj: Object) -> int:
@@ -162,7 +157,7 @@ def _job(job: Object) -> Verdict:
 _BY_KIND: dict[str, Callable[[Object], Verdict]] = {
     "Pod": _pod,
     "PersistentVolumeClaim": _claim,
-    "Deployment": _replicas,
+    "Deployment": _deployment,
     "ReplicaSet": _replicas,
     "StatefulSet": _replicas,
     "DaemonSet": _daemon_set,

@@ -8,14 +8,16 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 
+from manager import clock
 from manager.access.reviews import Place
 from manager.api import GroupVersionKind, ObjectKey
+from manager.api.pod_health import FAILED_SCHEDULING, PodHealth, one_line
+from manager.api.shapes import event_time, fields, number, objects, text
 from manager.explain.judging import Object, Verdict, conditions_of, judge, wanted_replicas
-from manager.explain.shapes import fields, number, objects, text
 from manager.kube.decoding import Decoder, json_object
 from manager.kube.errors import Forbidden, KubeError, NotFound, ProtocolError
 from manager.kube.listing import Listing
@@ -37,6 +39,9 @@ MOST_READ = 50
 """The most children of one kind that are read one by one. Pods are listed whole, by pages."""
 
 MOST_EVENTS = 20
+
+MOST_LOGS = 3
+"""The most logs that are read, for the last line of each."""
 
 MOST_LEVELS = 10
 """The depth of the tree of children: a kind may own its own kind."""
@@ -194,6 +199,7 @@ class Looker:
         self._missing: dict[str, None] = {}
         self._claims: dict[str, Node] = {}
         self._listed: dict[Listed, str] = {}
+        self._logs_read = 0
         self._grown: set[str] = set()
         """The UIDs whose children were read: objects may own each other."""
 
@@ -220,6 +226,7 @@ class Looker:
                 await self._add_children(node, obj, kind, levels - 1)
         if gvk.kind == "Pod" and node.verdict.ready is False:
             await self._add_claims(node, obj)
+            await self._add_last_line(node, obj)
         if node.verdict.ready is False and not node.children and node.verdict.reason in _VAGUE:
             await self._ask_events(node)
 
@@ -308,15 +315,37 @@ class Looker:
             if claim.verdict.ready is False:
                 node.children.append(claim)
 
+    async def _add_last_line(self, node: Node, pod: Object) -> None:
+        """Add the last line of the log of a container that ended, if its status has none.
+
+        Only with the rights of our own user: others' right to logs is not known here.
+        """
+        health = PodHealth.of(pod, clock.now())
+        if not health.silent or self._may_get is not None or self._logs_read >= MOST_LOGS:
+            return
+        self._logs_read += 1
+        ended = fields(pod, "status").get("phase") == "Failed"
+        query = {"container": health.silent, "tailLines": "1", "limitBytes": f"{_LONGEST}"}
+        if not ended:
+            query["previous"] = "true"
+        try:
+            mapping = await self._mapper.resolve(POD)
+            path = f"{_path(mapping, ObjectKey(node.namespace, node.name))}/log?{urlencode(query)}"
+            line = one_line((await self._transport.request("GET", path)).decode(errors="replace"))
+        except KubeError:
+            return  # there is no right to it, or no log any more
+        if line:
+            node.verdict = node.verdict._replace(message=f"{node.verdict.message}: {line}")
+
     async def _ask_events(self, node: Node) -> None:
         """Take the reason from the last warning Event, if the object itself gives none."""
         for event in reversed(await self._events(node)):
-            if event["type"] == "Warning" or node.kind == CLAIM.kind:
-                reason, message = event["reason"], event["message"]
-                ready, said, _ = node.verdict
-                node.verdict = Verdict(
-                    ready, said if node.kind == CLAIM.kind else reason, f"{reason}: {message}"
-                )
+            reason, message = event["reason"], event["message"]
+            if node.kind == CLAIM.kind:
+                node.verdict = node.verdict._replace(message=f"{reason}: {message}")
+                return
+            if event["type"] == "Warning" and reason != FAILED_SCHEDULING:
+                node.verdict = node.verdict._replace(reason=reason, message=message)
                 return
 
     async def _events(self, node: Node) -> list[Mapping[str, Any]]:
@@ -378,17 +407,15 @@ class Looker:
             limit = min(_PAGE, 10 * limit, max(1, _PAGE_BYTES * len(page.items) // page.size))
 
 
-_VAGUE = {"NotEnoughReady", "Pending", "ContainersNotReady", ""}
+_VAGUE = {"NotEnoughReady", "RollingOut", "Pending", "ContainersNotReady", ""}
 
 
 def _said_by(event: Object) -> dict[str, Any]:
     """The parts of an Event that are shown. The rest may be large."""
-    series = fields(event, "series")
-    when = series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime")
-    times = [*when, fields(event, "metadata").get("creationTimestamp")]
     told = {name: text(event.get(name)) for name in ("type", "reason", "message")}
-    told["at"] = next(filter(None, map(text, times)), "")
-    return {**_cut(told), "count": number(series.get("count")) or number(event.get("count")) or 1}
+    told["at"] = event_time(event)
+    count = number(fields(event, "series").get("count")) or number(event.get("count")) or 1
+    return {**_cut(told), "count": count}
 
 
 def _said_of_itself(obj: Object) -> Object:
@@ -435,10 +462,15 @@ def _node(obj: Object, kind: str, key: ObjectKey) -> Node:
 
 
 def bad_leaves(node: Node) -> Sequence[Node]:
-    """The nodes that are not ready, and have only ready children. Those with a reason come first."""
+    """The nodes that are not ready, and have only ready children. Those with a reason come first.
+
+    Nodes below a ready one do not count, such as pods that were evicted and replaced.
+    """
     found: list[Node] = []
 
     def walk(each: Node) -> bool:
+        if each is not node and each.verdict.ready:
+            return False
         below = [walk(child) for child in each.children]
         if any(below):
             return True
@@ -449,3 +481,8 @@ def bad_leaves(node: Node) -> Sequence[Node]:
 
     walk(node)
     return sorted(found, key=lambda each: each.verdict.reason in _VAGUE)
+
+
+def stuck_pods(node: Node) -> Sequence[Node]:
+    """The pods among the bad leaves that say what keeps them from running."""
+    return [each for each in bad_leaves(node) if each.kind == "Pod" and each.verdict.reason not in _VAGUE]

@@ -12,7 +12,7 @@ import orjson
 from manager import clock
 from manager.duration import format_duration
 from manager.explain.judging import bad_conditions, conditions_of, is_behind
-from manager.explain.looking import Found, Node, bad_leaves
+from manager.explain.looking import Found, Node, bad_leaves, stuck_pods
 from manager.kube.decoding import shallow_at_once
 from manager.logs import on_one_line, shortened
 from manager.runs import CALLED, NO_ANSWER, SPARED, resource_and_name
@@ -131,9 +131,9 @@ def _blocking(found: Found, controllers: Sequence[Told], *, says: bool) -> Itera
     failed = [run for run in last if run["outcome"] == "error" and run["failure"] != "race"]
     for run in failed:
         yield _blocker(root, run["error_type"], f"the reconcile fails: {run['error']}")
-    if own.ready is not True:
-        for leaf in bad_leaves(root):
-            yield _blocker(leaf, *leaf.verdict[1:])
+    # An object may say that it is ready while an update of it is stuck.
+    for leaf in stuck_pods(root) if own.ready else bad_leaves(root):
+        yield _blocker(leaf, *leaf.verdict[1:])
     for each in bad_conditions(found.object):
         message = str(each.get("message") or "")
         if own.reason == "Terminating" and message and message in own.message:

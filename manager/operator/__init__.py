@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manager.operator.context import LEFT_OVER, NAME_TAKEN, Blocked, Context
-from manager.operator.declaration import Enqueue, Owns, Reads, Watch
+from manager.operator.declaration import Enqueue, Owns, Reads, Watch, WatchPods
 from manager.operator.operator import AnyOperator, Operator
 from manager.operator.rights import rights_of
 from manager.operator.running import add_controller
@@ -20,6 +20,7 @@ __all__ = [
     "Owns",
     "Reads",
     "Watch",
+    "WatchPods",
     "add_controller",
     "every",
     "rights_of",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
@@ -18,10 +18,15 @@ from manager.api import (
     controller_reference,
     set_condition,
 )
+from manager.api.apps_v1 import Deployment
+from manager.api.pod_health import PodHealth
 from manager.client import Applied, ApplyConflict, Client, FieldConflict, ObjectList, Outcome, OwnedByOther
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
+from manager.loop import Portions
+from manager.operator.declaration import WatchPods, health_of
 from manager.operator.difference import changed_fields
+from manager.operator.pod_events import ASK_AGAIN_AFTER
 from manager.runs import LONGEST_TEXT, current_run
 from manager.shards.ranges import label_of
 
@@ -198,6 +203,22 @@ class Context:
             if said is None or (said.status, said.reason, said.message) != (value, reason, message):
                 self.once_written(partial(self._record, _Told(event, reason, told or message)))
 
+    def set_conditions(self, conditions: Iterable[tuple[str, bool, str, str]]) -> None:
+        """Set several conditions, each with type, status, reason and message, as of `conditions_for`.
+
+        A Warning is recorded when Degraded becomes true or gets another reason. Another message alone is no
+        news: it may quote a line of a log, which differs each time.
+        """
+        for kind, holds, reason, message in conditions:
+            self.condition(kind, holds, reason, message)
+            if kind == "Degraded" and holds and self._is_news(kind, reason):
+                self.event(reason, shortened(message), warning=True, once_written=True)
+
+    def _is_news(self, kind: str, reason: str) -> bool:
+        """Whether a condition was not true for that reason before this reconcile."""
+        before = (self._before or {}).get(kind)
+        return before is None or (before.status, before.reason) != ("True", reason)
+
     def event(self, reason: str, message: str, *, warning: bool = False, once_written: bool = False) -> None:
         """Record an Event about the object; `message` must not contain a secret.
 
@@ -270,7 +291,7 @@ class Context:
             self._operator.waits_for(kind, key, self.object.key)
             cache = self._operator.manager.cache
             if not (cache.has(kind, key) or cache.holds_all(kind, key.namespace)):
-                self.look_again_after = _UNSEEN_RETRY
+                self._look_again_within(_UNSEEN_RETRY)
         except OwnedByOther as error:
             if not error.made_here:
                 raise await self._blocked(error, kind) from error
@@ -306,6 +327,39 @@ class Context:
         """
         namespace = self.object.metadata.namespace
         return await self.client.metadata.keys(kind, namespace=namespace, labels=labels, deleting=deleting)
+
+    async def pods(self, deployment: Deployment) -> Sequence[PodHealth]:
+        """Return the health of a Deployment's pods, from the cache, by its selector.
+
+        The class has to declare `WatchPods`. If a pod has a node, and for ten seconds neither sandbox nor
+        volumes, the API server is asked for the Events of one such pod, at most every 30 seconds. The object
+        is reconciled again when the health of a pod changes, also by time alone.
+        """
+        source = next((each for each in self._operator.sources if isinstance(each, WatchPods)), None)
+        if source is None:
+            raise TypeError(f"{type(self._operator).__name__} has no WatchPods, which ctx.pods reads")
+        reader, labels = self.client.selecting(**source.selection._asdict()), deployment.spec["selector"]
+        records = await reader.records(
+            source.kind, namespace=deployment.metadata.namespace, labels=labels["matchLabels"]
+        )
+        pods, portions = [], Portions()
+        for record in records:
+            await portions.begin(len(record.raw))
+            pods.append(health_of(record))
+        now = clock.now()
+        for pod in pods:
+            if pod.look_again_at is not None:
+                self._look_again_within((pod.look_again_at - now).total_seconds())
+        stuck = next((index for index, pod in enumerate(pods) if pod.is_stuck), None)
+        if stuck is not None:
+            problem = await self._operator.pod_events.problem_of(pods[stuck])
+            pods[stuck] = pods[stuck]._replace(problem=problem)
+            self._look_again_within(ASK_AGAIN_AFTER)
+        return pods
+
+    def _look_again_within(self, seconds: float) -> None:
+        known = self.look_again_after
+        self.look_again_after = max(seconds, 0.1) if known is None else min(known, max(seconds, 0.1))
 
     async def find(self, kind: type[R], name: str) -> R | None:
         """The object of that name, from the cache, in the object's namespace; None if there is none."""

@@ -8,9 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, get_args, get_origin
 
+import orjson
+
+from manager import clock
 from manager.api import ApiModel, ObjectKey, Resource, is_crd
-from manager.cache import WHOLE, IndexFunction, Informer, Meta, Selection, steps_of
-from manager.controller.predicate import Predicate
+from manager.api.core_v1 import Pod
+from manager.api.pod_health import PARTS_OF_HEALTH, PodHealth
+from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Meta, Record, Selection, steps_of
+from manager.controller.predicate import Predicate, any_of, created_or_deleted, label_changed
 
 _SHORTEST = 4
 """So many letters a name has at least for which another one may be a slip: `one` is not `on`."""
@@ -36,7 +41,8 @@ class _Source:
     selection: Selection = WHOLE
     """Which objects: `Selection.of(label_selector="app=web", field_selector="…", namespaces=[…])`.
 
-    They are read through `client.selecting` with the same arguments."""
+    With `keeps=["status.phase"]` only these parts of each are kept. They are read through `client.selecting`
+    with the same arguments."""
 
     indexes: Mapping[str, IndexFunction] = field(default_factory=dict)
     """Functions by name: `client.list(kind, index=(name, value))` finds what they gave that value for."""
@@ -84,6 +90,46 @@ class Watch(_Source):
             yield from self.enqueue(meta, objects)
         elif name := meta.labels.get(self.label):
             yield ObjectKey(meta.namespace, name)
+
+
+def pod_health_changed(event: CacheEvent) -> bool:
+    """Whether a pod's problem has changed, or whether it counts as a replica (see `PodHealth`)."""
+    if event.old is None or event.new is None:
+        return True
+    return _reported(event.old) != _reported(event.new)
+
+
+def _reported(record: Record) -> tuple[object, ...]:
+    health = health_of(record)
+    # Without a problem, the last reconcile has set the timer.
+    over_at = None if health.problem is None else health.look_again_at
+    return health.is_active, health.problem, health.is_stuck, over_at
+
+
+def health_of(record: Record) -> PodHealth:
+    """Return the health of a cached pod."""
+    return PodHealth.of(orjson.loads(record.raw), clock.now())
+
+
+_POD_CHANGED = any_of(created_or_deleted, label_changed, pod_health_changed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchPods(Watch):
+    """The pods of our objects' Deployments, to be read by `ctx.pods`.
+
+    Of each only what its health depends on is kept, and only a change of that is an event. Without a label
+    selector in `selection`, those are watched that have `label`.
+    """
+
+    kind: type[Resource] = field(default=Pod, init=False)
+    on: Predicate | None = _POD_CHANGED
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        chosen = self.selection._asdict()
+        chosen["label_selector"] = chosen["label_selector"] or self.label
+        object.__setattr__(self, "selection", Selection.of(**{**chosen, "keeps": PARTS_OF_HEALTH}))
 
 
 @dataclass(frozen=True, kw_only=True)

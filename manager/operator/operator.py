@@ -15,6 +15,7 @@ from manager.controller import ChannelSource, ControllerOptions, Predicate, Prio
 from manager.controller.predicate import desired_state_changed
 from manager.operator.context import Blocked, Context
 from manager.operator.declaration import Owns, Reads, Watch, check_indexes, check_spelling
+from manager.operator.pod_events import PodEvents
 from manager.operator.timers import Timer, timers_of
 from manager.rights import RbacRule
 from manager.settings import Setting, SettingValues
@@ -164,6 +165,11 @@ class Operator(Generic[T]):
         reads_all = any(each.kind is self.kind for each in self.sources)
         shared_out = self.options.needs_leader_election and self.shared_out and not reads_all
         return self.manager.cache.informer(self.kind, shared_out=shared_out, **self.selection._asdict())
+
+    @cached_property
+    def pod_events(self) -> PodEvents:
+        """The Events of pods that do not start."""
+        return PodEvents(self.client.uncached)
 
     @classmethod
     def kinds(cls) -> tuple[type[Resource], ...]:

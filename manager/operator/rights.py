@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from manager.operator.declaration import Owns
+from manager.operator.declaration import Owns, WatchPods
 from manager.operator.operator import Operator
 from manager.rights import RbacRule
 
@@ -40,6 +40,9 @@ def _derived(operator: type[Operator[Any]]) -> Iterator[RbacRule]:
             yield RbacRule(group, plural, ("delete",), owner_references=True)
         else:
             yield RbacRule(group, plural, ("list", "watch"))
+        if isinstance(source, WatchPods):
+            # Only its Events say why a pod's volumes cannot be mounted.
+            yield RbacRule(("",), ("events",), ("list",))
     yield RbacRule(("",), ("events",), ("create", "patch"))
 
 

@@ -12,7 +12,7 @@ import pytest
 from controllers.petstore.pet import PetOperator
 from tests.conftest import RunManager, StartControlPlane
 from tests.support.api_access import ApiAccess, ApiFailure
-from tests.support.api_objects import condition, deployment_path, object_path
+from tests.support.api_objects import condition, deployment_path, object_path, pod_path
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import install_crds
 from tests.support.eventually import eventually
@@ -143,6 +143,19 @@ def owner_in(plane: ControlPlane, name: str) -> dict[str, Any]:
     }
 
 
+STUCK = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "stuck", "labels": {"app": "memcached", "memcached_cr": "memcached-sample"}},
+    "spec": {"schedulerName": "none", "containers": [{"name": "memcached", "image": "image"}]},
+}
+STUCK_STATUS = {
+    "phase": "Pending",
+    "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+}
+"""Without sandbox and volumes for long."""
+
+
 def walk_through_wordpress(plane: ControlPlane) -> None:
     """A site comes up, its volumes get and lose an owner, and drift of its Service is put back."""
     name = "wordpress-blog"
@@ -251,6 +264,15 @@ def test_the_worked_examples_need_every_right_and_are_refused_nothing(
     eventually(lambda: ready(3))
     kubectl("scale", "memcached/memcached-sample", "--replicas=5")
     eventually(lambda: ready(5))
+    # Of a pod that has a node and does not start, the Events are read.
+    plane.api.create(pod_path(NAMESPACE), STUCK)
+    plane.api.patch(f"{pod_path(NAMESPACE, 'stuck')}/status", {"status": STUCK_STATUS})
+    eventually(
+        lambda: [
+            each for each in proxy.exchanges() if "involvedObject.uid" in each.query.get("fieldSelector", "")
+        ]
+    )
+    kubectl("delete", "pod", "stuck")
     kubectl("patch", "memcached", "memcached-sample", "--type=merge", "-p", '{"spec":{"size":0}}')
     eventually(lambda: ready(0))
     wanted = image()

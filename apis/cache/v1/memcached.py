@@ -37,7 +37,7 @@ class MemcachedStatus(
     """The memcached servers as they were last seen."""
 
     nodes: list[str] = Field(default_factory=list)
-    """Names of the pods that serve this Memcached and are not terminating, sorted; of many the first 100."""
+    """Names of this Memcached's pods that do not terminate and have not failed, sorted; the first 100."""
     node_count: Int32 | None = None
     """How many such pods there are."""
     replicas: Int32 | None = None

@@ -13,6 +13,7 @@ from benchmarks.micro.documents import sample
 from benchmarks.micro.suites.applying import contains, wanted
 from benchmarks.micro.suites.queue import make_queue
 from benchmarks.micro.world import World
+from controllers.cache.memcached import MemcachedOperator
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
 from manager.controller import Request
@@ -68,15 +69,34 @@ def run() -> Work:
     return work
 
 
+RUNNING = {
+    "phase": "Running",
+    "startTime": "2026-05-01T10:00:01Z",
+    "conditions": [
+        {"type": kind, "status": "True", "lastTransitionTime": "2026-05-01T10:00:03Z"}
+        for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+    ],
+    "containerStatuses": [
+        {
+            "name": "memcached",
+            "state": {"running": {"startedAt": "2026-05-01T10:00:02Z"}},
+            "lastState": {},
+            "ready": True,
+            "restartCount": 0,
+        }
+    ],
+}
+
+
 def pods() -> list[bytes]:
-    """The pods of the sampled Memcached, by their metadata."""
+    """The pods of the sampled Memcached, as far as they are kept."""
     names = orjson.loads(sample("memcached"))["status"]["nodes"]
     labels = {"app": "memcached", "memcached_cr": KEY.name}
     return [
         orjson.dumps(
             {
-                "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
+                "kind": "Pod",
+                "apiVersion": "v1",
                 "metadata": {
                     "name": name,
                     "namespace": KEY.namespace,
@@ -84,6 +104,7 @@ def pods() -> list[bytes]:
                     "resourceVersion": str(number),
                     "labels": labels,
                 },
+                "status": RUNNING,
             }
         )
         for number, name in enumerate(names, start=1)
@@ -95,7 +116,8 @@ def memcached() -> Work:
     world = World()
     world.hold(Memcached, sample("memcached"))
     world.hold(Deployment, sample("deployment"))
-    world.hold(Pod, *pods(), metadata_only=True)
+    (watched,) = MemcachedOperator.watches
+    world.hold(Pod, *pods(), selection=watched.selection)
     return _of(ObjectReconciler(world.operator).reconcile)
 
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from manager.api import ObjectMeta
 from manager.api.apps_v1 import Deployment
+from manager.api.pod_health import PodHealth
+from tests.unit.api.pods import container, pod
 
 
 def deployment(*conditions: tuple[str, str], reason: str = "Why", **status: Any) -> Deployment:
@@ -42,16 +45,62 @@ def test_it_fails_when_its_pods_are_refused_or_take_too_long():
     assert deployment(("ReplicaFailure", "True"), reason="").failure == ("ReplicaFailure", "so")
 
 
+READY, FEW = "3 of 3 replicas are ready", "1 of 3 replicas are ready"
+
+
 def test_its_conditions_for_an_owner_follow_its_own():
-    ready = "3 of 3 replicas are ready"
     assert list(deployment(("Available", "True")).conditions_for(3)) == [
-        ("Available", True, "EnoughReady", ready),
-        ("Progressing", False, "RolledOut", ready),
+        ("Available", True, "EnoughReady", READY),
+        ("Progressing", False, "RolledOut", READY),
         ("Degraded", False, "AsExpected", ""),
     ]
-    few = "1 of 3 replicas are ready"
+    assert list(deployment(readyReplicas=1).conditions_for(3)) == [
+        ("Available", False, "NotEnoughReady", FEW),
+        ("Progressing", True, "RollingOut", FEW),
+        ("Degraded", False, "AsExpected", ""),
+    ]
     assert list(deployment(("ReplicaFailure", "True"), readyReplicas=1).conditions_for(3)) == [
-        ("Available", False, "NotEnoughReady", few),
-        ("Progressing", True, "RollingOut", few),
+        ("Available", False, "Why", FEW),
+        ("Progressing", True, "Why", f"{FEW}; so"),
         ("Degraded", True, "Why", "so"),
     ]
+
+
+def health(name: str, **state: Any) -> PodHealth:
+    ready = "running" in state
+    return PodHealth.of(pod(container(state, ready=ready), name=name), datetime(2026, 5, 1, 12, tzinfo=UTC))
+
+
+PULL = {"reason": "ErrImagePull", "message": "not found"}
+OLD = [health(f"old-{number}", running={"startedAt": "2026-05-01T10:00:00Z"}) for number in range(3)]
+NEW = health("new-1", waiting=PULL)
+
+
+def test_conditions_name_the_problem_of_a_pod_beside_healthy_pods_of_a_stuck_update():
+    stuck = deployment(("Available", "True"), ("Progressing", "True"), replicas=4, updatedReplicas=1)
+    why = "1 of 4 pods: new-1: container memcached: not found"
+    assert list(stuck.conditions_for(3, [*OLD, NEW])) == [
+        ("Available", True, "EnoughReady", READY),
+        ("Progressing", True, "ImagePullBackOff", f"{READY}; {why}"),
+        ("Degraded", True, "ImagePullBackOff", why),
+    ]
+
+
+def test_conditions_of_an_ordinary_update_say_that_not_all_is_up_to_date():
+    updating = deployment(("Available", "True"), replicas=4, updatedReplicas=1)
+    assert list(updating.conditions_for(3, OLD)) == [
+        ("Available", True, "EnoughReady", READY),
+        ("Progressing", True, "RollingOut", f"{READY}, and not all are up to date"),
+        ("Degraded", False, "AsExpected", ""),
+    ]
+
+
+def test_problem_of_a_pod_says_more_than_a_deployment_that_gives_up():
+    late = deployment(("Progressing", "False"), reason="ProgressDeadlineExceeded", readyReplicas=0)
+    assert late.problem(3) == ("ProgressDeadlineExceeded", "so")
+    assert late.problem(3, [NEW]) == ("ImagePullBackOff", "1 of 1 pod: new-1: container memcached: not found")
+    refused = deployment(("ReplicaFailure", "True"), reason="FailedCreate", readyReplicas=0)
+    assert refused.problem(3, [NEW]) == (
+        "FailedCreate",
+        "so; 1 of 1 pod: new-1: container memcached: not found",
+    )

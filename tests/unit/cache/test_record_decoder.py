@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from manager.api import ObjectKey
 from manager.cache.answers import deleted_uid, is_removed
+from manager.cache.parts import Parts
 from manager.cache.record import MOST_KEPT, RecordDecoder
 from manager.kube.errors import ProtocolError
 from tests.unit.cache.objects import Pod, encoded, pod, taken
@@ -196,26 +197,43 @@ def test_what_is_no_object_of_the_kind_is_refused(
             each(raw)
 
 
-def test_a_transform_decides_what_is_kept():
-    def without_spec(raw: bytes) -> bytes:
-        value = json.loads(raw)
-        del value["spec"]
-        value["metadata"]["annotations"] = {"seen": "yes"}
-        return encoded(value)
-
-    decoder = RecordDecoder(Pod.gvk, field_manager="m", transform=without_spec)
-    record, meta = decoder(encoded(pod("a", 1)))
-    assert b"spec" not in record.raw
-    assert meta.annotations == {"seen": "yes"}
+def decoder_of(*paths: str) -> RecordDecoder:
+    return RecordDecoder(Pod.gvk, field_manager="m", parts=Parts(paths))
 
 
-def test_a_transform_that_fails_is_named_with_the_object():
-    def broken(raw: bytes) -> bytes:
-        raise KeyError("spec")
+def test_decoder_keeps_the_named_parts_and_the_metadata():
+    state = {"waiting": {"reason": "ContainerCreating"}}
+    status = {
+        "phase": "Pending",
+        "qosClass": "Burstable",
+        "containerStatuses": [{"name": "c", "state": state}],
+    }
+    raw = encoded(pod("a", 1, labels={"app": "web"}) | {"status": status})
+    record, meta = decoder_of("status.phase", "status.containerStatuses[*].state")(raw)
+    kept = json.loads(record.raw)
+    assert kept["status"] == {"phase": "Pending", "containerStatuses": [{"state": state}]}
+    assert kept.keys() == {"apiVersion", "kind", "metadata", "status"}
+    assert kept["metadata"]["labels"] == meta.labels == {"app": "web"}
+    assert not record.is_cut
 
-    decoder = RecordDecoder(Pod.gvk, field_manager="m", transform=broken)
-    with pytest.raises(ProtocolError, match=r"the transform failed on Pod ns/a: KeyError\('spec'\)"):
-        decoder(encoded(pod("a", 1)))
+
+@pytest.mark.parametrize("status", [None, "odd", 7, [], {}, {"phase": None}, {"phase": [[1]]}], ids=repr)
+def test_decoder_keeps_a_value_of_another_shape_than_its_path_expects(status: Any):
+    record, _ = decoder_of("status.phase.deeper")(encoded(pod("a", 1) | {"status": status}))
+    assert json.loads(record.raw)["status"] == status
+
+
+@pytest.mark.parametrize("paths", [("status", "status.phase"), ("status.phase", "status")])
+def test_decoder_keeps_a_part_whole_when_one_path_is_within_another(paths: tuple[str, ...]):
+    status = {"phase": "Running", "message": "so"}
+    record, _ = decoder_of(*paths)(encoded(pod("a", 1) | {"status": status}))
+    assert json.loads(record.raw)["status"] == status
+
+
+def test_decoder_of_parts_drops_annotations_that_hold_content():
+    raw = encoded(pod("a", 1, annotations={"large": "x" * 5000, "small": "y"}))
+    record, meta = decoder_of("status.phase")(raw)
+    assert meta.annotations == json.loads(record.raw)["metadata"]["annotations"] == {"small": "y"}
 
 
 field_names = st.text(max_size=8) | st.just("managedFields")

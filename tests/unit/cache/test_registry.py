@@ -353,14 +353,26 @@ class TestSelecting:
         assert cache.informer(Pod, namespaces=["two"]).spec.namespaces == ("two",)
 
 
-async def test_a_transform_changes_what_is_kept_and_two_for_one_informer_are_refused(cache: Cache):
-    def to_n2(raw: bytes) -> bytes:
-        return raw.replace(b"n1", b"n2")
-
-    informer = cache.informer(Pod, transform=to_n2)
-    assert cache.informer(Pod) is cache.informer(Pod, transform=to_n2) is informer
-    with pytest.raises(ValueError, match="pods is already cached with another transform"):
-        cache.informer(Pod, transform=lambda raw: raw)
+async def test_cache_keeps_parts_apart_from_whole_objects(cache: Cache):
+    whole, parts = cache.informer(Pod), cache.informer(Pod, keeps=["status.phase"])
+    assert whole is not parts is cache.informer(Pod, keeps=("status.phase",))
+    assert cache.lookup(Pod) is whole
     cache.observe_write(Pod, encoded(pod("a", 5)))
-    (record,) = informer.list()
-    assert record.decode(Pod).spec == {"nodeName": "n2"}
+    (record,) = parts.list()
+    assert record.decode(Pod).spec == {}
+    assert parts.spec.projection == "parts"
+    assert cache.held(Pod, record.key) is whole.get(record.key)
+
+
+async def test_cache_takes_no_parts_for_a_whole_object(cache: Cache):
+    parts = cache.informer(Pod, keeps=["status.phase"])
+    cache.observe_write(Pod, encoded(pod("a", 5)))
+    (record,) = parts.list()
+    assert cache.held(Pod, record.key) is None
+    assert cache.lookup(Pod) is None
+
+
+@pytest.mark.parametrize(("keeps", "error"), [(["status..phase"], ValueError), ("status", TypeError)])
+async def test_cache_refuses_parts_that_are_no_paths(cache: Cache, keeps: Any, error: type[Exception]):
+    with pytest.raises(error, match=r"status"):
+        cache.informer(Pod, keeps=keeps)

@@ -35,11 +35,11 @@ UNBOUND = "0/3 nodes are available: pod has unbound immediate PersistentVolumeCl
         (made("Pod"), Verdict(False, "Pending", "it has not started yet")),
         (
             made("Pod", phase="Pending", conditions=[UNREADY], containerStatuses=[container(waiting=PULL)]),
-            Verdict(False, *PULL.values()),
+            Verdict(False, "ImagePullBackOff", 'container main: Back-off pulling image "nope"'),
         ),
         (
             made("Pod", initContainerStatuses=[container(waiting=PULL)], containerStatuses=[]),
-            Verdict(False, *PULL.values()),
+            Verdict(False, "ImagePullBackOff", 'container main: Back-off pulling image "nope"'),
         ),
         (
             made(
@@ -51,7 +51,7 @@ UNBOUND = "0/3 nodes are available: pod has unbound immediate PersistentVolumeCl
         ),
         (
             made("Pod", containerStatuses=[container(terminated={"exitCode": 137, "reason": "OOMKilled"})]),
-            Verdict(False, "OOMKilled", "main ended with exit code 137"),
+            Verdict(False, "OOMKilled", "container main ended for lack of memory with exit code 137"),
         ),
         (
             made("Pod", conditions=[condition("PodScheduled", "False", "Unschedulable", UNBOUND)]),
@@ -66,7 +66,21 @@ UNBOUND = "0/3 nodes are available: pod has unbound immediate PersistentVolumeCl
             made("PersistentVolumeClaim", phase="Pending"),
             Verdict(False, "Pending", "no volume is bound to it"),
         ),
-        (made("Deployment", {"replicas": 2}, readyReplicas=2), FINE),
+        (
+            made(
+                "Pod",
+                phase="Failed",
+                reason="Evicted",
+                message="The node had condition: [DiskPressure]. ",
+                containerStatuses=[container(terminated={"exitCode": 137, "reason": "Error"})],
+            ),
+            Verdict(False, "Evicted", "The node had condition: [DiskPressure]."),
+        ),
+        (made("Deployment", {"replicas": 2}, readyReplicas=2, updatedReplicas=2), FINE),
+        (
+            made("Deployment", {"replicas": 2}, readyReplicas=2, updatedReplicas=1),
+            Verdict(False, "RollingOut", "1 of 2 pods are up to date"),
+        ),
         (made("Deployment", {"replicas": 0}), FINE),
         (
             made("Deployment", {"replicas": 2}, readyReplicas=1),

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from manager.api import GroupVersionKind, ObjectKey
-from manager.explain.looking import MOST_LEVELS, MOST_SHOWN, PATIENCE, Found, Looker
+from manager.explain.looking import MOST_LEVELS, MOST_LOGS, MOST_SHOWN, PATIENCE, Found, Looker
 from manager.explain.telling import COLOURED, explanation, text_of, told_by_manager
 from manager.kube.errors import NotFound
 from manager.kube.rest_mapping import RestMapper
@@ -223,7 +223,7 @@ async def test_of_a_pods_claims_the_first_are_looked_at():
 async def test_what_may_not_be_listed_is_told():
     cluster = Cluster()
     refused = Reply.status(403, "Forbidden", "deployments is forbidden")
-    cluster.wire.on("GET", "/apis/apps/v1/namespaces/ns/deployments*", refused)
+    cluster.wire.on("GET", "/apis/apps/v1/namespaces/ns/deployments", refused)
     found = await cluster.look(DEPLOYMENT)
     assert found.missing == ["Deployment: you may not list them"]
     assert "not known: Deployment: you may not list them" in text_of(told(found))
@@ -290,3 +290,95 @@ async def test_a_terminal_obeys_nothing_that_an_object_says():
     for code in ("\x1b[32m", "\x1b[31m", "\x1b[2m", "\x1b[1m", "\x1b[0m"):
         coloured = coloured.replace(code, "")
     assert coloured == text
+
+
+GOOD = {"conditions": [{"type": "Available", "status": "True"}, {"type": "Degraded", "status": "False"}]}
+WAITING = {"reason": "ErrImagePull", "message": "not found"}
+
+
+class Rollout(Cluster):
+    """A Foo that says that it is ready, with a Deployment of three old pods and one new one."""
+
+    def __init__(self, new: dict[str, Any], *, updated: int = 1) -> None:
+        super().__init__()
+        self.foo["status"] = GOOD
+        counts = {"replicas": 4, "readyReplicas": 3, "updatedReplicas": updated}
+        deployment = owned("web", "d", "f", spec={"replicas": 3}, status=counts)
+        new_set = owned("web-new", "r2", "d", spec={"replicas": updated}, status={"readyReplicas": 0})
+        self.wire.on(
+            "GET", "/apis/apps/v1", resources(("deployments", "Deployment"), ("replicasets", "ReplicaSet"))
+        )
+        self.wire.on("GET", "/apis/apps/v1/namespaces/ns/deployments", pages_of([deployment]))
+        self.wire.on("GET", "/apis/apps/v1/namespaces/ns/deployments/web", Reply.json(deployment))
+        self.wire.on("GET", "/apis/apps/v1/namespaces/ns/replicasets", pages_of([new_set]))
+        self.wire.on("GET", "/apis/apps/v1/namespaces/ns/replicasets/web-new", Reply.json(new_set))
+        self.pod = owned("web-new-1", "p", "r2", status=new)
+        self.wire.on("GET", f"{CORE}/pods*", pages_of([self.pod]))
+
+
+async def test_explanation_is_not_ready_while_an_update_is_stuck():
+    container = {"name": "main", "state": {"waiting": WAITING}}
+    found = await Rollout({"phase": "Pending", "containerStatuses": [container]}).look(DEPLOYMENT)
+    explained = told(found)
+    assert not explained["ready"]
+    assert [(each["kind"], each["reason"]) for each in explained["blocking"]] == [("Pod", "ImagePullBackOff")]
+    assert "Deployment web not ready: RollingOut: 1 of 3 pods are up to date" in text_of(explained)
+
+
+async def test_explanation_is_ready_while_an_update_goes_on():
+    starting = {"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}
+    conditions = [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]
+    new = {"phase": "Pending", "containerStatuses": [starting], "conditions": conditions}
+    assert told(await Rollout(new).look(DEPLOYMENT))["ready"]
+
+
+async def test_explanation_is_ready_beside_a_pod_that_was_evicted_and_replaced():
+    evicted = {"phase": "Failed", "reason": "Evicted", "message": "The node had condition: [DiskPressure]."}
+    explained = told(await Rollout(evicted, updated=3).look(DEPLOYMENT))
+    assert explained["ready"]
+    assert "Evicted: The node had condition: [DiskPressure]." in text_of(explained)
+
+
+async def test_event_of_a_pod_that_is_not_ready_is_named_once():
+    cluster = Cluster()
+    conditions = [{"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "[main]"}]
+    cluster.wire.on(
+        "GET", f"{CORE}/pods*", pages_of([owned("web", "p", "f", status={"conditions": conditions})])
+    )
+    event = {"type": "Warning", "reason": "Unhealthy", "message": "Readiness probe failed: refused"}
+    stale = {**event, "reason": "FailedScheduling", "message": "0/1 nodes", "lastTimestamp": "9"}
+    cluster.wire.on("GET", f"{CORE}/events*", Reply.json({"metadata": {}, "items": [stale, event]}))
+    text = text_of(told(await cluster.look(POD)))
+    assert "Pod web: Unhealthy: Readiness probe failed: refused" in text
+    assert "Unhealthy: Unhealthy" not in text
+
+
+CRASHED = {"exitCode": 71, "reason": "Error"}
+
+
+def crashed(name: str = "web", **ended: Any) -> dict[str, Any]:
+    state = {"waiting": {"reason": "CrashLoopBackOff"}}
+    container = {"name": "main", "state": state, "lastState": {"terminated": {**CRASHED, **ended}}}
+    return owned(name, f"uid-{name}", "f", status={"phase": "Running", "containerStatuses": [container]})
+
+
+async def test_crash_loop_without_a_message_is_explained_by_the_last_line_of_the_log():
+    cluster = Cluster()
+    cluster.wire.on("GET", f"{CORE}/pods*", pages_of([crashed()]))
+    cluster.wire.on("GET", f"{CORE}/pods/web/log*", Reply(body=b"\x1b[31mout of\x1b[0m luck\n"))
+    (blocking,) = told(await cluster.look(POD))["blocking"]
+    assert blocking["message"] == "container main ended with exit code 71: out of luck"
+    (sent,) = cluster.wire.sent("GET", f"{CORE}/pods/web/log*")
+    assert (sent.query["previous"], sent.query["tailLines"], sent.query["container"]) == ("true", "1", "main")
+
+
+async def test_log_that_may_not_be_read_or_is_not_needed_changes_nothing():
+    cluster = Cluster()
+    names = [f"web-{number}" for number in range(9)]
+    cluster.wire.on("GET", f"{CORE}/pods*", pages_of([crashed("said", message="so"), *map(crashed, names)]))
+    refusal = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}
+    cluster.wire.on("GET", f"{CORE}/pods/web-*", Reply.json(refusal, status=403))
+    first, *others = told(await cluster.look(POD))["blocking"]
+    assert first["message"] == "container main ended with exit code 71: so"
+    assert {each["message"] for each in others} == {"container main ended with exit code 71"}
+    assert len(cluster.wire.sent("GET", f"{CORE}/pods/web-*")) == MOST_LOGS

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from controllers.example.parts import Trouble
@@ -14,7 +16,10 @@ from controllers.example.wordpress import (
 from manager import Blocked, Result
 from manager.api import ObjectMeta
 from manager.api.core_v1 import Service
-from tests.unit.controllers.wordpress.sites import deployment, site
+from manager.api.pod_health import PodHealth
+from tests.unit.api.pods import container, pod, terminated
+from tests.unit.controllers.seen import seen as watched
+from tests.unit.controllers.wordpress.sites import NOW, deployment, site
 
 RETRY = WordpressOperator.database_retry
 
@@ -123,3 +128,57 @@ def test_within_the_cluster_the_site_has_its_services_name():
         assert url_of(wanted, service()) == "http://blog.default.svc"
         assert node_port_of(wanted, service()) == port
         assert url_of(wanted, None) is node_port_of(wanted, None) is None
+
+
+def crash(name: str) -> PodHealth:
+    ended = terminated(1, "Error", "[ERROR] [MY-010187] Could not open file\n[ERROR] Aborting")
+    return PodHealth.of(pod(container(ended, name="mysql"), name=name), NOW)
+
+
+def test_site_names_the_problem_of_its_databases_pod():
+    sight = Sight(database=deployment("blog-mysql", ready=False), waits_for_database=True)
+    sight.pods["blog-mysql"] = [crash("blog-mysql-1")]
+    message = (
+        "Deployment blog-mysql: CrashLoopBackOff: 1 of 1 pod: blog-mysql-1: "
+        "container mysql ended with exit code 1: [ERROR] Aborting"
+    )
+    told = {kind: rest for kind, *rest in conditions_of(sight)}
+    assert told["DatabaseReady"] == [False, "CrashLoopBackOff", message]
+    assert told["Progressing"] == [True, "CrashLoopBackOff", message]
+    assert told["Degraded"] == [True, "CrashLoopBackOff", message]
+    assert seen(sight)["Available"] == (False, "NotCreated")
+
+
+def test_site_names_the_problem_of_wordpress_beside_a_database_that_is_up():
+    sight = up()
+    sight.frontend = deployment("blog", ready=False)
+    sight.pods["blog"] = [crash("blog-1")]
+    assert seen(sight) == {
+        "DatabaseReady": (True, "Ready"),
+        "Available": (False, "CrashLoopBackOff"),
+        "Progressing": (True, "CrashLoopBackOff"),
+        "Degraded": (True, "CrashLoopBackOff"),
+    }
+
+
+@pytest.mark.virtual_time
+async def test_problem_of_a_sites_pod_is_told_once_whatever_its_last_lines_are():
+    labels = {"app": "blog", "tier": "mysql", "app.kubernetes.io/part-of": "wordpress"}
+    spec = {"schedulerName": "none", "containers": [{"name": "mysql", "image": "image"}]}
+    async with watched(WordpressOperator) as sites:
+        await sites.create("blog", {"sqlrootpassword": "in-the-open"})
+        body = {"metadata": {"name": "web", "labels": labels}, "spec": spec}
+        await sites.api.create("pods", "default", body)
+        for number in range(4):
+            ended = terminated(1, "Error", f"2026-05-01T12:00:0{number}Z aborting")
+            found = sites.api.peek("pods", "default", "web")
+            assert found is not None
+            status = {"phase": "Running", "containerStatuses": [container(ended)]}
+            await sites.api.update("pods", "default", {**found, "status": status}, subresource="status")
+            await asyncio.sleep(5)
+            (degraded,) = (each for each in sites.status("blog")["conditions"] if each["type"] == "Degraded")
+            assert degraded["status"] == "True"
+            assert degraded["message"].endswith(f"0{number}Z aborting")
+        assert [each for each in await sites.told("blog") if each[0] == "CrashLoopBackOff"] == [
+            ("CrashLoopBackOff", 1)
+        ]

@@ -9,7 +9,7 @@ import asyncio
 import base64
 import copy
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from controllers.main import PROGRAM
 from devcluster import DevCluster
 from manager import ControllerOptions, Result
 from manager.api import ObjectKey, PartialObjectMetadata, Resource
-from manager.cache import Cache, Selection
+from manager.cache import Cache, Record, Selection
 from manager.client import Client
 from manager.client.reader import CachedReader
 from manager.kube.errors import KubeError
@@ -67,6 +67,12 @@ class LiveClient(Client):
 
     def ours(self, selection: Selection) -> CachedReader:
         return self
+
+    def selecting(self, **_: Any) -> CachedReader:
+        return self
+
+    async def records(self, kind: type[Resource], **_: Any) -> Sequence[Record]:
+        return []  # nothing happens by itself: there are no pods
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
         known = self.stale.get(key)

@@ -33,3 +33,11 @@ def text(found: Any) -> str:
 def number(found: Any, otherwise: int = 0) -> int:
     """A whole number."""
     return found if isinstance(found, int) and not isinstance(found, bool) else otherwise
+
+
+def event_time(event: Any) -> str:
+    """When an Event happened last, in RFC 3339; empty if it does not say."""
+    series = fields(event, "series").get("lastObservedTime")
+    times = [series, *(fields(event).get(name) for name in ("lastTimestamp", "eventTime"))]
+    times.append(fields(event, "metadata").get("creationTimestamp"))
+    return next(filter(None, map(text, times)), "")

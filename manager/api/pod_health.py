@@ -1,0 +1,327 @@
+"""The health of pods: what keeps a pod from running, in a word for programs and a sentence for people."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from manager.api.shapes import event_time, fields, number, objects, text
+
+__all__ = ["PARTS_OF_HEALTH", "PodHealth", "Problem", "one_line", "problem_of_pods", "warning_of"]
+
+PARTS_OF_HEALTH = (
+    *(f"status.{name}" for name in ("phase", "reason", "message", "startTime")),
+    *(
+        f"status.conditions[*].{name}"
+        for name in ("type", "status", "reason", "message", "lastTransitionTime")
+    ),
+    *(
+        f"status.{containers}[*].{name}"
+        for containers in ("initContainerStatuses", "containerStatuses")
+        for name in ("name", "ready", "restartCount", "state", "lastState")
+    ),
+)
+"""The paths of a pod that its health depends on, for `Selection.of(keeps=...)`."""
+
+FAILED_SCHEDULING = "FailedScheduling"
+"""The reason of Events from when a pod had no node yet."""
+
+LONGEST_LINE = 250
+"""Characters of a problem's message that come from a container, the kubelet or the scheduler."""
+
+_OTHERS_NAMED = 3
+"""So many further reasons are named beside the first."""
+
+STARTS_WITHIN = timedelta(seconds=10)
+"""For so long it is no problem that a pod has no node, or neither sandbox nor volumes."""
+
+_SETTLED, _SETTLED_AT_MOST = timedelta(seconds=60), timedelta(minutes=10)
+"""A container that has ended is well again when it has run for as long as it ran before, within these limits.
+The kubelet forgets a crash after ten minutes."""
+
+_LOOP = 3
+"""Restarts after which a container that is ready for some seconds is still one that crashes again."""
+
+_CRASHED = "CrashLoopBackOff"
+_NO_IMAGE = "ImagePullBackOff"
+_STARTING = {"", "PodInitializing", "ContainerCreating"}
+_PULLING = {"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"}
+"""The kubelet alternates between these."""
+
+_BACK_OFF = re.compile(r'Back-off pulling image "[^"]*"(: (ErrImagePull|RegistryUnavailable))?(: )?')
+
+_WORST_FIRST = (
+    *(
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        _NO_IMAGE,
+        "CreateContainerConfigError",
+        "CreateContainerError",
+    ),
+    *("RunContainerError", "OOMKilled", _CRASHED),
+)
+"""The order of reasons of several pods. Others come next, by name, and Failed pods last."""
+
+_ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)")
+_NO_WORD = re.compile(r"[^A-Za-z0-9_]+|^[^A-Za-z]+")
+
+
+class Problem(NamedTuple):
+    """An obstacle to a wanted state: a word for programs, a sentence for people."""
+
+    reason: str
+    message: str
+
+
+class PodHealth(NamedTuple):
+    """The health of one pod, judged by its status."""
+
+    name: str
+    namespace: str
+    uid: str
+    is_active: bool
+    """Whether it is one of its owner's replicas: not terminating, and not Failed, evicted or Succeeded."""
+    is_ready: bool
+    problem: Problem | None
+    """What keeps it from running; None for a pod that is well, or starts as any pod does."""
+    since: str
+    """When its conditions changed last, in RFC 3339; empty if that is not known."""
+    is_stuck: bool
+    """Whether it has a node, and no sandbox or volumes for too long: only its Events say why."""
+    silent: str
+    """The container that ended and left no message; empty if there is none."""
+    look_again_at: datetime | None
+    """When this changes even if nothing happens: a container that crashed has run for long enough, say."""
+
+    @classmethod
+    def of(cls, pod: Mapping[str, Any], now: datetime, *, grace: timedelta = STARTS_WITHIN) -> PodHealth:
+        """Judge a pod, as JSON has it. What has another shape than a pod's counts as absent.
+
+        For `grace` a pod may have no node, sandbox or volumes.
+        """
+        metadata, status = fields(pod, "metadata"), fields(pod, "status")
+        conditions = {text(each.get("type")): each for each in objects(status.get("conditions"))}
+        phase = text(status.get("phase"))
+        deleting, ended = bool(metadata.get("deletionTimestamp")), phase in {"Failed", "Succeeded"}
+        problem, stuck, look_again_at = None, False, None
+        if phase == "Failed" and not deleting:
+            problem = _failure(status)
+        elif not ended and not deleting:
+            problem, look_again_at = _container_problem(status, now)
+            if problem is None and phase in {"", "Pending"}:
+                problem, stuck, look_again_at = _start(conditions, now, grace)
+        return cls(
+            text(metadata.get("name")),
+            text(metadata.get("namespace")),
+            text(metadata.get("uid")),
+            is_active=not ended and not deleting,
+            is_ready=not ended and text(conditions.get("Ready", {}).get("status")) == "True",
+            problem=problem,
+            since=_last_change(status, conditions),
+            is_stuck=stuck,
+            silent=_silent(status, problem),
+            look_again_at=look_again_at,
+        )
+
+
+def problem_of_pods(pods: Sequence[PodHealth], *, missing: bool) -> Problem | None:
+    """Return what keeps pods of a Deployment from running, with their number and the name of one.
+
+    With `missing`, fewer replicas are ready than wanted. Then a pod that has failed counts, until another one
+    has become ready.
+    """
+    active = [pod for pod in pods if pod.is_active]
+    bad = [pod for pod in active if pod.problem is not None]
+    if not bad and missing:
+        ready_since = max((pod.since for pod in active if pod.is_ready), default="")
+        bad = [pod for pod in pods if pod.problem is not None and pod.since >= ready_since]
+    if not bad:
+        return None
+    counts = Counter(pod.problem.reason for pod in bad if pod.problem)
+    first, *others = sorted(counts, key=_rank)
+    # The same one each time: a message that names another one each time is written each time.
+    named = min((pod for pod in bad if pod.problem and pod.problem.reason == first), key=lambda pod: pod.name)
+    assert named.problem is not None
+    message = f"{counts[first]} of {_pods(max(len(active), len(bad)))}: {named.name}: {named.problem.message}"
+    more = [f"{_pods(counts[each])}: {each}" for each in others[:_OTHERS_NAMED]]
+    if len(others) > _OTHERS_NAMED:
+        more.append(f"{_pods(sum(counts[each] for each in others[_OTHERS_NAMED:]))}: other reasons")
+    return Problem(first, "; ".join([message, *more]))
+
+
+def warning_of(events: Iterable[Any]) -> Problem | None:
+    """Return what the last warning says of the Events of a pod that has a node."""
+    warnings = (each for each in events if text(fields(each).get("type")) == "Warning")
+    warnings = (each for each in warnings if text(each.get("reason")) != FAILED_SCHEDULING)
+    last = max(warnings, key=event_time, default=None)
+    if last is None:
+        return None
+    return _problem(text(last.get("reason")), "Warning", _flat(text(last.get("message"))))
+
+
+def one_line(said: str, longest: int = LONGEST_LINE) -> str:
+    """Return the last line of a text that is not blank, shortened and without control characters."""
+    lines = (" ".join(_printable(line).split()) for line in reversed(_ESCAPE.sub("", said).splitlines()))
+    line = next(filter(None, lines), "")
+    return line if len(line) <= longest else f"{line[:longest]}…"
+
+
+def _printable(line: str) -> str:
+    return "".join(each if each.isprintable() else " " for each in line)
+
+
+def _flat(said: str) -> str:
+    """All lines of a text on one."""
+    return one_line(" ".join(said.split()))
+
+
+def _rank(reason: str) -> tuple[int, str]:
+    known = _WORST_FIRST.index(reason) if reason in _WORST_FIRST else len(_WORST_FIRST)
+    return known, reason
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count} pods"
+
+
+def _problem(reason: str, otherwise: str, message: str) -> Problem:
+    """Make a reason of it that a condition may have: `OutOfnvidia.com/gpu` is none."""
+    return Problem(_NO_WORD.sub("", reason)[:100] or otherwise, message)
+
+
+def _failure(status: Mapping[str, Any]) -> Problem:
+    """Say why a pod has failed: evicted, rejected by its node, too late, or ended by itself."""
+    reason = text(status.get("reason"))
+    if not reason:
+        for container, _ in _containers(status):
+            ended = fields(container, "state", "terminated")
+            if number(ended.get("exitCode")):
+                return _problem(text(ended.get("reason")), "Failed", _end_of(container, ended))
+    return _problem(reason, "Failed", _flat(text(status.get("message"))) or "the pod has failed")
+
+
+def _containers(status: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:
+    """Each container's status, and whether it is an init container."""
+    for each in objects(status.get("initContainerStatuses")):
+        yield each, True
+    for each in objects(status.get("containerStatuses")):
+        yield each, False
+
+
+def _container_problem(status: Mapping[str, Any], now: datetime) -> tuple[Problem | None, datetime | None]:
+    """Return what is wrong with the first container that has a problem, and when that is over."""
+    for container, first in _containers(status):
+        problem, over_at = _of_container(container, now, first=first)
+        if problem is not None:
+            return problem, over_at
+    return None, None
+
+
+def _of_container(
+    container: Mapping[str, Any], now: datetime, *, first: bool
+) -> tuple[Problem | None, datetime | None]:
+    waiting, ended = fields(container, "state", "waiting"), fields(container, "state", "terminated")
+    last, running = fields(container, "lastState", "terminated"), fields(container, "state", "running")
+    reason = text(waiting.get("reason"))
+    if ended:
+        if not number(ended.get("exitCode")) and (first or not last):
+            return None, None
+        return _crash(container, ended), None
+    if reason in _PULLING:
+        said = _flat(_BACK_OFF.sub("", text(waiting.get("message"))))
+        return Problem(
+            _NO_IMAGE, f"{_called(container)}: {said or _flat(text(waiting.get('message')))}"
+        ), None
+    if last and reason in {_CRASHED, "RunContainerError"}:
+        return _crash(container, last), None
+    if reason not in _STARTING:
+        return _problem(reason, "Waiting", _about(container, text(waiting.get("message")))), None
+    if last and running:
+        over_at = _settled_at(running, last, now)
+        ready = container.get("ready") is True
+        if now < over_at and not (ready and number(container.get("restartCount")) < _LOOP):
+            return _crash(container, last), over_at
+    elif last and not first:
+        return _crash(container, last), None  # it is created again
+    return None, None
+
+
+def _settled_at(running: Mapping[str, Any], last: Mapping[str, Any], now: datetime) -> datetime:
+    """Return when a container that has ended before has run for long enough to be well."""
+    began, ended = _time(last.get("startedAt")), _time(last.get("finishedAt"))
+    ran = ended - began if began is not None and ended is not None else _SETTLED
+    since = _time(running.get("startedAt"))
+    # A node's clock may be ahead.
+    since = now if since is None or since > now else since
+    return since + min(max(ran, _SETTLED), _SETTLED_AT_MOST)
+
+
+def _crash(container: Mapping[str, Any], ended: Mapping[str, Any]) -> Problem:
+    reason = "OOMKilled" if text(ended.get("reason")) == "OOMKilled" else _CRASHED
+    return Problem(reason, _end_of(container, ended))
+
+
+def _end_of(container: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
+    """Say how a container has ended: its exit code, and the last line that it wrote.
+
+    The kubelet puts the end of the log into the status where `terminationMessagePolicy` is
+    FallbackToLogsOnError.
+    """
+    told = text(ended.get("reason"))
+    because = " for lack of memory" if told == "OOMKilled" else ""
+    line = one_line(text(ended.get("message")))
+    how = f"{_called(container)} ended{because} with exit code {number(ended.get('exitCode'))}"
+    return f"{how}: {line}" if line else how
+
+
+def _silent(status: Mapping[str, Any], problem: Problem | None) -> str:
+    """Return the container whose end a problem is about, if it has not said why."""
+    for container, _ in _containers(status) if problem is not None else ():
+        for state in ("state", "lastState"):
+            ended = fields(container, state, "terminated")
+            if ended and problem is not None and problem.message == _end_of(container, ended):
+                return "" if text(ended.get("message")).strip() else text(container.get("name"))
+    return ""
+
+
+def _about(container: Mapping[str, Any], said: str) -> str:
+    return f"{_called(container)}: {_flat(said)}" if said.strip() else _called(container)
+
+
+def _called(container: Mapping[str, Any]) -> str:
+    return f"container {text(container.get('name'))}"
+
+
+def _start(
+    conditions: Mapping[str, Mapping[str, Any]], now: datetime, grace: timedelta
+) -> tuple[Problem | None, bool, datetime | None]:
+    """Judge a pod whose containers have no problem: its obstacle, and whether it waits for too long."""
+    scheduled = conditions.get("PodScheduled", {})
+    has_sandbox = text(conditions.get("PodReadyToStartContainers", {}).get("status")) == "True"
+    if has_sandbox:
+        return None, False, None
+    if not scheduled:
+        return None, False, now + grace  # its scheduler has not looked at it yet
+    since = _time(scheduled.get("lastTransitionTime"))
+    if since is not None and now < min(since, now) + grace:
+        return None, False, min(since, now) + grace
+    if text(scheduled.get("status")) == "True":
+        return None, True, None
+    reason = text(scheduled.get("reason"))
+    return _problem(reason, "Unschedulable", _flat(text(scheduled.get("message")))), False, None
+
+
+def _last_change(status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]]) -> str:
+    times = [text(each.get("lastTransitionTime")) for each in conditions.values()]
+    return max([*times, text(status.get("startTime"))])
+
+
+def _time(found: Any) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(text(found))
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None else None
