@@ -19,7 +19,7 @@ PYTEST = $(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -q
 VERSION := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' manager/version.py)
 IMG ?= operator-manager:$(VERSION)
 PETSTORE_IMG ?= petstore:$(VERSION)
-# docker or podman
+# docker, podman or buildah
 CONTAINER_TOOL ?= docker
 KUBECTL ?= kubectl
 PLATFORMS ?= linux/amd64,linux/arm64
@@ -233,11 +233,14 @@ undeploy-webhooks: venv
 BUILD_ARGS = --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
 	$(if $(PYTHON_IMAGE),--build-arg PYTHON_IMAGE=$(PYTHON_IMAGE))
 
+# Buildah alone keeps no layers unless told to, and would make the stages that both images share twice.
+BUILD = $(CONTAINER_TOOL) build $(if $(filter buildah,$(notdir $(CONTAINER_TOOL))),--layers )$(strip $(BUILD_ARGS))
+
 .PHONY: docker-build
-docker-build: ## both images, for this machine's processor (IMG, PETSTORE_IMG, CONTAINER_TOOL=docker|podman)
+docker-build: ## both images, for this machine's processor (IMG, PETSTORE_IMG, CONTAINER_TOOL=docker|podman|buildah)
 	$(call engine,$(CONTAINER_TOOL),build images)
-	$(CONTAINER_TOOL) build $(strip $(BUILD_ARGS)) --target manager --tag $(IMG) .
-	$(CONTAINER_TOOL) build $(strip $(BUILD_ARGS)) --target petstore --tag $(PETSTORE_IMG) .
+	$(BUILD) --target manager --tag $(IMG) .
+	$(BUILD) --target petstore --tag $(PETSTORE_IMG) .
 
 .PHONY: docker-push
 docker-push: ## both images to the registry that their names begin with
@@ -247,12 +250,12 @@ docker-push: ## both images to the registry that their names begin with
 
 # Docker's own builder knows one processor alone, so there is another while this lasts.
 BUILDX = $(CONTAINER_TOOL) buildx build --builder operator-manager --platform $(PLATFORMS) --push $(strip $(BUILD_ARGS))
-LISTED = $(CONTAINER_TOOL) build --platform $(PLATFORMS) $(strip $(BUILD_ARGS))
+LISTED = $(BUILD) --platform $(PLATFORMS)
 
 .PHONY: docker-buildx
-docker-buildx: ## both images for PLATFORMS, built and pushed (docker with buildx, or podman)
+docker-buildx: ## both images for PLATFORMS, built and pushed (docker with buildx, podman or buildah)
 	$(call engine,$(CONTAINER_TOOL),build images for several processors)
-ifeq ($(notdir $(CONTAINER_TOOL)),podman)
+ifneq ($(filter podman buildah,$(notdir $(CONTAINER_TOOL))),)
 	$(LISTED) --target manager --manifest $(IMG) .
 	$(LISTED) --target petstore --manifest $(PETSTORE_IMG) .
 	$(CONTAINER_TOOL) manifest push --all $(IMG) docker://$(IMG)
