@@ -228,6 +228,11 @@ undeploy-webhooks: venv
 	$(call cluster,delete manifests)
 	@$(call with,--only=webhooks $(OVERLAY)) $(KUBECTL) delete --ignore-not-found -f -
 
+# It is run where pods run: neither by `make test` nor by .ci/run.
+.PHONY: e2e
+e2e: tools ## the product on the cluster that KUBECONFIG names, if its nodes are real (IMG, PETSTORE_IMG: on the nodes; KEEP=1; ARGS="-k memcached")
+	@IMG=$(IMG) PETSTORE_IMG=$(PETSTORE_IMG) KUBECTL=$(KUBECTL) $(BIN)/python -m tests.e2e $(ARGS)
+
 ##@ Images and what is handed out
 
 BUILD_ARGS = --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
