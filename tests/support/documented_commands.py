@@ -215,7 +215,8 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
         ),
         "kubectl create token me --audience=operator-manager-console > token",
         (
-            ".venv/bin/operator-manager explain pet/rex --manager https://localhost:8082 --manager-ca-file ca.crt "
+            ".venv/bin/operator-manager explain pet/rex --manager https://localhost:8082 "
+            "--manager-ca-file ca.crt "
             "--manager-tls-server-name operator-manager-webhook-service.operator-manager-system.svc "
             "--manager-token-file token"
         ),
