@@ -246,7 +246,7 @@ def test_node_without_room_is_told_until_there_is_some(asked: tuple[str, ...]):
             kubectl("wait", "--for=condition=Ready", name, "--timeout=60s", namespace=FAULTS)
         with applied(memcached("room", size=2 + len(fillers))) as began:
             wait_until_told("memcached", "room", "Unschedulable", began=began)
-            assert get("memcached", "room", namespace=FAULTS)["status"]["readyReplicas"] >= 1
+            eventually(lambda: get("memcached", "room", namespace=FAULTS)["status"]["readyReplicas"] >= 1)
             everyone_says("memcached", "room", "Unschedulable", asked=asked)
             kubectl("delete", "pods", "--selector=filler", "--grace-period=1", namespace=FAULTS)
             wait_until_well("room")

@@ -202,6 +202,12 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
             "live.new-object"
         ),
     ),
+    "it needs nodes that run containers; a workflow runs it on kind": (
+        "make e2e",
+        "make e2e IMG=... PETSTORE_IMG=...",
+        "kind create cluster --kubeconfig kind.kubeconfig",
+        "KUBECONFIG=kind.kubeconfig make e2e",
+    ),
     "tilt cannot be had; tests/unit/config/test_tiltfile.py records what the Tiltfile asks of it": (
         "tilt up",
         "tilt up -- --devcluster",
