@@ -43,7 +43,7 @@ from tests.support.scheduling import (
 )
 from tests.support.storage import storage_classes
 
-# `make e2e` runs them, on a cluster of somebody's, and nothing else does.
+# `make e2e` alone runs them, as they need a cluster with real nodes.
 collect_ignore = ["e2e"]
 
 # What was compiled once is not compiled again by every worker, nor by each of the processes that tests start.

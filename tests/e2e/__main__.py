@@ -50,22 +50,22 @@ def _state() -> str:
     """Return objects, pods, the description of pods that are not ready, and the manager's last lines."""
     told = []
 
-    def tell(*arguments: str, namespace: str = NAMESPACE) -> None:
+    def add(*arguments: str, namespace: str = NAMESPACE) -> None:
         try:
             output = kubectl(*arguments, namespace=namespace, within=30)
         except AssertionError as error:
             output = str(error)
         told.append(f"$ kubectl {' '.join(arguments)} --namespace={namespace}\n{output}")
 
-    tell("get", KINDS, "--all-namespaces", "--output=wide")
-    tell("get", "nodes,pods", "--all-namespaces", "--output=wide")
+    add("get", KINDS, "--all-namespaces", "--output=wide")
+    add("get", "nodes,pods", "--all-namespaces", "--output=wide")
     for namespace in (SYSTEM, NAMESPACE, FAULTS):
         with contextlib.suppress(AssertionError):
             for pod in get("pods", namespace=namespace):
                 conditions = {each["type"]: each["status"] for each in pod["status"].get("conditions", ())}
                 if conditions.get("Ready") != "True":
-                    tell("describe", "pod", pod["metadata"]["name"], namespace=namespace)
-    tell("logs", "--selector=control-plane=controller-manager", "--tail=10", "--prefix", namespace=SYSTEM)
+                    add("describe", "pod", pod["metadata"]["name"], namespace=namespace)
+    add("logs", "--selector=control-plane=controller-manager", "--tail=10", "--prefix", namespace=SYSTEM)
     return "\n".join(told)
 
 

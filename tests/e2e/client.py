@@ -1,4 +1,4 @@
-"""A program for a pod in the cluster, with what every Python has: it calls Services and prints JSON.
+"""A program for a pod in the cluster, on the standard library alone: it calls Services and prints JSON.
 
 client.py COMMAND ARGUMENT...
 """
@@ -23,7 +23,7 @@ def request(url: str, form: str = "", *headers: str) -> dict[str, Any]:
     connection: http.client.HTTPConnection
     if parts.scheme == "https":
         context = ssl.create_default_context()
-        # The certificate is the manager's own; whoever asks here asks for the page.
+        # The manager made the certificate itself, and this pod does not know its authority.
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         connection = http.client.HTTPSConnection(parts.netloc, timeout=PATIENCE, context=context)
     else:

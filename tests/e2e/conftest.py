@@ -36,7 +36,7 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-# Objects that come and go in any cluster, whoever is deployed in it.
+# Kinds that come and go in any cluster.
 _PASSING = (
     "events",
     "events.events.k8s.io",
@@ -55,13 +55,13 @@ def _inventory() -> set[str]:
 
 @pytest.fixture(scope="session")
 def inventory() -> set[str]:
-    """What is in the cluster before anything is deployed."""
+    """The objects in the cluster before the deployment."""
     return _inventory()
 
 
 @pytest.fixture(scope="session")
-def left_over(inventory: set[str]) -> Callable[[], set[str]]:
-    """Return what is in the cluster and was not there before."""
+def leftovers(inventory: set[str]) -> Callable[[], set[str]]:
+    """A function that returns the objects that came since the inventory."""
     return lambda: _inventory() - inventory
 
 

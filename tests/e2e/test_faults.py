@@ -1,4 +1,4 @@
-"""What goes wrong in pods on a real node, and what conditions, `explain` and the console say of it."""
+"""Faults of pods on a real node, as conditions, `explain` and the console report them."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def applied(*objects: dict[str, Any]) -> Iterator[float]:
 def wait_until_told(kind: str, name: str, *words: str, began: float) -> None:
     """Wait until the condition `Degraded` has one of the words, and say how long that took."""
 
-    def told() -> str:
+    def read_degraded() -> str:
         it = get(kind, name, namespace=FAULTS)
         conditions = {each["type"]: each for each in it.get("status", {}).get("conditions", ())}
         texts = {type_: f"{each['reason']}: {each['message']}" for type_, each in conditions.items()}
@@ -122,7 +122,7 @@ def wait_until_told(kind: str, name: str, *words: str, began: float) -> None:
         assert any(word in texts["Degraded"] for word in words), "; ".join(lines)
         return texts["Degraded"]
 
-    text = eventually(told, within=TOLD_WITHIN - (time.monotonic() - began), every=0.3)
+    text = eventually(read_degraded, within=TOLD_WITHIN - (time.monotonic() - began), every=0.3)
     say(f"Degraded after {seconds_since(began)}: {text}")
 
 

@@ -8,16 +8,19 @@ import re
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from tests.e2e.cluster import (
+    FAULTS,
+    IMG,
     KUBECTL,
     MANAGER,
     NAMESPACE,
     SYSTEM,
+    apply,
     deploy,
     get,
     kubectl,
@@ -38,7 +41,7 @@ PAUSE = 0.05
 
 
 class Reviews:
-    """Dry runs of Pets in both versions, each of which takes webhooks and a conversion."""
+    """Dry runs of Pets in both versions: each takes webhooks, and one of two a conversion."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -139,9 +142,50 @@ def _nodes_are_pods() -> bool:
     )
 
 
-def _killed(pod: str) -> float:
-    kubectl("delete", "pod", pod, "--force", "--grace-period=0", namespace=SYSTEM)
-    return time.monotonic()
+KILLER = """
+import os, pathlib, sys
+for process in pathlib.Path("/proc").glob("[0-9]*"):
+    try:
+        group, line = (process / "cgroup").read_text(), (process / "cmdline").read_bytes()
+    except OSError:
+        continue
+    if sys.argv[1] in group.replace("_", "-") and b"operator-manager" in line:
+        os.kill(int(process.name), 9)
+        print("killed", line)
+"""
+
+
+def _killed(pod: Mapping[str, Any]) -> float:
+    """Send SIGKILL to a manager, from a pod on its node that sees all processes; return the moment."""
+    container = {
+        "name": "killer",
+        "image": IMG,
+        "command": ["python", "-c", KILLER, pod["metadata"]["uid"]],
+        "securityContext": {"runAsUser": 0},
+    }
+    spec = {
+        "hostPID": True,
+        "nodeName": pod["spec"]["nodeName"],
+        "restartPolicy": "Never",
+        "containers": [container],
+    }
+    apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "killer"}, "spec": spec}, namespace=FAULTS)
+    eventually(lambda: "killed" in kubectl("logs", "killer", namespace=FAULTS), every=0.2)
+    moment = time.monotonic()
+    kubectl("delete", "pod", "killer", "--grace-period=1", namespace=FAULTS)
+    return moment
+
+
+def _restarted(pod: Mapping[str, Any]) -> None:
+    """Wait until the kubelet has started the manager's container again, and it is ready."""
+
+    def ready() -> None:
+        now = {each["metadata"]["uid"]: each for each in manager_pods()}
+        (status,) = now[pod["metadata"]["uid"]]["status"]["containerStatuses"]
+        assert status["ready"], status
+        assert status["restartCount"] >= 1, status
+
+    eventually(ready, every=0.5)
 
 
 def _follows(replicas: int) -> None:
@@ -154,32 +198,43 @@ def _follows(replicas: int) -> None:
     eventually(followed, every=0.2)
 
 
-def test_manager_starts_again_when_its_only_pod_is_killed():
+def test_manager_goes_on_when_its_only_process_is_killed():
     (pod,) = manager_pods()
-    began = _killed(pod["metadata"]["name"])
+    began = _killed(pod)
     _follows(2)
-    say(f"a new pod works {seconds_since(began)} after the only one was killed")
-    wait_for_rollout()
+    say(f"a change is followed {seconds_since(began)} after the only manager was killed")
+    _restarted(pod)
 
 
 def test_standby_takes_over_when_the_leader_is_killed():
     deploy("high-availability")
-    leader = _holder("operator-manager")
-    began = _killed(leader)
+    leader = _holder()
+    (pod,) = (each for each in manager_pods() if leader.startswith(each["metadata"]["name"]))
+    began = _killed(pod)
     _follows(3)
-    assert _holder("operator-manager") != leader
-    say(f"the standby works {seconds_since(began)} after the leader was killed")
+    assert _holder() != leader
+    say(f"a change is followed {seconds_since(began)} after the leader was killed")
+    _restarted(pod)
+
+
+def test_leader_hands_over_when_its_pod_is_deleted_by_force():
+    leader = _holder()
+    (pod,) = (each for each in manager_pods() if leader.startswith(each["metadata"]["name"]))
+    began = time.monotonic()
+    kubectl("delete", "pod", pod["metadata"]["name"], "--force", "--grace-period=0", namespace=SYSTEM)
+    _follows(2)
+    say(f"a change is followed {seconds_since(began)} after the leader's pod was deleted by force")
     wait_for_rollout()
 
 
-def _holder(lease: str) -> str:
-    """The pod that holds a lease."""
-    held: str = get("lease", lease, namespace=SYSTEM)["spec"].get("holderIdentity") or ""
-    return held.rpartition("_")[0]
+def _holder() -> str:
+    """Return the identity that holds the manager's lease: its pod's name, and more."""
+    held: str = get("lease", "operator-manager", namespace=SYSTEM)["spec"].get("holderIdentity") or ""
+    return held
 
 
 def _shards() -> dict[str, list[str]]:
-    """The leases of shards that each pod holds."""
+    """Return the leases of shards that each pod holds."""
     held: dict[str, list[str]] = {}
     for lease in get("leases", namespace=SYSTEM):
         name, holder = lease["metadata"]["name"], lease["spec"].get("holderIdentity") or ""
@@ -202,8 +257,9 @@ def test_three_replicas_share_the_objects():
     held = eventually(shared, every=1)
     say(f"shards by pod: { ({pod: len(names) for pod, names in held.items()}) }")
     _every_shard_works()
-    (killed, *_) = held
-    began = _killed(killed)
+    pod = manager_pods()[0]
+    began = _killed(pod)
+    _restarted(pod)
     eventually(shared, every=1)
     say(f"three replicas hold all shards again {seconds_since(began)} after one was killed")
     _every_shard_works()

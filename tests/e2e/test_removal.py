@@ -16,13 +16,13 @@ pytestmark = pytest.mark.usefixtures("deployed")
 RELEASE = ("operator-manager", f"--namespace={SYSTEM}")
 
 
-def test_undeploy_leaves_nothing(left_over: Callable[[], set[str]]):
+def test_undeploy_leaves_nothing(leftovers: Callable[[], set[str]]):
     make("undeploy", "OVERLAY=console")
-    ours = [each for each in left_over() if f" {NAMESPACE}" not in each and f" {FAULTS}" not in each]
+    ours = [each for each in leftovers() if f" {NAMESPACE}" not in each and f" {FAULTS}" not in each]
     say(f"left: {sorted(ours)}")
     # What a Wordpress with reclaimPolicy Retain keeps, in the namespace of the samples, goes with that.
     remove()
-    eventually(lambda: not _raise_if(left_over()), every=1)
+    eventually(lambda: not _raise_if(leftovers()), every=1)
 
 
 def _raise_if(left: set[str]) -> bool:
@@ -30,7 +30,7 @@ def _raise_if(left: set[str]) -> bool:
     return False
 
 
-def test_chart_installs_upgrades_and_uninstalls(left_over: Callable[[], set[str]]):
+def test_chart_installs_upgrades_and_uninstalls(leftovers: Callable[[], set[str]]):
     if shutil.which("helm") is None:
         pytest.skip("there is no helm on this machine")
     remove()
@@ -60,7 +60,7 @@ def test_chart_installs_upgrades_and_uninstalls(left_over: Callable[[], set[str]
     say("uninstalled; the Memcached is still there, as the chart keeps definitions")
     make("uninstall")
     kubectl("delete", "namespace", NAMESPACE, SYSTEM, within=180)
-    eventually(lambda: not _raise_if(left_over()), every=1)
+    eventually(lambda: not _raise_if(leftovers()), every=1)
 
 
 def _helm(*arguments: str) -> None:

@@ -1,4 +1,4 @@
-"""The samples on `make deploy`: what the operators make of them works, and so do webhooks and metrics."""
+"""The samples on `make deploy`: their pods serve, and so do webhooks and metrics."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_memcached_returns_a_stored_value_through_a_service_and_at_each_pod():
 
 
 def _memcached_pods() -> dict[str, str]:
-    """The addresses of the pods that run, by name."""
+    """Return the addresses of the pods that run, by name."""
     pods = get("pods", "--selector=memcached_cr=memcached-sample")
     return {
         pod["metadata"]["name"]: pod["status"].get("podIP", "")
@@ -219,7 +219,7 @@ def test_pets_are_in_the_store_and_leave_it():
 
 
 def _records() -> set[tuple[str, str, str]]:
-    """What the store answers by gRPC, through a port that kubectl forwards."""
+    """Return the store's records, asked for by gRPC through a port that kubectl forwards."""
     with forwarded("service/operator-manager-petstore", 6742, namespace=SYSTEM) as port:
         found = run(program("petstore"), "search", f"--address=127.0.0.1:{port}", "--output=json")
     pets = json.loads(found)
