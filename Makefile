@@ -19,7 +19,7 @@ PYTEST = $(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -q
 VERSION := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' manager/version.py)
 IMG ?= operator-manager:$(VERSION)
 PETSTORE_IMG ?= petstore:$(VERSION)
-# docker or podman
+# docker, podman or buildah
 CONTAINER_TOOL ?= docker
 KUBECTL ?= kubectl
 PLATFORMS ?= linux/amd64,linux/arm64
@@ -58,7 +58,7 @@ endef
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2} \
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2} \
 		/^##@ / {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
 
 ##@ Every day
@@ -228,16 +228,24 @@ undeploy-webhooks: venv
 	$(call cluster,delete manifests)
 	@$(call with,--only=webhooks $(OVERLAY)) $(KUBECTL) delete --ignore-not-found -f -
 
+# It is run where pods run: neither by `make test` nor by .ci/run.
+.PHONY: e2e
+e2e: tools ## the product on the cluster that KUBECONFIG names, if its nodes are real (IMG, PETSTORE_IMG: on the nodes; KEEP=1; ARGS="-k memcached")
+	@IMG=$(IMG) PETSTORE_IMG=$(PETSTORE_IMG) KUBECTL=$(KUBECTL) $(BIN)/python -m tests.e2e $(ARGS)
+
 ##@ Images and what is handed out
 
 BUILD_ARGS = --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
 	$(if $(PYTHON_IMAGE),--build-arg PYTHON_IMAGE=$(PYTHON_IMAGE))
 
+# Buildah alone keeps no layers unless told to, and would make the stages that both images share twice.
+BUILD = $(CONTAINER_TOOL) build $(if $(filter buildah,$(notdir $(CONTAINER_TOOL))),--layers )$(strip $(BUILD_ARGS))
+
 .PHONY: docker-build
-docker-build: ## both images, for this machine's processor (IMG, PETSTORE_IMG, CONTAINER_TOOL=docker|podman)
+docker-build: ## both images, for this machine's processor (IMG, PETSTORE_IMG, CONTAINER_TOOL=docker|podman|buildah)
 	$(call engine,$(CONTAINER_TOOL),build images)
-	$(CONTAINER_TOOL) build $(strip $(BUILD_ARGS)) --target manager --tag $(IMG) .
-	$(CONTAINER_TOOL) build $(strip $(BUILD_ARGS)) --target petstore --tag $(PETSTORE_IMG) .
+	$(BUILD) --target manager --tag $(IMG) .
+	$(BUILD) --target petstore --tag $(PETSTORE_IMG) .
 
 .PHONY: docker-push
 docker-push: ## both images to the registry that their names begin with
@@ -247,12 +255,12 @@ docker-push: ## both images to the registry that their names begin with
 
 # Docker's own builder knows one processor alone, so there is another while this lasts.
 BUILDX = $(CONTAINER_TOOL) buildx build --builder operator-manager --platform $(PLATFORMS) --push $(strip $(BUILD_ARGS))
-LISTED = $(CONTAINER_TOOL) build --platform $(PLATFORMS) $(strip $(BUILD_ARGS))
+LISTED = $(BUILD) --platform $(PLATFORMS)
 
 .PHONY: docker-buildx
-docker-buildx: ## both images for PLATFORMS, built and pushed (docker with buildx, or podman)
+docker-buildx: ## both images for PLATFORMS, built and pushed (docker with buildx, podman or buildah)
 	$(call engine,$(CONTAINER_TOOL),build images for several processors)
-ifeq ($(notdir $(CONTAINER_TOOL)),podman)
+ifneq ($(filter podman buildah,$(notdir $(CONTAINER_TOOL))),)
 	$(LISTED) --target manager --manifest $(IMG) .
 	$(LISTED) --target petstore --manifest $(PETSTORE_IMG) .
 	$(CONTAINER_TOOL) manifest push --all $(IMG) docker://$(IMG)

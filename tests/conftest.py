@@ -43,6 +43,9 @@ from tests.support.scheduling import (
 )
 from tests.support.storage import storage_classes
 
+# `make e2e` alone runs them, as they need a cluster with real nodes.
+collect_ignore = ["e2e"]
+
 # What was compiled once is not compiled again by every worker, nor by each of the processes that tests start.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

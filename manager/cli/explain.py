@@ -69,6 +69,7 @@ class ExplainArguments:
     context: str | None = None
     manager: str = _LOCAL
     manager_ca_file: str | None = None
+    manager_tls_server_name: str | None = None
     manager_token_file: str | None = None
     manager_namespace: str | None = None
 
@@ -105,6 +106,8 @@ def parse_explain_arguments(argv: Sequence[str], program: Program) -> ExplainArg
     where = "where a manager tells of its runs: its --console-bind-address; none asks no manager"
     add("--manager", metavar="URL", parse=manager_url, text=f"{where} (default {_LOCAL})")
     add("--manager-ca-file", metavar="FILE", text="authority of the manager's certificate, in PEM")
+    named = "name that the manager's certificate has to have (default: the host of --manager)"
+    add("--manager-tls-server-name", metavar="HOST", text=named)
     add("--manager-token-file", metavar="FILE", text="bearer token for the manager, which may get the object")
     leases = "where the leases are that say which replica works on the object, if no manager answers"
     default = manager_namespace(program)
@@ -192,6 +195,7 @@ async def _ask(
         if token is None
         else TokenFile(Path(token), label="--manager-token-file"),
         tls=Tls(TlsFiles(authorities)) if server.scheme == "https" else None,
+        tls_server_name=arguments.manager_tls_server_name,
     )
     agent = f"{program.agent} {_COMMAND}"
     transport = Transport(HttpWire(config), metrics=Metrics(), rng=random.Random(), user_agent=agent)

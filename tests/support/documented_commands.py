@@ -202,17 +202,29 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
             "live.new-object"
         ),
     ),
+    "it needs nodes that run containers; a workflow runs it on kind": (
+        "make e2e",
+        "make e2e IMG=... PETSTORE_IMG=...",
+        "kind create cluster --kubeconfig kind.kubeconfig",
+        "KUBECONFIG=kind.kubeconfig make e2e",
+    ),
     "tilt cannot be had; tests/unit/config/test_tiltfile.py records what the Tiltfile asks of it": (
         "tilt up",
         "tilt up -- --devcluster",
     ),
     "the pods of our control planes run no containers, so that nothing can be reached, read or run in them": (
         f"{_SYSTEM} port-forward deployment/operator-manager-controller-manager 8443 &",
-        f"{_SYSTEM} port-forward deployment/operator-manager-controller-manager 8082",
+        f"{_SYSTEM} port-forward deployment/operator-manager-controller-manager 8082 &",
+        (
+            "kubectl get validatingwebhookconfigurations operator-manager-validating-webhook-configuration "
+            "-o jsonpath='{.webhooks[0].clientConfig.caBundle}' | base64 --decode > ca.crt"
+        ),
         "kubectl create token me --audience=operator-manager-console > token",
         (
             ".venv/bin/operator-manager explain pet/rex --manager https://localhost:8082 "
-            "--manager-ca-file ca.crt --manager-token-file token"
+            "--manager-ca-file ca.crt "
+            "--manager-tls-server-name operator-manager-webhook-service.operator-manager-system.svc "
+            "--manager-token-file token"
         ),
         f"{_SYSTEM} logs deployment/operator-manager-controller-manager --tail=20",
         f"{_SYSTEM} logs deployment/operator-manager-controller-manager --tail=200",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+import trustme
 
 from apis.petstore.v1beta1.pet import Pet
 from controllers.cache.memcached import MemcachedOperator
@@ -71,7 +73,9 @@ async def asked(manager: str, **flags: str) -> tuple[list[dict[str, object]], st
 
 
 @asynccontextmanager
-async def answering(*pieces: bytes, ends: bool = True) -> AsyncIterator[str]:
+async def answering(
+    *pieces: bytes, ends: bool = True, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[str]:
     """Whoever connects gets these, and then the end or a byte now and then."""
 
     serving = set[asyncio.Task[None]]()
@@ -93,9 +97,9 @@ async def answering(*pieces: bytes, ends: bool = True) -> AsyncIterator[str]:
         finally:
             writer.close()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls) as server:
         host, port = server.sockets[0].getsockname()
-        yield f"http://{host}:{port}"
+        yield f"http{'s' if tls else ''}://{host}:{port}"
         if serving:
             await asyncio.wait(serving)  # until they see that whoever has connected is gone
 
@@ -168,6 +172,19 @@ async def test_who_does_not_listen_is_no_manager():
     async with answering() as manager:
         pass
     assert (await asked(manager))[1].startswith(f"No manager answers at {manager} (")
+
+
+async def test_explain_reaches_a_forwarded_manager_by_the_name_in_its_certificate(tmp_path: Path):
+    authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("webhooks.system.svc").configure_cert(tls)
+    file = tmp_path / "ca.crt"
+    authority.cert_pem.write_to_path(str(file))
+    answer = page(orjson.dumps({"controllers": [CONTROLLER]}))
+    async with answering(answer, tls=tls) as manager:
+        flags = {"manager_ca_file": str(file)}
+        assert "its certificate is not to be trusted" in (await asked(manager, **flags))[1]
+        name = "webhooks.system.svc"
+        assert await asked(manager, **flags, manager_tls_server_name=name) == ([CONTROLLER], "")
 
 
 @pytest.mark.parametrize("flag", ["manager_token_file", "manager_ca_file"])

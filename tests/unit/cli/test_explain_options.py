@@ -18,9 +18,22 @@ def test_without_flags_everything_is_as_help_says():
 
 def test_every_flag_is_read_wherever_it_stands():
     argv = "-n zoo pet/rex -o json --kubeconfig k --context=c --manager https://manager:8082/"
-    argv += " --manager-ca-file ca.crt --manager-token-file token --manager-namespace=system"
+    argv += " --manager-ca-file ca.crt --manager-tls-server-name=om.svc --manager-token-file token"
+    argv += " --manager-namespace=system"
     assert parse_explain_arguments(argv.split(), PROGRAM) == ExplainArguments(
-        *("pet", "rex", "zoo", "json", "k", "c", "https://manager:8082", "ca.crt", "token", "system")
+        *(
+            "pet",
+            "rex",
+            "zoo",
+            "json",
+            "k",
+            "c",
+            "https://manager:8082",
+            "ca.crt",
+            "om.svc",
+            "token",
+            "system",
+        )
     )
 
 

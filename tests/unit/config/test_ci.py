@@ -14,6 +14,7 @@ import yaml
 
 from manager.version import KUBERNETES_VERSIONS
 from tests.support import ROOT
+from tests.support.makefile import make
 
 ASSETS = 'echo "/assets/${1:-new}"'
 ASKED = 'echo "on $$KUBEBUILDER_ASSETS and $$KUBEBUILDER_ASSETS_OLDEST"'
@@ -92,7 +93,11 @@ def test_without_control_planes_it_says_so_and_tests_on_the_embedded_one_alone(t
     assert "on  and \n" in done.stdout
 
 
-WORKFLOW = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+WORKFLOWS = {
+    path.stem: yaml.safe_load(path.read_text()) for path in sorted((ROOT / ".github/workflows").iterdir())
+}
+WORKFLOW = WORKFLOWS["ci"]
+E2E = WORKFLOWS["e2e"]["jobs"]["kind"]["steps"]
 
 
 def test_the_workflow_runs_the_same_on_the_oldest_and_the_newest_kubernetes():
@@ -122,9 +127,39 @@ def test_the_workflow_takes_turns_with_the_versions_of_python_that_are_supported
     assert setup["with"]["python-version"] == "${{ steps.python.outputs.version }}"
 
 
-def test_the_workflow_may_read_and_nothing_else():
-    assert WORKFLOW["permissions"] == {"contents": "read"}
-    assert not [job for job in WORKFLOW["jobs"].values() if "permissions" in job]
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_workflows_may_read_and_nothing_else(name: str):
+    workflow = WORKFLOWS[name]
+    assert workflow["permissions"] == {"contents": "read"}
+    assert not [job for job in workflow["jobs"].values() if "permissions" in job]
+
+
+def test_workflows_use_the_same_action_by_the_same_commit():
+    used = {
+        step["uses"]
+        for flow in WORKFLOWS.values()
+        for job in flow["jobs"].values()
+        for step in job["steps"]
+        if "uses" in step
+    }
+    assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", each) for each in used)
+    assert len({each.partition("@")[0] for each in used}) == len(used)
+
+
+def test_e2e_workflow_loads_the_images_that_make_builds_and_runs_make_e2e():
+    assert E2E[-1] == {"run": "make e2e"}
+    (images,) = [each["run"] for each in E2E if each.get("name") == "images"]
+    build, load = images.splitlines()
+    assert build == "make docker-build"
+    built = make("--dry-run", "docker-build").stdout
+    assert load.split()[:3] == ["kind", "load", "docker-image"]
+    assert load.split()[3:] == re.findall(r" --tag (\S+) ", built)
+
+
+def test_e2e_workflow_names_the_cluster_that_it_made():
+    (cluster,) = [each["run"] for each in E2E if each.get("name") == "cluster"]
+    assert 'KUBECONFIG=$RUNNER_TEMP/kubeconfig" >>"$GITHUB_ENV"' in cluster
+    assert '--kubeconfig "$RUNNER_TEMP/kubeconfig"' in cluster
 
 
 def test_hooks_of_git_are_programs_of_the_environment():

@@ -151,18 +151,30 @@ def test_the_builder_goes_too_when_a_build_fails(bare: dict[str, Any], tmp_path:
     assert [call.split()[1] for call in calls] == ["create", "build", "rm"]
 
 
-def test_podman_makes_a_list_of_images_for_several_processors(bare: dict[str, Any], tmp_path: Path):
-    arguments = ("docker-buildx", "CONTAINER_TOOL=podman", *IMAGES, "REVISION=abc")
-    calls = recorded(bare, tmp_path, "podman", *arguments)
+@pytest.mark.parametrize(("tool", "layers"), [("podman", ""), ("buildah", "--layers ")])
+def test_docker_buildx_pushes_manifest_lists_when_the_tool_has_no_buildx(
+    tool: str, layers: str, bare: dict[str, Any], tmp_path: Path
+):
+    arguments = ("docker-buildx", f"CONTAINER_TOOL={tool}", *IMAGES, "REVISION=abc")
+    calls = recorded(bare, tmp_path, tool, *arguments)
     assert [call for call in calls if call.startswith("manifest")] == [
         "manifest push --all om:v2 docker://om:v2",
         "manifest push --all store:v2 docker://store:v2",
     ]
     for target, image in (("manager", "om:v2"), ("petstore", "store:v2")):
         assert (
-            f"build --platform linux/amd64,linux/arm64 --build-arg VERSION={VERSION} "
-            f"--build-arg REVISION=abc --target {target} --manifest {image} ."
+            f"build {layers}--build-arg VERSION={VERSION} --build-arg REVISION=abc "
+            f"--platform linux/amd64,linux/arm64 --target {target} --manifest {image} ."
         ) in calls
+
+
+@pytest.mark.parametrize(
+    ("tool", "kept"), [("buildah", True), ("/usr/bin/buildah", True), ("podman", False), ("docker", False)]
+)
+def test_docker_build_keeps_the_layers_of_the_first_image_for_the_second(tool: str, kept: bool):
+    builds = make("--dry-run", "docker-build", f"CONTAINER_TOOL={tool}").stdout.splitlines()
+    builds = [line for line in builds if line.startswith(f"{tool} build ")]
+    assert [(" --layers " in line) for line in builds] == [kept, kept]
 
 
 @pytest.mark.parametrize(

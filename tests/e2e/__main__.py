@@ -1,0 +1,88 @@
+"""`make e2e`: the product on the cluster that KUBECONFIG names, if that has real nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cluster import FAULTS, KINDS, NAMESPACE, SYSTEM, get, kubectl, say, why_not
+
+FILES = ("test_samples.py", "test_faults.py", "test_manager.py", "test_removal.py")
+
+
+class Steps:
+    """A plugin of pytest: says what begins and what fails, and adds the cluster's state to a failure."""
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Say which test begins."""
+        say(f"== {_name_of(nodeid)}")
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str]:
+        """Print no dots: `pytest_runtest_logreport` says what there is to say."""
+        return ("passed" if report.when == "call" else "") if report.passed else report.outcome, "", ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Say why a test failed or is skipped, at once; the cluster's state follows at the end."""
+        if report.failed:
+            say(f"FAILED {_name_of(report.nodeid)}: {report.longreprtext.splitlines()[-1]}")
+        elif report.skipped:
+            say(f"skipped {_name_of(report.nodeid)}: {report.longrepr[2].removeprefix('Skipped: ')}")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Add the cluster's state to a failure."""
+        report = yield
+        if report.failed:
+            report.sections.append(("the cluster", _state()))
+        return report
+
+
+def _name_of(nodeid: str) -> str:
+    return nodeid.rpartition("::")[2]
+
+
+def _state() -> str:
+    """Return objects, pods, the description of pods that are not ready, and the manager's last lines."""
+    told = []
+
+    def add(*arguments: str, namespace: str = NAMESPACE) -> None:
+        try:
+            output = kubectl(*arguments, namespace=namespace, within=30)
+        except AssertionError as error:
+            output = str(error)
+        told.append(f"$ kubectl {' '.join(arguments)} --namespace={namespace}\n{output}")
+
+    add("get", KINDS, "--all-namespaces", "--output=wide")
+    add("get", "nodes,pods", "--all-namespaces", "--output=wide")
+    for namespace in (SYSTEM, NAMESPACE, FAULTS):
+        with contextlib.suppress(AssertionError):
+            for pod in get("pods", namespace=namespace):
+                conditions = {each["type"]: each["status"] for each in pod["status"].get("conditions", ())}
+                if conditions.get("Ready") != "True":
+                    add("describe", "pod", pod["metadata"]["name"], namespace=namespace)
+    add("logs", "--selector=control-plane=controller-manager", "--tail=10", "--prefix", namespace=SYSTEM)
+    return "\n".join(told)
+
+
+def main() -> int:
+    """Return pytest's exit code, or 0 where there is no cluster to run on."""
+    reason = why_not(os.environ.get("KUBECONFIG"))
+    if reason is not None:
+        print(f"make e2e: skipped: {reason}")
+        return 0
+    # The other tests' conftest.py is left out: it is about control planes that tests start themselves.
+    folder = Path(__file__).parent
+    flags = ["--quiet", "--no-header", "--capture=no", "--tb=short", "-p", "no:randomly", "-p", "no:xdist"]
+    files = [f"{folder / each}" for each in FILES]
+    code = pytest.main([*flags, f"--confcutdir={folder}", *files, *sys.argv[1:]], plugins=[Steps()])
+    say(f"ended with exit code {int(code)}")
+    return int(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

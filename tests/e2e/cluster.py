@@ -1,0 +1,278 @@
+"""kubectl, make and programs in a pod, against the cluster that KUBECONFIG names."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.support import ROOT
+from tests.support.eventually import eventually
+
+NAMESPACE = "operator-manager-e2e"
+"""The namespace of the samples, and of the client."""
+FAULTS = "operator-manager-e2e-faults"
+"""The namespace in which things go wrong."""
+SYSTEM = "operator-manager-system"
+MANAGER = "deployment/operator-manager-controller-manager"
+STORE = "deployment/operator-manager-petstore"
+CLIENT = "client"
+KINDS = "memcacheds,foos,pets,wordpresses,mysrvs"
+OUT = ROOT / "build/e2e"
+
+KUBECTL = os.environ.get("KUBECTL", "kubectl")
+IMG = os.environ.get("IMG", "")
+PETSTORE_IMG = os.environ.get("PETSTORE_IMG", "")
+
+_BEGAN = time.monotonic()
+_RUNTIMES = ("containerd://", "cri-o://", "docker://")
+# A make around this one hands its own flags on.
+_ENVIRON = {
+    name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+}
+
+
+class CommandFailed(AssertionError):
+    """A command ended with another exit code than 0; the message has the command and its output."""
+
+
+def say(text: str) -> None:
+    """Print a step, with the time since the beginning."""
+    seconds = int(time.monotonic() - _BEGAN)
+    for line in text.rstrip().splitlines():
+        print(f"{seconds // 60:2}:{seconds % 60:02}  {line}", flush=True)
+
+
+def run(
+    *command: str | Path, within: float = 120, stdin: str | None = None, codes: tuple[int, ...] = (0,)
+) -> str:
+    """Run a command in the checkout and return what it writes to standard output.
+
+    Args:
+        command: the program and its arguments.
+        within: seconds until it is killed.
+        stdin: text for its standard input.
+        codes: exit codes that are no failure.
+
+    Raises:
+        CommandFailed: with the last 3000 characters of its errors.
+    """
+    line = " ".join(map(str, command))[:200]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=_ENVIRON,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            timeout=within,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise CommandFailed(f"{line}: no end within {within:g} s") from error
+    if done.returncode not in codes:
+        raise CommandFailed(
+            f"{line}: exit code {done.returncode}: {(done.stderr or done.stdout).strip()[-3000:]}"
+        )
+    return done.stdout
+
+
+def kubectl(*arguments: str, namespace: str = NAMESPACE, **options: Any) -> str:
+    """Run kubectl in a namespace; the options are those of `run`."""
+    return run(KUBECTL, f"--namespace={namespace}", *arguments, **options)
+
+
+def get(*arguments: str, namespace: str = NAMESPACE) -> Any:
+    """Return an object, or the items of a list, that `kubectl get` prints as JSON."""
+    found = json.loads(kubectl("get", *arguments, "--output=json", namespace=namespace))
+    return found["items"] if found["kind"].endswith("List") else found
+
+
+def apply(*objects: Mapping[str, Any], namespace: str = NAMESPACE) -> None:
+    """Apply objects with kubectl."""
+    kubectl(
+        "apply",
+        "--filename=-",
+        namespace=namespace,
+        stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": objects}),
+    )
+
+
+def make(*arguments: str) -> str:
+    """Run a target of the Makefile with the images under test."""
+    say(f"$ make {' '.join(arguments)}")
+    return run(
+        "make",
+        "--no-print-directory",
+        *arguments,
+        f"IMG={IMG}",
+        f"PETSTORE_IMG={PETSTORE_IMG}",
+        f"KUBECTL={KUBECTL}",
+        within=300,
+    )
+
+
+def deploy(overlay: str = "default") -> None:
+    """Deploy with `make deploy`, and wait until all pods are those of the new version, and ready."""
+    make("deploy", *([] if overlay == "default" else [f"OVERLAY={overlay}"]))
+    wait_for_rollout()
+
+
+def wait_for_rollout() -> None:
+    """Wait until manager and store are rolled out and their old pods have ended."""
+    for each in (MANAGER, STORE):
+        kubectl("rollout", "status", each, "--timeout=180s", namespace=SYSTEM, within=200)
+    eventually(lambda: all("deletionTimestamp" not in pod["metadata"] for pod in manager_pods()), every=0.5)
+
+
+def manager_pods() -> list[dict[str, Any]]:
+    """Return the manager's pods."""
+    pods: list[dict[str, Any]] = get("pods", "--selector=control-plane=controller-manager", namespace=SYSTEM)
+    return pods
+
+
+def condition(it: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """Return a condition of the object's present generation. Raises `AssertionError` if it has none."""
+    status = it.get("status", {})
+    found = {each["type"]: each for each in status.get("conditions", ())}
+    assert kind in found, f"{it['kind']} {it['metadata']['name']} has no condition {kind}: {sorted(found)}"
+    generations = status.get("observedGeneration", it["metadata"]["generation"]), it["metadata"]["generation"]
+    assert generations[0] == generations[1], (
+        f"the status is of generation {generations[0]} of {generations[1]}"
+    )
+    one: Mapping[str, Any] = found[kind]
+    return one
+
+
+def wait_for(
+    kind: str, name: str, what: str = "Available", *, status: str = "True", within: float = 120
+) -> Any:
+    """Wait until a custom resource's condition `what` has this status, and return the object."""
+
+    def reached() -> Any:
+        it = get(kind, name)
+        found = condition(it, what)
+        assert found["status"] == status, (
+            f"{kind} {name}: {what} is {found['status']}: {found['reason']}: {found['message']}"
+        )
+        return it
+
+    return eventually(reached, within=within, every=0.5)
+
+
+def in_cluster(*arguments: str, within: float = 60) -> Any:
+    """Run a command of client.py in the client pod, and return what it prints as JSON."""
+    program = (Path(__file__).parent / "client.py").read_text()
+    command = ("exec", "--stdin", CLIENT, "--", "python", "-", *arguments)
+    return json.loads(kubectl(*command, stdin=program, within=within))
+
+
+@contextlib.contextmanager
+def served_by(pattern: str, *command: str | Path) -> Iterator[str]:
+    """Run a program that serves until it is ended; yields what the pattern's group finds in its output."""
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=_ENVIRON,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    output = process.stdout
+    lines: queue.Queue[str] = queue.Queue()
+    reader = threading.Thread(target=lambda: [lines.put(line) for line in output], daemon=True)
+    reader.start()
+    said: list[str] = []
+
+    def found() -> str:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                said.append(lines.get_nowait())
+        match = re.search(pattern, "".join(said))
+        assert match, f"{' '.join(map(str, command))}: {''.join(said)[-1000:]}"
+        return match[1]
+
+    try:
+        yield eventually(found, within=30)
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        reader.join()
+        output.close()
+
+
+@contextlib.contextmanager
+def forwarded(target: str, port: int, *, namespace: str = NAMESPACE) -> Iterator[int]:
+    """Forward a free port of this machine with kubectl; yields the port."""
+    command = (KUBECTL, f"--namespace={namespace}", "port-forward", "--address=127.0.0.1", target, f":{port}")
+    with served_by(r"127\.0\.0\.1:(\d+) ->", *command) as found:
+        yield int(found)
+
+
+def program(name: str) -> Path:
+    """Return one of the project's programs, in the environment that runs this."""
+    return Path(sys.executable).with_name(name)
+
+
+def explain(kind: str, name: str, *flags: str | Path, namespace: str = NAMESPACE) -> str:
+    """Run `operator-manager explain` and return what it prints, of a ready object and of another."""
+    return run(
+        program("operator-manager"),
+        "explain",
+        f"{kind}/{name}",
+        f"--namespace={namespace}",
+        *flags,
+        codes=(0, 3),
+    )
+
+
+def nodes() -> list[dict[str, Any]]:
+    """Return the nodes that take pods."""
+    return [
+        node
+        for node in get("nodes")
+        if not any(taint["effect"] in ("NoSchedule", "NoExecute") for taint in node["spec"].get("taints", ()))
+    ]
+
+
+def why_not(kubeconfig: str | None, read: Callable[[], list[dict[str, Any]]] = nodes) -> str | None:
+    """Return why there is no cluster to run on, in a line, or None if there is one."""
+    if not kubeconfig:
+        return "KUBECONFIG names no cluster"
+    try:
+        found = read()
+    except (AssertionError, OSError) as error:
+        return f"the cluster of KUBECONFIG does not answer: {str(error).splitlines()[-1]}"
+    if not found:
+        return "the cluster of KUBECONFIG has no node that takes pods"
+    simulated = [node["metadata"]["name"] for node in found if not _runs_containers(node)]
+    return f"no kubelet runs on node {simulated[0]}: it is simulated" if simulated else None
+
+
+def _runs_containers(node: Mapping[str, Any]) -> bool:
+    runtime = node["status"].get("nodeInfo", {}).get("containerRuntimeVersion", "")
+    return runtime.startswith(_RUNTIMES) and "kwok.x-k8s.io/node" not in node["metadata"].get(
+        "annotations", {}
+    )
+
+
+def seconds_since(began: float) -> str:
+    """Return the time since a moment of `time.monotonic`, for a step's line."""
+    return f"{time.monotonic() - began:.1f} s"

@@ -1,0 +1,336 @@
+"""Faults of pods on a real node, as conditions, `explain` and the console report them."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.cluster import (
+    FAULTS,
+    IMG,
+    OUT,
+    SYSTEM,
+    CommandFailed,
+    apply,
+    deploy,
+    explain,
+    forwarded,
+    get,
+    in_cluster,
+    kubectl,
+    nodes,
+    program,
+    say,
+    seconds_since,
+    served_by,
+)
+from tests.e2e.conftest import chromium
+from tests.support.eventually import eventually
+
+TOLD_WITHIN = 30.0
+"""Seconds from a fault to the condition that names it."""
+SERVER_NAME = f"operator-manager-webhook-service.{SYSTEM}.svc"
+ACCOUNT = "viewer"
+BINDING = "operator-manager-e2e-viewer"
+
+SMALL = {
+    "apiVersion": "v1",
+    "kind": "LimitRange",
+    "metadata": {"name": "small"},
+    "spec": {
+        "limits": [
+            {
+                "type": "Container",
+                "default": {"memory": "48Mi", "ephemeral-storage": "16Mi"},
+                "defaultRequest": {"memory": "16Mi", "ephemeral-storage": "1Mi"},
+            }
+        ]
+    },
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def console(deployed: None) -> Iterator[None]:
+    """The console in the manager's pod, and an account that may see all that it shows."""
+    deploy("console")
+    apply(
+        SMALL, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}}, namespace=FAULTS
+    )
+    subject = f"--serviceaccount={FAULTS}:{ACCOUNT}"
+    kubectl("create", "clusterrolebinding", BINDING, "--clusterrole=cluster-admin", subject)
+    yield
+    kubectl("delete", "clusterrolebinding", BINDING)
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Iterator[tuple[str, ...]]:
+    """Flags of `explain` by which it asks the manager in the cluster."""
+    configuration = get("validatingwebhookconfiguration", "operator-manager-validating-webhook-configuration")
+    authority, token = tmp_path / "ca.crt", tmp_path / "token"
+    authority.write_bytes(base64.b64decode(configuration["webhooks"][0]["clientConfig"]["caBundle"]))
+    token.write_text(
+        kubectl("create", "token", ACCOUNT, "--audience=operator-manager-console", namespace=FAULTS)
+    )
+    with forwarded("deployment/operator-manager-controller-manager", 8082, namespace=SYSTEM) as port:
+        yield (
+            f"--manager=https://localhost:{port}",
+            f"--manager-ca-file={authority}",
+            f"--manager-tls-server-name={SERVER_NAME}",
+            f"--manager-token-file={token}",
+        )
+
+
+def memcached(name: str, **spec: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": FAULTS}
+    return {
+        "apiVersion": "cache.example.com/v1",
+        "kind": "Memcached",
+        "metadata": metadata,
+        "spec": {"size": 1, **spec},
+    }
+
+
+@contextlib.contextmanager
+def applied(*objects: dict[str, Any]) -> Iterator[float]:
+    """Apply objects, and delete them at the end; yields the moment before."""
+    began = time.monotonic()
+    apply(*objects, namespace=FAULTS)
+    try:
+        yield began
+    finally:
+        for each in reversed(objects):
+            flags = ("--ignore-not-found", "--grace-period=1", "--timeout=60s")
+            kubectl("delete", each["kind"], each["metadata"]["name"], *flags, namespace=FAULTS)
+
+
+def wait_until_told(kind: str, name: str, *words: str, began: float) -> None:
+    """Wait until the condition `Degraded` has one of the words, and say how long that took."""
+
+    def read_degraded() -> str:
+        it = get(kind, name, namespace=FAULTS)
+        conditions = {each["type"]: each for each in it.get("status", {}).get("conditions", ())}
+        texts = {type_: f"{each['reason']}: {each['message']}" for type_, each in conditions.items()}
+        lines = [f"{type_}={conditions[type_]['status']} {text}" for type_, text in texts.items()]
+        assert conditions.get("Degraded", {}).get("status") == "True", "; ".join(lines)
+        assert any(word in texts["Degraded"] for word in words), "; ".join(lines)
+        return texts["Degraded"]
+
+    text = eventually(read_degraded, within=TOLD_WITHIN - (time.monotonic() - began), every=0.3)
+    say(f"Degraded after {seconds_since(began)}: {text}")
+
+
+def wait_until_well(name: str) -> None:
+    """Wait until a Memcached is available, with nothing that keeps it from what is wanted."""
+
+    def well() -> None:
+        it = get("memcached", name, namespace=FAULTS)
+        found = {each["type"]: (each["status"], each["reason"]) for each in it["status"]["conditions"]}
+        assert (found["Available"][0], found["Degraded"][0]) == ("True", "False"), found
+
+    eventually(well, every=0.5)
+
+
+def everyone_says(kind: str, name: str, *words: str, asked: tuple[str, ...]) -> None:
+    """Compare what `explain`, the manager and the console's page say of an object that is not ready."""
+    say(kubectl("get", kind, name, "--output=wide", namespace=FAULTS))
+    told = json.loads(explain(kind, name, "--output=json", *asked, namespace=FAULTS))
+    assert not told["ready"]
+    blocking = json.dumps(told["blocking"])
+    assert any(word in blocking for word in words), blocking
+    (controller,) = told["controllers"]
+    assert controller["runs"], "the manager in the cluster tells of no runs"
+    text = explain(kind, name, "--manager=none", namespace=FAULTS)
+    assert any(word in text for word in words), text
+    say(text.split("\n\n")[0])
+
+
+def pods_of(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = get("pods", f"--selector=memcached_cr={name}", namespace=FAULTS)
+    return found
+
+
+def test_wrong_image_is_told_until_it_is_mended(asked: tuple[str, ...]):
+    words = ("ImagePullBackOff", "ErrImagePull")
+    with applied(memcached("image", size=2, image="registry.invalid/memcached:nope")) as began:
+        wait_until_told("memcached", "image", *words, began=began)
+        everyone_says("memcached", "image", *words, asked=asked)
+        _console_shows("memcacheds.cache.example.com", "image", *words)
+        mended = '[{"op": "remove", "path": "/spec/image"}]'
+        kubectl("patch", "memcached", "image", "--type=json", f"--patch={mended}", namespace=FAULTS)
+        wait_until_well("image")
+
+
+def _console_shows(resource: str, name: str, *words: str) -> None:
+    """Open the object's page as `operator-manager console` does it for a person."""
+    command = (
+        program("operator-manager"),
+        "console",
+        "--no-browser",
+        f"--service-account={FAULTS}/{ACCOUNT}",
+    )
+    with served_by(r"until interrupted: (\S+)", *command) as address, chromium() as page:
+        page.goto(address)
+        base = "/".join(page.url.split("/")[:3])
+        page.goto(f"{base}/objects/{resource}/{FAULTS}/{name}")
+        page.wait_for_selector("main")
+        page.screenshot(path=OUT / "console.png", full_page=True)
+        text = page.inner_text("main")
+    assert any(word in text for word in words), text
+    say("the console's page says it, too: build/e2e/console.png")
+
+
+def test_program_that_ends_at_once_is_told(asked: tuple[str, ...]):
+    # The manager's own image is on the node, and has no memcached.
+    with applied(memcached("crash", image=IMG)) as began:
+        wait_until_told("memcached", "crash", "CrashLoopBackOff", "RunContainerError", began=began)
+        everyone_says("memcached", "crash", "CrashLoopBackOff", "RunContainerError", asked=asked)
+
+
+def test_memcached_that_runs_out_of_memory_says_so(asked: tuple[str, ...]):
+    with applied(memcached("memory")):
+        wait_until_well("memory")
+
+        def waits_for_a_restart() -> float:
+            # The first restart comes at once; the second one is waited for.
+            (pod,) = pods_of("memory")
+            (status,) = pod["status"]["containerStatuses"]
+            killed = time.monotonic()
+            if status["ready"]:
+                _run_out_of_memory(pod)
+            assert "waiting" in status["state"], status["state"]
+            return killed
+
+        killed = eventually(waits_for_a_restart, every=0.5)
+        wait_until_told("memcached", "memory", "OOMKilled", began=killed)
+        everyone_says("memcached", "memory", "OOMKilled", asked=asked)
+
+
+def _run_out_of_memory(pod: dict[str, Any]) -> None:
+    """Fill the server, the shared memory beside it, and more: the kernel kills the largest process."""
+    name = pod["metadata"]["name"]
+    with contextlib.suppress(CommandFailed):  # some of them end with the container
+        in_cluster("fill", pod["status"]["podIP"])
+        for flags in (("of=/dev/shm/full", "bs=1M", "count=60"), ("of=/dev/null", "bs=40M", "count=20")):
+            kubectl("exec", name, "--", "dd", "if=/dev/zero", *flags, namespace=FAULTS, within=30)
+
+
+def test_wordpress_whose_database_runs_out_of_memory_says_so(asked: tuple[str, ...]):
+    spec = {"sqlrootpassword": "plaintextpassword", "reclaimPolicy": "Delete", "storageSize": "1Gi"}
+    site = {"apiVersion": "example.com/v1", "kind": "Wordpress", "metadata": {"name": "site"}, "spec": spec}
+    with applied(site):
+
+        def was_killed() -> float:
+            (pod,) = get("pods", "--selector=app.kubernetes.io/instance=site", namespace=FAULTS)
+            (status,) = pod["status"]["containerStatuses"]
+            states = [*status["state"].values(), *status["lastState"].values()]
+            assert any(each.get("reason") == "OOMKilled" for each in states), status
+            return time.monotonic()
+
+        killed = eventually(was_killed, every=0.3)
+        wait_until_told("wordpress", "site", "OOMKilled", began=killed)
+        everyone_says("wordpress", "site", "OOMKilled", asked=asked)
+
+
+def test_node_without_room_is_told_until_there_is_some(asked: tuple[str, ...]):
+    fillers = [_filler(node) for node in nodes()]
+    with applied(*fillers):
+        for each in fillers:
+            name = f"pod/{each['metadata']['name']}"
+            kubectl("wait", "--for=condition=Ready", name, "--timeout=60s", namespace=FAULTS)
+        with applied(memcached("room", size=2 + len(fillers))) as began:
+            wait_until_told("memcached", "room", "Unschedulable", began=began)
+            eventually(lambda: get("memcached", "room", namespace=FAULTS)["status"]["readyReplicas"] >= 1)
+            everyone_says("memcached", "room", "Unschedulable", asked=asked)
+            kubectl("delete", "pods", "--selector=filler", "--grace-period=1", namespace=FAULTS)
+            wait_until_well("room")
+
+
+def _filler(node: dict[str, Any]) -> dict[str, Any]:
+    """A pod that leaves room for one and a half Memcached pods on a node."""
+    name = node["metadata"]["name"]
+    taken = 0
+    for pod in get("pods", "--all-namespaces", f"--field-selector=spec.nodeName={name}"):
+        if pod["status"]["phase"] in ("Pending", "Running"):
+            for container in pod["spec"]["containers"]:
+                taken += _bytes(container.get("resources", {}).get("requests", {}).get("memory", "0"))
+    free = _bytes(node["status"]["allocatable"]["memory"]) - taken
+    memory = str(free - 144 * 1024**2)
+    container = {
+        "name": "filler",
+        "image": IMG,
+        "command": ["sleep", "infinity"],
+        "resources": {"requests": {"memory": memory}, "limits": {"memory": memory}},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"filler-{name}"[:63], "labels": {"filler": ""}},
+        "spec": {
+            "nodeSelector": {"kubernetes.io/hostname": name},
+            "terminationGracePeriodSeconds": 1,
+            "containers": [container],
+        },
+    }
+
+
+def _bytes(quantity: str) -> int:
+    for unit, factor in (
+        ("Ki", 1024),
+        ("Mi", 1024**2),
+        ("Gi", 1024**3),
+        ("k", 1000),
+        ("M", 1000**2),
+        ("G", 1000**3),
+    ):
+        if quantity.endswith(unit):
+            return int(quantity.removesuffix(unit)) * factor
+    return int(quantity)
+
+
+def test_quota_that_is_used_up_is_told(asked: tuple[str, ...]):
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "none"},
+        "spec": {"hard": {"pods": "0"}},
+    }
+    with applied(quota, memcached("quota")) as began:
+        wait_until_told("memcached", "quota", "exceeded quota", began=began)
+        everyone_says("memcached", "quota", "exceeded quota", asked=asked)
+
+
+def test_status_leaves_out_pods_that_were_evicted():
+    with applied(memcached("evicted", size=2)):
+        wait_until_well("evicted")
+        by_kubelet, by_person = (pod["metadata"]["name"] for pod in pods_of("evicted"))
+        fill = ("dd", "if=/dev/zero", "of=/tmp/full", "bs=1M", "count=40")
+        kubectl("exec", by_kubelet, "--", *fill, namespace=FAULTS)
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": by_person}}
+        path = f"/api/v1/namespaces/{FAULTS}/pods/{by_person}/eviction"
+        kubectl("create", f"--raw={path}", "--filename=-", namespace=FAULTS, stdin=json.dumps(eviction))
+
+        def ended() -> None:
+            phases = {pod["metadata"]["name"]: pod["status"]["phase"] for pod in pods_of("evicted")}
+            assert by_person not in phases
+            # The kubelet calls a pod Succeeded whose program ends well when it is told to end.
+            assert phases[by_kubelet] in ("Failed", "Succeeded"), phases
+
+        eventually(ended, every=1)
+        say("the pod that the kubelet evicted stays as an object; the one that the API evicted is gone")
+
+        def listed() -> None:
+            living = [
+                pod["metadata"]["name"] for pod in pods_of("evicted") if pod["status"]["phase"] == "Running"
+            ]
+            status = get("memcached", "evicted", namespace=FAULTS)["status"]
+            assert (sorted(status["nodes"]), status["nodeCount"]) == (sorted(living), 2), status
+
+        eventually(listed, within=TOLD_WITHIN, every=0.5)
+        wait_until_well("evicted")

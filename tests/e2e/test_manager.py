@@ -1,0 +1,290 @@
+"""The manager's own pods come and go: rolling update, drain, kill, replicas that take over or share."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from tests.e2e.cluster import (
+    FAULTS,
+    IMG,
+    KUBECTL,
+    MANAGER,
+    NAMESPACE,
+    SYSTEM,
+    apply,
+    deploy,
+    get,
+    kubectl,
+    manager_pods,
+    nodes,
+    say,
+    seconds_since,
+    served_by,
+    wait_for,
+    wait_for_rollout,
+)
+from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.usefixtures("samples")
+
+PAUSE = 0.05
+"""Seconds between two reviews of a thread."""
+
+
+class Reviews:
+    """Dry runs of Pets in both versions: each takes webhooks, and one of two a conversion."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self.answered = 0
+        self.failures: list[str] = []
+        self.longest = 0.0
+
+    def _ask(self, version: str, kind: str, number: int) -> None:
+        spec = {
+            "name": " Rex ",
+            kind: "dog",
+            "birthday": "2020-02-29" if kind == "species" else "2020-02-29T00:00:00Z",
+        }
+        api = f"petstore.example.com/{version}"
+        pet = {"apiVersion": api, "kind": "Pet", "metadata": {"name": f"review-{number}"}, "spec": spec}
+        url = f"{self._server}/apis/{api}/namespaces/{NAMESPACE}/pets?dryRun=All"
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(url, json.dumps(pet).encode(), headers)
+        began = time.monotonic()
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                made = json.load(answer)
+            assert made["spec"]["name"] == "Rex", made
+        except (OSError, AssertionError) as error:
+            body = error.read().decode() if hasattr(error, "read") else ""
+            self.failures.append(f"{error} {body}"[:500])
+        self.answered += 1
+        self.longest = max(self.longest, time.monotonic() - began)
+
+    @contextlib.contextmanager
+    def asked_for(self) -> Iterator[None]:
+        """Ask on two threads, one for each version, for as long as the block lasts."""
+        ended = threading.Event()
+
+        def ask(version: str, kind: str) -> None:
+            number = 0
+            while not ended.wait(PAUSE):
+                number += 1
+                self._ask(version, kind, number)
+
+        threads = [
+            threading.Thread(target=ask, args=each) for each in (("v1beta1", "species"), ("v1alpha1", "type"))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
+
+
+def test_rolling_update_fails_no_review():
+    before = {pod["metadata"]["uid"] for pod in manager_pods()}
+    with served_by(r"Starting to serve on (\S+)", KUBECTL, "proxy", "--port=0") as server:
+        reviews = Reviews(f"http://{server}")
+        with reviews.asked_for():
+            kubectl("rollout", "restart", MANAGER, namespace=SYSTEM)
+            wait_for_rollout()
+    assert not before & {pod["metadata"]["uid"] for pod in manager_pods()}
+    assert not reviews.failures, (
+        f"{len(reviews.failures)} of {reviews.answered} failed: {reviews.failures[:3]}"
+    )
+    assert reviews.answered > 50
+    say(
+        f"{reviews.answered} reviews during the rolling update, none failed; "
+        f"the longest took {reviews.longest:.2f} s"
+    )
+
+
+def test_drain_moves_the_manager_and_a_memcached():
+    (pod,) = manager_pods()
+    node = pod["spec"]["nodeName"]
+    selector = "--pod-selector=control-plane=controller-manager"
+    flags = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s")
+    try:
+        say(f"$ kubectl drain {node} {selector}")
+        kubectl("drain", node, selector, *flags, within=150)
+        kubectl("drain", node, "--pod-selector=memcached_cr=memcached-sample", *flags, within=150)
+        if not [each for each in nodes() if each["metadata"]["name"] != node]:
+            eventually(lambda: [each["status"]["phase"] for each in manager_pods()] == ["Pending"], every=0.5)
+            say("there is no other node: the manager's pod is Pending")
+    finally:
+        kubectl("uncordon", node)
+    began = time.monotonic()
+    wait_for_rollout()
+    wait_for("memcached", "memcached-sample")
+    eventually(_nodes_are_pods, every=0.5)
+    say(f"after uncordon, the manager and its Memcached are ready again within {seconds_since(began)}")
+
+
+def _nodes_are_pods() -> bool:
+    listed = get("memcached", "memcached-sample")["status"]["nodes"]
+    pods = get("pods", "--selector=memcached_cr=memcached-sample")
+    return sorted(listed) == sorted(
+        pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]
+    )
+
+
+KILLER = """
+import os, pathlib, sys
+for process in pathlib.Path("/proc").glob("[0-9]*"):
+    try:
+        group, line = (process / "cgroup").read_text(), (process / "cmdline").read_bytes()
+    except OSError:
+        continue
+    if sys.argv[1] in group.replace("_", "-") and b"operator-manager" in line:
+        os.kill(int(process.name), 9)
+        print("killed", line)
+"""
+
+
+def _killed(pod: Mapping[str, Any]) -> float:
+    """Send SIGKILL to a manager, from a pod on its node that sees all processes; return the moment."""
+    container = {
+        "name": "killer",
+        "image": IMG,
+        "command": ["python", "-c", KILLER, pod["metadata"]["uid"]],
+        "securityContext": {"runAsUser": 0},
+    }
+    spec = {
+        "hostPID": True,
+        "nodeName": pod["spec"]["nodeName"],
+        "restartPolicy": "Never",
+        "containers": [container],
+    }
+    apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "killer"}, "spec": spec}, namespace=FAULTS)
+    eventually(lambda: "killed" in kubectl("logs", "killer", namespace=FAULTS), every=0.2)
+    moment = time.monotonic()
+    kubectl("delete", "pod", "killer", "--grace-period=1", namespace=FAULTS)
+    return moment
+
+
+def _restarted(pod: Mapping[str, Any]) -> None:
+    """Wait until the kubelet has started the manager's container again, and it is ready."""
+
+    def ready() -> None:
+        now = {each["metadata"]["uid"]: each for each in manager_pods()}
+        (status,) = now[pod["metadata"]["uid"]]["status"]["containerStatuses"]
+        assert status["ready"], status
+        assert status["restartCount"] >= 1, status
+
+    eventually(ready, every=0.5)
+
+
+def _follows(replicas: int) -> None:
+    """Scale the Memcached, which a manager has to see, and wait until it has."""
+    kubectl("scale", "memcached/memcached-sample", f"--replicas={replicas}")
+
+    def followed() -> None:
+        assert get("deployment", "memcached-sample")["spec"]["replicas"] == replicas
+
+    eventually(followed, every=0.2)
+
+
+def test_manager_goes_on_when_its_only_process_is_killed():
+    (pod,) = manager_pods()
+    began = _killed(pod)
+    _follows(2)
+    say(f"a change is followed {seconds_since(began)} after the only manager was killed")
+    _restarted(pod)
+
+
+def test_standby_takes_over_when_the_leader_is_killed():
+    deploy("high-availability")
+    leader = _holder()
+    (pod,) = (each for each in manager_pods() if leader.startswith(each["metadata"]["name"]))
+    began = _killed(pod)
+    _follows(3)
+    assert _holder() != leader
+    say(f"a change is followed {seconds_since(began)} after the leader was killed")
+    _restarted(pod)
+
+
+def test_leader_hands_over_when_its_pod_is_deleted_by_force():
+    leader = _holder()
+    (pod,) = (each for each in manager_pods() if leader.startswith(each["metadata"]["name"]))
+    began = time.monotonic()
+    kubectl("delete", "pod", pod["metadata"]["name"], "--force", "--grace-period=0", namespace=SYSTEM)
+    _follows(2)
+    say(f"a change is followed {seconds_since(began)} after the leader's pod was deleted by force")
+    wait_for_rollout()
+
+
+def _holder() -> str:
+    """Return the identity that holds the manager's lease: its pod's name, and more."""
+    held: str = get("lease", "operator-manager", namespace=SYSTEM)["spec"].get("holderIdentity") or ""
+    return held
+
+
+def _shards() -> dict[str, list[str]]:
+    """Return the leases of shards that each pod holds."""
+    held: dict[str, list[str]] = {}
+    for lease in get("leases", namespace=SYSTEM):
+        name, holder = lease["metadata"]["name"], lease["spec"].get("holderIdentity") or ""
+        if re.fullmatch(r"operator-manager(-\d+)?", name):
+            held.setdefault(holder.rpartition("_")[0], []).append(name)
+    return held
+
+
+def test_three_replicas_share_the_objects():
+    deploy("shards")
+
+    def shared() -> dict[str, list[str]]:
+        held = _shards()
+        pods = {pod["metadata"]["name"] for pod in manager_pods()}
+        assert set(held) == pods, f"{held} {pods}"
+        assert len(pods) == 3
+        assert sum(map(len, held.values())) == 16
+        return held
+
+    held = eventually(shared, every=1)
+    say(f"shards by pod: { ({pod: len(names) for pod, names in held.items()}) }")
+    _every_shard_works()
+    pod = manager_pods()[0]
+    began = _killed(pod)
+    _restarted(pod)
+    eventually(shared, every=1)
+    say(f"three replicas hold all shards again {seconds_since(began)} after one was killed")
+    _every_shard_works()
+
+
+def _every_shard_works() -> None:
+    """Have Foos looked at whose UIDs are in many shards."""
+    foos: list[Any] = [
+        {
+            "apiVersion": "tutorial.my.domain/v1",
+            "kind": "Foo",
+            "metadata": {"name": f"many-{n}"},
+            "spec": {"name": "nobody"},
+        }
+        for n in range(40)
+    ]
+    stdin = json.dumps({"apiVersion": "v1", "kind": "List", "items": foos})
+    kubectl("create", "--filename=-", stdin=stdin)
+    names = [each["metadata"]["name"] for each in foos]
+
+    def reconciled() -> None:
+        without = [
+            foo["metadata"]["name"] for foo in get("foos", *names) if not foo.get("status", {}).get("colour")
+        ]
+        assert not without, f"{without} have no status"
+
+    eventually(reconciled, every=0.5)
+    kubectl("delete", "foos", *names)

@@ -1,0 +1,275 @@
+"""The samples on `make deploy`: their pods serve, and so do webhooks and metrics."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.e2e.cluster import (
+    CLIENT,
+    FAULTS,
+    IMG,
+    KINDS,
+    NAMESPACE,
+    OUT,
+    PETSTORE_IMG,
+    STORE,
+    SYSTEM,
+    CommandFailed,
+    apply,
+    condition,
+    forwarded,
+    get,
+    in_cluster,
+    kubectl,
+    manager_pods,
+    nodes,
+    program,
+    run,
+    say,
+    seconds_since,
+    wait_for,
+)
+from tests.e2e.conftest import chromium
+from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.usefixtures("samples")
+
+SITE = "wordpress-sample"
+USER, PASSWORD = "ann", "correct horse battery staple"
+TITLE = "Hello from a real node"
+PULLED_WITHIN = 300.0
+"""Seconds for the images of the samples, where the node has to pull them."""
+
+
+def test_manager_runs_the_image_of_make_deploy():
+    for image, pods in ((IMG, manager_pods()), (PETSTORE_IMG, _store_pods())):
+        for pod in pods:
+            (container,) = pod["spec"]["containers"]
+            (status,) = pod["status"]["containerStatuses"]
+            assert container["image"] == image
+            assert status["ready"]
+            assert status["restartCount"] == 0
+
+
+def _store_pods() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = get("pods", "--selector=app.kubernetes.io/name=petstore", namespace=SYSTEM)
+    return found
+
+
+def test_samples_become_ready():
+    began = time.monotonic()
+    for kind, name, what, status in (
+        ("mysrv", "mysrv-sample", "Ready", "True"),
+        ("foo", "foo-01", "Happy", "False"),
+        ("foo", "foo-02", "Happy", "False"),
+        ("pet", "pet-sample1", "Ready", "True"),
+        ("pet", "pet-sample2", "Ready", "True"),
+        ("memcached", "memcached-sample", "Available", "True"),
+        ("wordpress", SITE, "Available", "True"),
+        ("wordpress", "wordpress-blog", "Available", "True"),
+    ):
+        wait_for(kind, name, what, status=status, within=PULLED_WITHIN)
+        say(f"{kind} {name}: {what} is {status} after {seconds_since(began)}")
+    assert get("mysrv", "mysrv-sample")["status"]["status"] == "Available"
+    say(kubectl("get", KINDS))
+
+
+def test_memcached_returns_a_stored_value_through_a_service_and_at_each_pod():
+    kubectl("expose", "deployment", "memcached-sample", "--port=11211")
+    stored = eventually(
+        lambda: in_cluster("memcached", f"memcached-sample.{NAMESPACE}.svc", "greeting=hello")
+    )
+    assert stored == {"greeting": "hello"}
+    pods = _memcached_pods()
+    assert len(pods) == 3
+    for name, address in pods.items():
+        assert in_cluster("memcached", address, f"name={name}") == {"name": name}
+    say(f"the Service and {len(pods)} pods return what was stored")
+
+
+def _memcached_pods() -> dict[str, str]:
+    """Return the addresses of the pods that run, by name."""
+    pods = get("pods", "--selector=memcached_cr=memcached-sample")
+    return {
+        pod["metadata"]["name"]: pod["status"].get("podIP", "")
+        for pod in pods
+        if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
+    }
+
+
+def test_memcached_follows_its_size_and_puts_its_image_back():
+    kubectl("scale", "memcached/memcached-sample", "--replicas=4")
+    eventually(lambda: get("memcached", "memcached-sample")["status"]["readyReplicas"] == 4, every=0.5)
+    kubectl("set", "image", "deployment/memcached-sample", "memcached=registry.invalid/other:1")
+
+    def restored() -> None:
+        (container,) = get("deployment", "memcached-sample")["spec"]["template"]["spec"]["containers"]
+        assert container["image"] != "registry.invalid/other:1"
+        it = get("memcached", "memcached-sample")
+        assert sorted(it["status"]["nodes"]) == sorted(_memcached_pods())
+        assert it["status"]["readyReplicas"] == 4
+
+    eventually(restored, every=0.5)
+    kubectl("scale", "memcached/memcached-sample", "--replicas=3")
+    eventually(lambda: get("memcached", "memcached-sample")["status"]["nodeCount"] == 3, every=0.5)
+
+
+def test_wordpress_is_installed_through_its_service_and_keeps_its_posts():
+    url = wait_for("wordpress", SITE)["status"]["url"]
+    assert url == f"http://{SITE}.{NAMESPACE}.svc"
+    _install_page_answers(url)
+    installed = in_cluster("request", f"{url}/wp-admin/install.php?step=2", _installation())
+    assert installed["status"] == 200, installed
+    assert "wp-login.php" in installed["body"], installed["body"][-2000:]
+    say("the installation, by HTTP POST, is done")
+    post = in_cluster("publish", url, USER, PASSWORD, "A post that stays")
+    page = f"{url}/?p={post}"
+    assert "A post that stays" in _body(page)
+    _show_in_chromium(page)
+
+    (old,) = get("pods", f"--selector={_selector(f'{SITE}-mysql')}")
+    kubectl("delete", "pod", old["metadata"]["name"])
+    began = time.monotonic()
+    eventually(
+        lambda: (
+            condition(get("wordpress", SITE), "Available")["status"] == "True"
+            and "A post that stays" in _body(page)
+        ),
+        every=1,
+    )
+    (new,) = get("pods", f"--selector={_selector(f'{SITE}-mysql')}")
+    assert new["metadata"]["uid"] != old["metadata"]["uid"]
+    say(f"MySQL's pod was deleted; the post is back after {seconds_since(began)}")
+
+
+def _install_page_answers(url: str) -> None:
+    port = get("wordpress", SITE)["status"]["nodePort"]
+    addresses = [
+        each["address"]
+        for node in nodes()
+        for each in node["status"]["addresses"]
+        if each["type"] == "InternalIP"
+    ]
+    for base in (url, *(f"http://{address}:{port}" for address in addresses)):
+        answer = in_cluster("request", f"{base}/wp-admin/install.php")
+        assert answer["status"] == 200, f"{base}: {answer['status']} {answer['location']}"
+        assert "WordPress" in answer["body"]
+        say(f"{base}/wp-admin/install.php answers 200")
+
+
+def _installation() -> str:
+    fields = {
+        "weblog_title": TITLE,
+        "user_name": USER,
+        "admin_password": PASSWORD,
+        "admin_password2": PASSWORD,
+    }
+    return urlencode({**fields, "pw_weak": 1, "admin_email": "ann@example.com", "blog_public": 0})
+
+
+def _body(url: str) -> str:
+    answer = in_cluster("request", url)
+    if answer["status"] == 301:  # a post has an address with its title
+        answer = in_cluster("request", answer["location"])
+    assert answer["status"] == 200, (
+        f"{url} answers {answer['status']} {answer['location']}: {answer['body'][-500:]}"
+    )
+    body: str = answer["body"]
+    return body
+
+
+def _selector(deployment: str) -> str:
+    labels = get("deployment", deployment)["spec"]["selector"]["matchLabels"]
+    return ",".join(f"{key}={value}" for key, value in labels.items())
+
+
+def _show_in_chromium(url: str) -> None:
+    """Open a page at the site's own address, which kubectl forwards to."""
+    host = url.split("/")[2]
+    with (
+        forwarded(f"service/{SITE}", 80) as port,
+        chromium(f"--host-resolver-rules=MAP {host}:80 127.0.0.1:{port}") as page,
+    ):
+        page.goto(url, timeout=60_000)
+        assert TITLE in page.title(), page.title()
+        assert "A post that stays" in page.inner_text("body")
+        page.screenshot(path=OUT / "wordpress.png")
+    say(f"Chromium shows {url}: {(OUT / 'wordpress.png').relative_to(OUT.parent.parent)}")
+
+
+def test_pets_are_in_the_store_and_leave_it():
+    assert _records() == {("Thor", "dog", "2021-04-01"), ("Tron", "cat", "2020-06-25")}
+    kubectl("patch", "pet", "pet-sample1", "--type=merge", '--patch={"spec":{"name":"Thorbert"}}')
+    eventually(
+        lambda: _records() == {("Thorbert", "dog", "2021-04-01"), ("Tron", "cat", "2020-06-25")}, every=0.5
+    )
+    kubectl("delete", "pet", "pet-sample2")
+    assert _records() == {("Thorbert", "dog", "2021-04-01")}
+    say("records follow their Pets: added, renamed, removed")
+    kubectl("delete", "pods", "--selector=app.kubernetes.io/name=petstore", namespace=SYSTEM)
+    kubectl("rollout", "status", STORE, "--timeout=120s", namespace=SYSTEM)
+    assert _records() == {("Thorbert", "dog", "2021-04-01")}
+    wait_for("pet", "pet-sample1", "StoreReachable")
+    say("the record outlived the store's pod")
+
+
+def _records() -> set[tuple[str, str, str]]:
+    """Return the store's records, asked for by gRPC through a port that kubectl forwards."""
+    with forwarded("service/operator-manager-petstore", 6742, namespace=SYSTEM) as port:
+        found = run(program("petstore"), "search", f"--address=127.0.0.1:{port}", "--output=json")
+    pets = json.loads(found)
+    return {(each["name"], each["type"], each["birthday"]) for each in pets}
+
+
+def test_foo_is_happy_while_its_friend_is_there():
+    wait_for("foo", "foo-01", "Happy", status="False")
+    kubectl("run", "jack", f"--image={IMG}", "--command", "--", "sleep", "infinity", namespace=FAULTS)
+    assert wait_for("foo", "foo-01", "Happy")["status"]["happy"] is True
+    wait_for("foo", "foo-02", "Happy", status="False")
+    kubectl("delete", "pod", "jack", "--grace-period=1", namespace=FAULTS)
+    wait_for("foo", "foo-01", "Happy", status="False")
+
+
+def _pet(key: str, *, version: str = "v1beta1", **spec: str) -> dict[str, Any]:
+    return {
+        "apiVersion": f"petstore.example.com/{version}",
+        "kind": "Pet",
+        "metadata": {"name": key},
+        "spec": {"name": "Rex", "birthday": "2020-02-29", **spec},
+    }
+
+
+def test_webhooks_default_and_refuse():
+    apply(_pet("rex", name=" Rex ", species="Dog"))
+    assert get("pet", "rex")["spec"] == {"name": "Rex", "species": "dog", "birthday": "2020-02-29"}
+    with pytest.raises(CommandFailed, match=r"spec\.birthday: .* must not be in the future"):
+        apply(_pet("unborn", species="dog", birthday="2999-01-01"))
+    say("defaulted: ' Rex ' and 'Dog'; refused: a birthday in 2999")
+
+
+def test_pets_of_both_versions_are_the_same_pets():
+    apply(_pet("polly", version="v1alpha1", type="bird", birthday="2021-03-31T23:30:00-01:00"))
+    assert get("pets.v1beta1.petstore.example.com", "polly")["spec"]["birthday"] == "2021-04-01"
+    old = get("pets.v1alpha1.petstore.example.com", "rex")
+    assert (old["apiVersion"], old["spec"]["type"]) == ("petstore.example.com/v1alpha1", "dog")
+    wait_for("pet", "polly", "Ready")
+
+
+def test_metrics_are_for_those_who_may_get_them():
+    url = f"https://operator-manager-controller-manager-metrics-service.{SYSTEM}.svc:8443/metrics"
+    assert in_cluster("request", url)["status"] == 401
+    kubectl("create", "serviceaccount", CLIENT)
+    role = "--clusterrole=operator-manager-metrics-reader"
+    kubectl("create", "clusterrolebinding", CLIENT, role, f"--serviceaccount={NAMESPACE}:{CLIENT}")
+    headers = [
+        f"Authorization:Bearer {kubectl('create', 'token', name).strip()}" for name in ("default", CLIENT)
+    ]
+    forbidden, answer = (in_cluster("request", url, "", header) for header in headers)
+    assert (forbidden["status"], answer["status"]) == (403, 200)
+    assert 'controller_runtime_reconcile_total{controller="memcached",result="success"}' in answer["body"]
+    say("metrics: 401 without a token, 403 without the right, 200 with both")
