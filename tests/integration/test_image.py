@@ -39,6 +39,7 @@ BASE = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LD_LIBRARY_PATH": 
 WHEELS = "/tmp/wheels"
 PACKAGES = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": WHEELS}
 CHANGING = ("RUN", "COPY", "WORKDIR")
+WHOLE = ["/", "/"]
 STEP_TIMEOUT = 300.0
 
 
@@ -79,9 +80,11 @@ class ImageTree:
             return self._built[name][0]
         stage = self._dockerfile.stages[name]
         root, environ = self._folder / name / "root", dict(BASE)
-        if stage.base in self._dockerfile.stages:
-            base = self.build(stage.base)
-            environ.update(self._built[stage.base][1])
+        # A stage that copies another one as a whole has its files, and not its environment.
+        copied = [step.flags["from"] for step in stage.of("COPY") if step.arguments == WHOLE]
+        if copied or stage.base in self._dockerfile.stages:
+            base = self.build(*copied or [stage.base])
+            environ.update({} if copied else self._built[stage.base][1])
             if any(stage.of(step) for step in CHANGING):
                 # Files as links: no step changes one in place. And what was removed is a device file.
                 subprocess.run(["cp", "-al", base.parent, root.parent], check=True)
@@ -136,12 +139,12 @@ class ImageTree:
             elif step.name == "WORKDIR":
                 place = step.text
                 (root / place.lstrip("/")).mkdir(parents=True, exist_ok=True)
-            elif step.name == "COPY":
+            elif step.name == "COPY" and step.arguments != WHOLE:
                 self._copy(step, root, place)
             elif step.name == "RUN":
                 self._run(step.text, root, place, environ)
             else:
-                assert step.name in {"ARG", "LABEL", "USER", "EXPOSE", "ENTRYPOINT", "CMD"}, step
+                assert step.name in {"ARG", "COPY", "LABEL", "USER", "EXPOSE", "ENTRYPOINT", "CMD"}, step
 
     def _copy(self, step: Instruction, root: Path, place: str) -> None:
         *names, target = step.arguments

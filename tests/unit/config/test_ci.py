@@ -48,7 +48,12 @@ def ci(
         for name in (f"python{version}", "python3"):
             tells = f'if [ "$1" = --version ]; then echo Python {version}.9; else echo {version}; fi'
             program(programs / name, tells)
-    for name in ("bash", "sh", "make", *"awk cat dirname echo false mktemp printf pwd rm sed sleep true".split()):
+    for name in (
+        "bash",
+        "sh",
+        "make",
+        *["awk", "cat", "dirname", "echo", "false", "mktemp", "printf", "pwd", "rm", "sed", "sleep", "true"],
+    ):
         found = shutil.which(name)
         if found is not None:
             (programs / name).symlink_to(found)

@@ -15,7 +15,7 @@ import pytest
 from controllers.main import OPERATORS
 from manager.version import VERSION
 from tests.support import ROOT
-from tests.support.makefile import make
+from tests.support.makefile import VENV, make
 from tests.support.scheduling import SECONDS
 
 QUICK_TESTS = ROOT / "scripts/quick-tests"
@@ -33,13 +33,19 @@ def test_help_lists_every_target_of_the_field():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "folder"),
-    [((), ".venv"), (("PYTHON=/opt/bin/python3.13",), ".venv-python3.13")],
-    ids=["the usual", "that interpreter's"],
+    ("arguments", "made"),
+    [
+        ("", ".venv tools"),
+        ("PYTHON=/opt/bin/python3.13", ".venv-python3.13 tools"),
+        ("VERSIONS=newest", ".venv-newest newest"),
+        ("PYTHON=python3.11 VERSIONS=lowest", ".venv-python3.11-lowest lowest"),
+    ],
 )
-def test_another_interpreter_has_an_environment_of_its_own(arguments: tuple[str, ...], folder: str):
-    done = make("--dry-run", "--always-make", "test", *arguments, environ={"PYTHON": "python3"})
-    assert f"scripts/make-venv {folder} tools" in done.stdout
+def test_environment_depends_on_the_interpreter_and_the_versions(arguments: str, made: str):
+    environ = {"PYTHON": "python3"}
+    done = make("--dry-run", "--always-make", "test", *arguments.split(), environ=environ, venv=None)
+    folder = made.partition(" ")[0]
+    assert f"scripts/make-venv {made}\n" in done.stdout
     assert f"\n{folder}/bin/pytest -n " in done.stdout
 
 
@@ -63,7 +69,7 @@ def bare(tmp_path: Path) -> dict[str, Any]:
 )
 def test_a_missing_program_is_named_in_one_line(target: str, missing: str, bare: dict[str, Any]):
     # The environment is taken as it is: bringing it up to date is not what is tested.
-    done = make("--silent", "--assume-old=.venv/.current", target, **bare)
+    done = make("--silent", f"--assume-old={VENV}/.current", target, **bare)
     assert done.returncode == 2
     first, *rest = done.stderr.splitlines()
     assert first.startswith(f"make {target}: {missing} is not on the PATH; it is needed to ")
@@ -85,7 +91,7 @@ def test_a_client_whose_engine_does_not_answer_is_told_of_in_one_line(
     program(tmp_path, "opm")
     program(tmp_path, "docker", 'echo "Client: 28" && echo "a hint" >&2', 'echo "no daemon" >&2; exit 1')
     # The bundle itself is made by other programs.
-    done = make("--silent", "--assume-old=.venv/.current", "--assume-old=bundle", target, **bare)
+    done = make("--silent", f"--assume-old={VENV}/.current", "--assume-old=bundle", target, **bare)
     assert done.returncode == 2
     assert lines_of(done.stderr) == [f"make {target}: docker does not answer: no daemon"]
     assert done.stdout == ""
@@ -101,7 +107,7 @@ def test_a_cluster_that_does_not_answer_is_told_of_in_one_line(
         'if [ "$1" != version ]; then echo "and now this" >&2; exit 1; fi',
         'echo "E1121 memcache.go:265 connection refused" >&2; echo "The server was refused" >&2; exit 1',
     )
-    done = make("--silent", "--assume-old=.venv/.current", target, **bare)
+    done = make("--silent", f"--assume-old={VENV}/.current", target, **bare)
     assert done.returncode == 2
     asked = {"undeploy": "undeploy-webhooks"}.get(target, target)
     assert lines_of(done.stderr) == [f"make {asked}: kubectl reaches no cluster: The server was refused"]
