@@ -298,6 +298,34 @@ def test_images_hold_a_bill_of_materials_of_just_what_is_in_them(tree: ImageTree
     assert {canonicalize_name(each.name.partition("-")[0]) for each in there} == {*listed, *wheels.PROJECTS}
 
 
+EVERY_MODULE = """
+import importlib, pkgutil
+for top in ("apis", "controllers", "devcluster", "manager", "petstore"):
+    for each in pkgutil.walk_packages(importlib.import_module(top).__path__, f"{top}."):
+        own_program = each.name.endswith("__main__") or each.name.startswith("manager.scaffold.project")
+        if not own_program and each.name != "devcluster.pytest_plugin":
+            importlib.import_module(each.name)
+"""
+COMMANDS = (
+    ("manager", "devcluster", "--help"),
+    ("manager", "operator-manager", "init", "/tmp/shop", "--domain=acme.test"),
+    ("manager", "operator-manager", "simulate", "--seeds=1"),
+    *(("manager", "operator-manager", each, "--help") for each in ("run", "explain", "plan", "console")),
+    ("petstore", "petstore", "serve", "--help"),
+    ("manager", "/opt/operator-manager/bin/python", "-W", "error", "-c", EVERY_MODULE),
+)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[1:3]))
+def test_images_hold_what_every_program_imports(command: tuple[str, ...], tree: ImageTree):
+    image, *entry = command
+    done = subprocess.run(
+        tree.program(image, entry=entry), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.timeout(600)
 def test_images_hold_no_pip_no_sources_and_no_compiler(tree: ImageTree):
     for image in ("manager", "petstore"):

@@ -169,12 +169,27 @@ def test_ci_says_that_it_tests_on_devcluster_alone_when_there_is_no_control_plan
     assert "on  and \n" in done.stdout
 
 
-WORKFLOW = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+WORKFLOWS = {
+    path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / ".github/workflows").glob("*.yml")
+}
+JOBS = WORKFLOWS["ci"]["jobs"]
 
 
-def test_the_workflow_runs_the_same_on_the_oldest_and_the_newest_kubernetes():
-    steps = WORKFLOW["jobs"]["ci"]["steps"]
-    assert steps[-1] == {"run": ".ci/run"}
+def supported() -> list[str]:
+    """The versions of Python that pyproject.toml names."""
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    return [each.rpartition(" ")[2] for each in classifiers if ":: Python :: 3." in each]
+
+
+def find_python(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    command = [ROOT / "scripts/find-python", *arguments]
+    given = {**os.environ, **environ}
+    return subprocess.run(command, env=given, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_workflow_runs_ci_on_the_oldest_and_the_newest_kubernetes():
+    steps = JOBS["ci"]["steps"]
+    assert steps[-1]["run"] == ".ci/run"
     (planes,) = [each["run"] for each in steps if each.get("name") == "control planes"]
     oldest, newest = KUBERNETES_VERSIONS
     assert re.findall(r"(KUBEBUILDER_ASSETS\w*)=\S+ use ([\d.]+)\.x ", planes) == [
@@ -183,25 +198,60 @@ def test_the_workflow_runs_the_same_on_the_oldest_and_the_newest_kubernetes():
     ]
 
 
-def test_the_workflow_takes_turns_with_the_versions_of_python_that_are_supported(tmp_path: Path):
-    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
-    supported = [each.rpartition(" ")[2] for each in classifiers if ":: Python :: 3." in each]
-    steps = WORKFLOW["jobs"]["ci"]["steps"]
-    (turn,) = [each["run"] for each in steps if each.get("id") == "python"]
-    taken = set()
-    for number in range(1, len(supported) + 1):
-        output = tmp_path / str(number)
-        environ = {**os.environ, "GITHUB_RUN_NUMBER": str(number), "GITHUB_OUTPUT": str(output)}
-        subprocess.run(["bash", "-c", turn], env=environ, check=True)
-        taken.add(output.read_text())
-    assert taken == {f"version={version}\n" for version in supported}
-    (setup,) = [each for each in steps if "setup-python" in each.get("uses", "")]
-    assert setup["with"]["python-version"] == "${{ steps.python.outputs.version }}"
+def test_workflow_runs_ci_on_every_supported_version_of_python():
+    versions = JOBS["ci"]["strategy"]["matrix"]["python"]
+    assert set(supported()) <= set(versions)
+    assert JOBS["ci"]["steps"][-1]["env"] == {"PYTHON": "python${{ matrix.python }}"}
+    assert find_python("--version", "oldest").stdout.strip() == versions[0]
+    assert find_python("--version", "image").stdout.strip() in versions
 
 
-def test_the_workflow_may_read_and_nothing_else():
-    assert WORKFLOW["permissions"] == {"contents": "read"}
-    assert not [job for job in WORKFLOW["jobs"].values() if "permissions" in job]
+def test_workflow_builds_and_runs_the_images_on_both_processors():
+    job = JOBS["images"]
+    assert job["strategy"]["matrix"]["machine"] == ["ubuntu-24.04", "ubuntu-24.04-arm"]
+    assert job["runs-on"] == "${{ matrix.machine }}"
+    commands = [each.get("run", "") for each in job["steps"]]
+    assert commands[-3:] == [
+        "make docker-build",
+        "make tools",
+        ".venv/bin/pytest tests/integration/test_container.py",
+    ]
+
+
+def test_workflow_tests_dependencies_at_both_ends_once_a_week():
+    weekly = WORKFLOWS["weekly"]
+    assert weekly[True]["schedule"]  # YAML's `on`
+    (job,) = weekly["jobs"].values()
+    assert [each["versions"] for each in job["strategy"]["matrix"]["include"]] == ["lowest", "newest"]
+    assert job["steps"][-1]["run"] == (
+        "make test VERSIONS=${{ matrix.versions }} PYTHON=python${{ matrix.python }}"
+    )
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_workflow_uses_few_actions_by_their_commits_and_may_only_read(name: str):
+    jobs = WORKFLOWS[name]["jobs"].values()
+    assert WORKFLOWS[name]["permissions"] == {"contents": "read"}
+    assert not [job for job in jobs if "permissions" in job]
+    used = {step["uses"] for job in jobs for step in job["steps"] if "uses" in step}
+    assert {each.partition("@")[0] for each in used} <= {"actions/checkout", "actions/setup-python"}
+    assert all(re.fullmatch(r"\S+@[0-9a-f]{40}", each) for each in used)
+
+
+def test_find_python_takes_the_interpreter_on_the_path_that_works(tmp_path: Path):
+    for folder, script in (("broken", "exit 127"), ("good", "echo 3.99")):
+        (tmp_path / folder).mkdir()
+        program(tmp_path / folder / "python3.99", script)
+    path = f"{tmp_path}/broken:{tmp_path}/good:/usr/bin:/bin"
+    assert find_python("3.99", PATH=path).stdout == f"{tmp_path}/good/python3.99\n"
+    missing = find_python("3.98", PATH=path)
+    assert (missing.returncode, missing.stderr) == (1, "find-python: Python 3.98 is not on the PATH\n")
+
+
+def test_find_python_refuses_a_version_that_it_does_not_know():
+    refused = find_python("newest")
+    assert refused.returncode == 2
+    assert refused.stderr == "find-python: usage: find-python [--version] image|oldest|MAJOR.MINOR\n"
 
 
 def test_hooks_of_git_are_programs_of_the_environment():

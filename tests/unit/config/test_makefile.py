@@ -230,13 +230,23 @@ def test_what_passed_names_the_control_planes_that_it_passed_on(goal: str, newes
         unset = dict.fromkeys(("KUBEBUILDER_ASSETS", "KUBEBUILDER_ASSETS_OLDEST"), "")
         return make("--dry-run", goal, environ=unset | environ).stdout.splitlines()[-1]
 
-    embedded = f'echo "make {goal}: passed, on the embedded control plane'
+    embedded = f'echo "make {goal}: passed on $({VENV}/bin/python --version), on the embedded control plane'
     real = f"{newest} also on that of KUBEBUILDER_ASSETS"
     oldest = "a part of the contract also on that of KUBEBUILDER_ASSETS_OLDEST"
     assert passed() == f'{embedded}."'
     assert passed(KUBEBUILDER_ASSETS="/a") == f'{embedded}; {real}."'
     both = passed(KUBEBUILDER_ASSETS="/a", KUBEBUILDER_ASSETS_OLDEST="/b")
     assert both == f'{embedded}; {real}; {oldest}."'
+
+
+def test_quick_tests_of_programs_leave_out_those_of_the_repository():
+    command = [sys.executable, QUICK_TESTS, "--programs"]
+    files = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert not set(files) & json.loads(SECONDS.read_text()).keys()
+    folders = {Path(file).parts[2] for file in files if file.startswith("tests/unit/")}
+    assert len(files) == len([file for file in files if file.startswith("tests/unit/")])
+    assert {"cache", "kube", "test_clock.py", "webhook"} <= folders
+    assert not {"config", "docs", "release"} & folders
 
 
 def test_a_check_runs_quick_unit_tests_and_each_operator_once():
