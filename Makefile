@@ -6,7 +6,15 @@
 # `make test PYTHON=python3.14` has an environment of its own, made of that interpreter, and VERSIONS=lowest or newest
 # another one, with the lowest or the newest versions of dependencies that pyproject.toml allows.
 VERSIONS ?=
-VENV := .venv$(if $(findstring command,$(origin PYTHON)),-$(notdir $(PYTHON)))$(if $(VERSIONS),-$(VERSIONS))
+python_is_named := $(findstring command,$(origin PYTHON))
+ifneq ($(filter bench bench-micro,$(MAKECMDGOALS)),)
+ifeq ($(python_is_named),)
+# Benchmarks measure on the Python of the images.
+export PYTHON := $(or $(shell scripts/find-python image),$(error make bench: it measures on the Python of the images; PYTHON= names another))
+python_is_named := yes
+endif
+endif
+VENV := .venv$(if $(python_is_named),-$(notdir $(PYTHON)))$(if $(VERSIONS),-$(VERSIONS))
 BIN := $(VENV)/bin
 PYTEST_FLAGS ?=
 # Integration tests wait more than they work, so more of them than there are processors pay; but each worker

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import shutil
 import subprocess
@@ -47,6 +48,19 @@ def test_environment_depends_on_the_interpreter_and_the_versions(arguments: str,
     folder = made.partition(" ")[0]
     assert f"scripts/make-venv {made}\n" in done.stdout
     assert f"\n{folder}/bin/pytest -n " in done.stdout
+
+
+def test_benchmarks_run_on_the_python_of_the_images(tmp_path: Path):
+    version = subprocess.run(
+        [ROOT / "scripts/find-python", "--version", "image"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    program(tmp_path, f"python{version}", f"echo {version}")
+    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = make("--dry-run", "--always-make", "bench", environ=environ, venv=None)
+    assert f"scripts/make-venv .venv-python{version} tools\n" in done.stdout
+    assert f"\n.venv-python{version}/bin/python -m benchmarks" in done.stdout
+    other = make("--dry-run", "--always-make", "bench", "PYTHON=python3.99", environ=environ, venv=None)
+    assert "\n.venv-python3.99/bin/python -m benchmarks" in other.stdout
 
 
 @pytest.fixture
