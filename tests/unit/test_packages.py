@@ -46,6 +46,9 @@ def test_every_package_is_pinned_by_version_and_hashes_and_by_no_address():
 
 
 def test_the_first_part_of_the_pins_is_just_what_the_programs_need():
+    pins = {name: entry.split()[0].partition("==")[2] for part in pinned() for name, entry in part.items()}
+    if any(pins.get(name, found.version) != found.version for name, found in dependencies().items()):
+        pytest.skip("this environment has other versions than the pinned ones (make test VERSIONS=)")
     assert pinned()[0].keys() == dependencies().keys()
 
 

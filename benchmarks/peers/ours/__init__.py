@@ -20,7 +20,7 @@ __all__ = ["ALL_FIVE", "PEERS", "manager", "on_python"]
 NAME = "operator-manager"
 # The workload of all five operators, which no other program has.
 ALL_FIVE = "five"
-# What the manager is made of, beside its dependencies.
+# The manager's own packages.
 PACKAGES = tuple(ROOT / name for name in ("apis", "controllers", "manager", "petstore"))
 # What another interpreter is measured in.
 COMPARED = ("cold", "change")
