@@ -3,8 +3,18 @@
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
-# `make test PYTHON=python3.13` has an environment of its own, made of that interpreter.
-VENV := .venv$(if $(findstring command,$(origin PYTHON)),-$(notdir $(PYTHON)))
+# `make test PYTHON=python3.14` has an environment of its own, made of that interpreter, and VERSIONS=lowest or newest
+# another one, with the lowest or the newest versions of dependencies that pyproject.toml allows.
+VERSIONS ?=
+python_is_named := $(findstring command,$(origin PYTHON))
+ifneq ($(filter bench bench-micro,$(MAKECMDGOALS)),)
+ifeq ($(python_is_named),)
+# Benchmarks measure on the Python of the images.
+export PYTHON := $(or $(shell scripts/find-python image),$(error make bench: it measures on the Python of the images; PYTHON= names another))
+python_is_named := yes
+endif
+endif
+VENV := .venv$(if $(python_is_named),-$(notdir $(PYTHON)))$(if $(VERSIONS),-$(VERSIONS))
 BIN := $(VENV)/bin
 PYTEST_FLAGS ?=
 # Integration tests wait more than they work, so more of them than there are processors pay; but each worker
@@ -81,7 +91,7 @@ $(VENV)/.current: $(PINNED) | $(VENV)/.made
 	@touch $@
 
 $(VENV)/.tools: $(PINNED) | $(VENV)/.made
-	@scripts/make-venv $(VENV) tools
+	@scripts/make-venv $(VENV) $(or $(VERSIONS),tools)
 	@touch $(VENV)/.current $@
 
 $(VENV)/.site: $(VENV)/.tools
@@ -93,7 +103,7 @@ demo: venv ## the manager with every operator on an embedded control plane, to w
 	@$(BIN)/python -m demo $(if $(filter-out 0,$(ONCE)),--once)
 
 .PHONY: test
-test: tools ## the tests, on the embedded control plane; the contract also on real ones that KUBEBUILDER_ASSETS and KUBEBUILDER_ASSETS_OLDEST name (SEEDS=300: the long ones too; PYTHON=python3.12: on that)
+test: tools ## the tests, on the embedded control plane; the contract also on real ones that KUBEBUILDER_ASSETS and KUBEBUILDER_ASSETS_OLDEST name (SEEDS=300: the long ones too; PYTHON=python3.12: on that; VERSIONS=lowest or newest: with these dependencies)
 	$(PYTEST) -m "not whole$(if $(SEEDS),, and not long)" tests $(PYTEST_FLAGS)
 	@$(call passed,the contract)
 
@@ -102,7 +112,7 @@ test-all: tools ## before a release: all tests, documentation, images, benchmark
 	$(PYTEST) --all-on-envtest tests $(PYTEST_FLAGS)
 	@$(call passed,everything)
 
-passed = echo "make $@: passed, on the embedded control plane$(passed_on_newest)$(passed_on_oldest)."
+passed = echo "make $@: passed on $$($(BIN)/python --version)$(if $(VERSIONS), with the $(VERSIONS) versions), on the embedded control plane$(passed_on_newest)$(passed_on_oldest)."
 passed_on_newest = $(if $(KUBEBUILDER_ASSETS),; $(1) also on that of KUBEBUILDER_ASSETS)
 passed_on_oldest = $(if $(KUBEBUILDER_ASSETS_OLDEST),; a part of the contract also on that of KUBEBUILDER_ASSETS_OLDEST)
 
@@ -116,6 +126,12 @@ check: tools ## in less than a minute on two idle cores: style, types, quick uni
 	$(BIN)/lint-imports --no-logo
 	env -u KUBEBUILDER_ASSETS -u KUBEBUILDER_ASSETS_OLDEST \
 		$(PYTEST) --at-most=5 -m "(smoke or not integration) and not (whole or long)" $$($(BIN)/python scripts/quick-tests) $(PYTEST_FLAGS)
+
+.PHONY: test-quick
+test-quick: PYTEST_WORKERS = 2
+test-quick: tools ## the quick unit tests of the programs: for an interpreter that the images do not have (PYTHON=python3.11)
+	$(PYTEST) -m "not (integration or whole or long)" $$($(BIN)/python scripts/quick-tests --programs) $(PYTEST_FLAGS)
+	@echo "make $@: passed on $$($(BIN)/python --version)."
 
 # How long `make fuzz` tries.
 SECONDS ?= 60

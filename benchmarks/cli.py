@@ -17,6 +17,7 @@ from benchmarks.economy import lacks_of
 from benchmarks.machine import describe
 from benchmarks.parts import PARTS, Sizes
 from benchmarks.peers import PEERS, LeftOutError, Peer, Ready
+from benchmarks.peers.interpreter import why_not_as_shipped
 from benchmarks.peers.ours import on_python
 from benchmarks.program import PROGRAM_CPUS, SERVER_CPUS, Program
 from benchmarks.progress import Progress, minutes
@@ -58,13 +59,20 @@ def main(arguments: Sequence[str], description: str) -> int:
     if problem:
         parser.error(f"{problem}. One way to get one: {VARIABLE}=$({WHERE_FROM})")
     parts = [part for part in PARTS if not options.only or part in options.only]
+    onto_page = options.write or (_is_whole(options) and not pinned)
+    unlike = why_not_as_shipped()
+    if unlike:
+        advice = "`make bench` takes the interpreter that the images have"
+        if onto_page:
+            parser.error(f"{unlike}: such figures are not for the page; {advice}")
+        print(f"{unlike}; {advice}", file=sys.stderr)
     try:
         results = _measure(peers, parts, options, pinned)
     except KeyboardInterrupt:
         print(f"\nstopped; what was measured until then is in {KEPT}", file=sys.stderr)
         return 130
     print(shown(results))
-    if options.write or (_is_whole(options) and not pinned):
+    if onto_page:
         kept = PAGE / RAW
         results = Results.read(kept).merged_with(results) if kept.exists() else results
         results.write(kept)
@@ -110,8 +118,8 @@ def _parser(description: str) -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="PYTHON",
-        help="measure this project on this interpreter too, in a cold start and one change; its environment"
-        " is made in .local/peers/",
+        help="measure this project on this interpreter too, a version or a program, in a cold start and one"
+        " change; its environment is made in .local/peers/",
     )
     parser.add_argument(
         "--own-objects",

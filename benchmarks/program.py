@@ -108,8 +108,6 @@ class Program:
         arguments, environ = self.arguments(kubeconfig, setting or Setting()), dict(os.environ)
         if "-m" in arguments:
             environ["PYTHONPATH"] = str(ROOT)  # a module of this suite; another version has its own
-        # Where it is set, every start compiles everything again: no user has it so.
-        environ.pop("PYTHONDONTWRITEBYTECODE", None)
         log = folder / f"{name.replace(' ', '-').replace('/', '-')}.log"
         command = [*pinned_by(PROGRAM_CPUS), *arguments]
         return Daemon(name, command, log=log, environ=environ)

@@ -123,7 +123,7 @@ else should run on the machine.
 
 ```sh
 make bench   # everything, in about three quarters of an hour, and this page
-make bench ARGS="--python=python3.12 --python=python3.13"   # and ours on these interpreters
+make bench ARGS="--python=3.11 --python=3.14"   # and ours on these interpreters
 make bench ONLY=cold,takeover   # some parts, printed only
 make bench ONLY=done,backlog ARGS=--own-objects=200000   # needs 16 GB
 .venv/bin/python -m benchmarks --help

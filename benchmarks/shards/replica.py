@@ -49,9 +49,8 @@ class Replica:
             *("--webhook-bind-address=0", "--console-bind-address=0", "--log-level=warn"),
             *(f"--shards={RANGES}", "--leader-election-namespace=default"),
         ]
-        # From its file, as a user starts it, and compiled once (see Program.daemon).
+        # From its file, as a user starts it.
         environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-        environ.pop("PYTHONDONTWRITEBYTECODE", None)
         log = self._plane.folder / f"{self.name}.log"
         self.process = Daemon(self.name, command, log=log, environ=environ)
         self.process.start()

@@ -39,6 +39,7 @@ BASE = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LD_LIBRARY_PATH": 
 WHEELS = "/tmp/wheels"
 PACKAGES = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": WHEELS}
 CHANGING = ("RUN", "COPY", "WORKDIR")
+WHOLE = ["/", "/"]
 STEP_TIMEOUT = 300.0
 
 
@@ -79,9 +80,11 @@ class ImageTree:
             return self._built[name][0]
         stage = self._dockerfile.stages[name]
         root, environ = self._folder / name / "root", dict(BASE)
-        if stage.base in self._dockerfile.stages:
-            base = self.build(stage.base)
-            environ.update(self._built[stage.base][1])
+        # A stage that copies another one as a whole has its files, and not its environment.
+        copied = [step.flags["from"] for step in stage.of("COPY") if step.arguments == WHOLE]
+        if copied or stage.base in self._dockerfile.stages:
+            base = self.build(*copied or [stage.base])
+            environ.update({} if copied else self._built[stage.base][1])
             if any(stage.of(step) for step in CHANGING):
                 # Files as links: no step changes one in place. And what was removed is a device file.
                 subprocess.run(["cp", "-al", base.parent, root.parent], check=True)
@@ -136,12 +139,12 @@ class ImageTree:
             elif step.name == "WORKDIR":
                 place = step.text
                 (root / place.lstrip("/")).mkdir(parents=True, exist_ok=True)
-            elif step.name == "COPY":
+            elif step.name == "COPY" and step.arguments != WHOLE:
                 self._copy(step, root, place)
             elif step.name == "RUN":
                 self._run(step.text, root, place, environ)
             else:
-                assert step.name in {"ARG", "LABEL", "USER", "EXPOSE", "ENTRYPOINT", "CMD"}, step
+                assert step.name in {"ARG", "COPY", "LABEL", "USER", "EXPOSE", "ENTRYPOINT", "CMD"}, step
 
     def _copy(self, step: Instruction, root: Path, place: str) -> None:
         *names, target = step.arguments
@@ -293,6 +296,34 @@ def test_images_hold_a_bill_of_materials_of_just_what_is_in_them(tree: ImageTree
     there = installed.glob("lib/*/site-packages/*.dist-info")
     assert listed == wheels.dependencies().keys()
     assert {canonicalize_name(each.name.partition("-")[0]) for each in there} == {*listed, *wheels.PROJECTS}
+
+
+EVERY_MODULE = """
+import importlib, pkgutil
+for top in ("apis", "controllers", "devcluster", "manager", "petstore"):
+    for each in pkgutil.walk_packages(importlib.import_module(top).__path__, f"{top}."):
+        own_program = each.name.endswith("__main__") or each.name.startswith("manager.scaffold.project")
+        if not own_program and each.name != "devcluster.pytest_plugin":
+            importlib.import_module(each.name)
+"""
+COMMANDS = (
+    ("manager", "devcluster", "--help"),
+    ("manager", "operator-manager", "init", "/tmp/shop", "--domain=acme.test"),
+    ("manager", "operator-manager", "simulate", "--seeds=1"),
+    *(("manager", "operator-manager", each, "--help") for each in ("run", "explain", "plan", "console")),
+    ("petstore", "petstore", "serve", "--help"),
+    ("manager", "/opt/operator-manager/bin/python", "-W", "error", "-c", EVERY_MODULE),
+)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[1:3]))
+def test_images_hold_what_every_program_imports(command: tuple[str, ...], tree: ImageTree):
+    image, *entry = command
+    done = subprocess.run(
+        tree.program(image, entry=entry), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.timeout(600)

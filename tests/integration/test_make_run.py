@@ -21,6 +21,7 @@ from tests.support.control_plane import ControlPlane
 from tests.support.crds import install_crds, printed_crds
 from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
+from tests.support.makefile import VENV
 from tests.support.manager_process import ManagerProcess
 from tests.support.pets import alpha, pet
 from tests.support.ports import PortBlock
@@ -63,7 +64,8 @@ def test_a_pet_is_refused_by_the_manager_that_make_run_starts(plane: ControlPlan
         make = [
             shutil.which("make") or "make",
             "--silent",
-            "--assume-old=.venv/.current",
+            f"VENV={VENV}",
+            f"--assume-old={VENV}/.current",
             "-C",
             ROOT,
             "run",
@@ -153,7 +155,14 @@ def test_without_a_manager_make_uninstall_says_what_it_waits_for_and_how_to_go_o
 ):
     cleaned = {"metadata": {"name": "thor", "finalizers": ["example.com/finalizer"]}}
     plane.api.request("POST", PETS, body={**pet("thor"), **cleaned})
-    make = [shutil.which("make") or "make", "--silent", "--assume-old=.venv/.current", "-C", str(ROOT)]
+    make = [
+        shutil.which("make") or "make",
+        "--silent",
+        f"VENV={VENV}",
+        f"--assume-old={VENV}/.current",
+        "-C",
+        str(ROOT),
+    ]
     environ = {**os.environ, "KUBECONFIG": str(plane.kubeconfig)}
     running = Daemon("make-uninstall", [*make, "uninstall"], log=tmp_path / "log", environ=environ)
     with ExitStack() as stack:

@@ -72,7 +72,7 @@ class Job(NamedTuple):
     ended: Callable[[Path, int], None]
 
 
-@dataclass
+@dataclass(eq=False)  # a plugin of pytest has to be hashable
 class Trials:
     """A pytest plugin that tries every mutant instead of running the tests once.
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support import ROOT
 
+# The environment that the tests run in, as the Makefile names it.
+VENV = os.path.relpath(sys.prefix, ROOT)
 # What a make hands to those that it calls: how deep they are, which shows in messages, and its own flags,
 # variables of the command line among them.
 HANDED_ON = ("MAKELEVEL", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKEFILES")
@@ -20,9 +23,15 @@ def make(
     program: str = "make",
     timeout: float = 60,
     folder: Path = ROOT,
+    venv: str | None = VENV,
 ) -> subprocess.CompletedProcess[str]:
-    """Run it in a project's folder, ours by default, to its end, with `environ` on top of this process's."""
+    """Run it in a project's folder, ours by default, to its end, with `environ` on top of this process's.
+
+    Ours runs with the environment `venv`, or with the one that it chooses itself if that is None.
+    """
     inherited = {name: value for name, value in os.environ.items() if name not in HANDED_ON}
+    if folder == ROOT and venv is not None:
+        arguments = (f"VENV={venv}", *arguments)
     return subprocess.run(
         [program, *arguments],
         cwd=folder,

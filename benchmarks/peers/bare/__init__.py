@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import platform
 import sys
 from importlib.metadata import version
 
 from benchmarks.parts import PARTS
+from benchmarks.peers.interpreter import build_of
 from benchmarks.peers.peer import Peer, Ready
 from benchmarks.program import Program
 
@@ -23,9 +23,7 @@ def bare_loop(name: str = NAME) -> Program:
 
 
 def _make() -> Ready:
-    return Ready(
-        program=bare_loop(), version=f"aiohttp {version('aiohttp')}, Python {platform.python_version()}"
-    )
+    return Ready(program=bare_loop(), version=f"aiohttp {version('aiohttp')}, {build_of(sys.executable)}")
 
 
 PEERS = (

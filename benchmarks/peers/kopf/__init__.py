@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.peers.building import build, run
+from benchmarks.peers.interpreter import build_of, compile_for
 from benchmarks.peers.peer import Peer, Ready
 from benchmarks.program import by_contract
 
@@ -20,12 +21,14 @@ NO_METADATA = "it has no metadata-only watch"
 
 def _make() -> Ready:
     # Only the environment is built; the operator is run from its sources.
-    folder = build(NAME, REQUIREMENTS, _install, toolchain=sys.version)
+    folder = build(NAME, REQUIREMENTS, _install, toolchain=f"{sys.base_prefix} {sys.version}")
     python = folder / "venv" / "bin" / "python"
+    compile_for(python, folder / "venv" / "lib", SOURCES)
     program = by_contract(NAME, str(python), str(SOURCES / "memcached_operator"))
-    tell = "from importlib.metadata import version as v; import platform as p;"
-    tell += ' print(f\'kopf {v("kopf")}, uvloop {v("uvloop")}, Python {p.python_version()}\')'
-    return Ready(program=program, version=run([python, "-c", tell], folder=folder).strip())
+    tell = "from importlib.metadata import version as v;"
+    tell += ' print(f\'kopf {v("kopf")}, uvloop {v("uvloop")}\')'
+    libraries = run([python, "-c", tell], folder=folder).strip()
+    return Ready(program=program, version=f"{libraries}, {build_of(python)}")
 
 
 def _install(folder: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
+import sysconfig
 from pathlib import Path
 
 from benchmarks.parts import PARTS
 from benchmarks.peers.building import build, run
+from benchmarks.peers.interpreter import build_of, compile_for, find
 from benchmarks.peers.peer import LeftOutError, Peer, Ready
 from benchmarks.program import MEMCACHED, ROOT, Program
 from manager.version import VERSION
@@ -19,6 +20,8 @@ __all__ = ["ALL_FIVE", "PEERS", "manager", "on_python"]
 NAME = "operator-manager"
 # The workload of all five operators, which no other program has.
 ALL_FIVE = "five"
+# The manager's own packages.
+PACKAGES = tuple(ROOT / name for name in ("apis", "controllers", "manager", "petstore"))
 # What another interpreter is measured in.
 COMPARED = ("cold", "change")
 
@@ -36,37 +39,39 @@ def manager(name: str = NAME, program: Path = PROGRAM) -> Program:
     return Program(name, other, {MEMCACHED: memcached, ALL_FIVE: five})
 
 
-def on_python(interpreter: str) -> Peer:
-    """The same on another interpreter, in an environment that is made for it.
+def on_python(text: str) -> Peer:
+    """Return the manager on another interpreter, a version or a program, in an environment of its own.
 
     Raises:
         ValueError: it is no Python.
     """
-    tell = "import platform; print(platform.python_version())"
+    interpreter = find(text)
     try:
-        version = run([interpreter, "-c", tell], folder=ROOT).strip()
+        version = build_of(interpreter)
     except LeftOutError as error:
         raise ValueError(str(error)) from None
-    name = f"{NAME}-py{'.'.join(version.split('.')[:2])}"
+    name = f"{NAME}-py{'.'.join(version.split()[1].split('.')[:2])}"
 
     def make() -> Ready:
         def fill(folder: Path) -> None:
             environ = {**os.environ, "PYTHON": interpreter}
             run([ROOT / "scripts" / "make-venv", folder / "venv", "demo"], folder=ROOT, environ=environ)
 
-        folder = build(name, ROOT / "constraints.txt", fill, toolchain=version)
+        folder = build(name, ROOT / "constraints.txt", fill, toolchain=f"{interpreter} {version}")
+        compile_for(folder / "venv" / "bin" / "python", folder / "venv" / "lib", *PACKAGES)
         program = manager(name, folder / "venv" / "bin" / "operator-manager")
-        return Ready(program=program, version=f"operator-manager {VERSION}, Python {version}")
+        return Ready(program=program, version=f"operator-manager {VERSION}, {version}")
 
     lacks = dict.fromkeys(
         (part for part in PARTS if part not in COMPARED),
         "an interpreter is measured in a cold start and one change",
     )
-    return Peer(name=name, make=make, about=f"this project on Python {version}", lacks=lacks)
+    return Peer(name=name, make=make, about=f"this project on {version}", lacks=lacks)
 
 
 def _make() -> Ready:
-    return Ready(program=manager(), version=f"operator-manager {VERSION}, Python {platform.python_version()}")
+    compile_for(sys.executable, Path(sysconfig.get_path("purelib")), *PACKAGES)
+    return Ready(program=manager(), version=f"operator-manager {VERSION}, {build_of(sys.executable)}")
 
 
 PEERS = (Peer(name=NAME, make=_make, about="this project, with its own Memcached operator"),)

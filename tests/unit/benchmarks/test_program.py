@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks.peers import PEERS
-from benchmarks.peers.ours import manager
+from benchmarks.peers.interpreter import build_of
+from benchmarks.peers.ours import manager, on_python
 from benchmarks.program import Election, Program, Setting, by_contract
+from tests.support import ROOT
 
 FILE = Path("/tmp/kubeconfig")
 
@@ -85,10 +88,32 @@ def test_a_peer_may_keep_a_concurrency_of_its_own():
     assert "--concurrency=1" in program.arguments(FILE, Setting(concurrency=8))
 
 
-def test_programs_keep_what_they_compile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    script = "import sys; print(sys.dont_write_bytecode, '{kubeconfig}')"
-    daemon = Program("mine", [sys.executable, "-c", script]).daemon(FILE, tmp_path)
-    daemon.start()
-    daemon.wait(30)
-    assert daemon.output() == f"False {FILE}\n"
+def test_suite_lets_programs_keep_their_bytecode_whatever_the_environment_says():
+    script = "import os, benchmarks; print(os.environ.get('PYTHONDONTWRITEBYTECODE'))"
+    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environ, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "None\n"
+
+
+@pytest.mark.parametrize(
+    ("configured", "optimisation"),
+    [
+        ("'--enable-optimizations' '--with-lto' '--enable-shared'", "with PGO and LTO"),
+        ("'--enable-optimizations'", "with PGO"),
+        ("'--enable-shared' '--with-wheel-pkg-dir=/usr/share/python-wheels/'", "with PGO and LTO"),
+        ("'--prefix=/root/.pyenv'", "without PGO and LTO"),
+        ("None", "without PGO and LTO"),
+    ],
+)
+def test_results_name_the_optimisation_of_an_interpreter(configured: str, optimisation: str, tmp_path: Path):
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nprintf "%s\\n" 3.99.1 "{configured}"\n')
+    python.chmod(0o755)
+    assert build_of(python) == f"Python 3.99.1 {optimisation}"
+
+
+def test_interpreter_of_a_version_that_is_missing_is_refused():
+    with pytest.raises(ValueError, match=r"Python 3\.2 is not on the PATH"):
+        on_python("3.2")

@@ -1,4 +1,4 @@
-"""What `.ci/run` does with lint and tests side by side, one of which fails, and what a fork has of it."""
+"""`.ci/run`: interpreters, lint and tests side by side, failures; and the workflows that a fork runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,28 +21,61 @@ from tests.support.makefile import make
 ASSETS = 'echo "/assets/${1:-new}"'
 ASKED = 'echo "on $$KUBEBUILDER_ASSETS and $$KUBEBUILDER_ASSETS_OLDEST"'
 FOREVER = "echo begun; while :; do sleep 0.1; done"
+IMAGE, OLDEST = "3.13", "3.11"
 
 
 def ci(
-    folder: Path, *, lint: str = "true", test: str, beside: bool = True, **environ: str
+    folder: Path,
+    *,
+    lint: str = "true",
+    test: str = "true",
+    quick: str = "true",
+    beside: bool = True,
+    pythons: Sequence[str] = (IMAGE, OLDEST),
+    **environ: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Run it in a checkout whose targets do this, with control planes `beside` it or none."""
+    """Run it in a checkout whose targets do this, with control planes `beside` it or none, and `pythons`."""
     checkout = folder / "checkout"
-    (checkout / ".ci").mkdir(parents=True)
-    shutil.copy(ROOT / ".ci/run", checkout / ".ci/run")
-    targets = {"tools": "echo environment", "lint": lint, "test": test}
+    programs = folder / "bin"
+    for each in (checkout / ".ci", checkout / "scripts", programs):
+        each.mkdir(parents=True)
+    for name in (".ci/run", "scripts/find-python"):
+        shutil.copy(ROOT / name, checkout / name)
+    (checkout / "Dockerfile").write_text(f"ARG PYTHON_IMAGE=python:{IMAGE}.9-slim\n")
+    (checkout / "pyproject.toml").write_text(f'requires-python = ">={OLDEST}"\n')
+    targets = {"tools": "echo environment", "lint": lint, "test": test, "test-quick": quick}
     (checkout / "Makefile").write_text("".join(f"{name}:\n\t@{script}\n" for name, script in targets.items()))
+    for version in ["3.12", *pythons]:
+        for name in (f"python{version}", "python3"):
+            tells = f'if [ "$1" = --version ]; then echo Python {version}.9; else echo {version}; fi'
+            program(programs / name, tells)
+    for name in (
+        "bash",
+        "sh",
+        "make",
+        *["awk", "cat", "dirname", "echo", "false", "mktemp", "printf", "pwd", "rm", "sed", "sleep", "true"],
+    ):
+        found = shutil.which(name)
+        if found is not None:
+            (programs / name).symlink_to(found)
     if beside:
         assets = folder / "shared/envtest/assets"
         assets.parent.mkdir(parents=True)
-        assets.write_text(f"#!/bin/sh\n{ASSETS}\n")
-        assets.chmod(0o755)
-    return run(checkout, **environ)
+        program(assets, ASSETS)
+    return run(checkout, PATH=str(programs), **environ)
+
+
+def program(path: Path, script: str) -> None:
+    """Write a shell script."""
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
 
 
 def run(checkout: Path, **given: str) -> subprocess.CompletedProcess[str]:
     inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "KUBEBUILDER_"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MAKE", "KUBEBUILDER_", "PYTHON"))
     }
     environ = {**inherited, **given}
     return subprocess.run(
@@ -48,21 +83,56 @@ def run(checkout: Path, **given: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_tests_run_more_of_the_simulation_than_on_a_developers_machine(tmp_path: Path):
+def test_ci_runs_more_seeds_of_the_simulation_than_make_test(tmp_path: Path):
     done = ci(tmp_path, test="echo seeds: $$SEEDS")
     assert "\nseeds: 300\n" in done.stdout
 
 
-def test_both_pass_and_what_lint_said_is_one_block(tmp_path: Path):
+def test_ci_prints_the_output_of_lint_as_one_block(tmp_path: Path):
     done = ci(tmp_path, lint="echo one; echo two", test=f"{ASKED}; sleep 0.5")
     assert done.returncode == 0, done.stderr
     assert "on /assets/new and /assets/1.33\n" in done.stdout
-    assert "$ make lint\none\ntwo\n" in done.stdout
-    assert done.stdout.splitlines()[-1] == ".ci/run: passed: make lint, make test"
+    assert f"$ make lint PYTHON={tmp_path}/bin/python3.13\none\ntwo\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("pythons", "tested", "quick", "untested"),
+    [
+        ((IMAGE, OLDEST), IMAGE, OLDEST, []),
+        ((IMAGE,), IMAGE, None, [f"Python {OLDEST}, the oldest version"]),
+        ((OLDEST,), OLDEST, None, [f"Python {IMAGE}, the image version"]),
+        ((), None, None, [f"Python {IMAGE}, the image version", f"Python {OLDEST}, the oldest version"]),
+    ],
+    ids=["both", "the image's", "the oldest", "neither"],
+)
+def test_ci_tests_the_images_python_and_the_oldest_and_names_those_that_are_missing(
+    pythons: tuple[str, ...], tested: str | None, quick: str | None, untested: list[str], tmp_path: Path
+):
+    on = 'echo "$@ runs on [$(notdir $(PYTHON))]"'
+    done = ci(tmp_path, lint=on, test=on, quick=on, pythons=pythons)
+    assert done.returncode == 0, done.stderr
+    name = f"python{tested}" if tested else ""
+    ran = re.findall(r"^(\S+) runs on \[(.*)\]$", done.stdout, re.MULTILINE)
+    expected = [("lint", name), ("test", name), *([("test-quick", f"python{quick}")] if quick else [])]
+    assert sorted(ran) == expected
+    *_, last = done.stdout.splitlines()
+    also = f", make test-quick on Python {quick}.9" if quick else ""
+    assert last == f".ci/run: passed: make lint and make test on Python {tested or '3.12'}.9{also}"
+    warned = [f".ci/run: NOT TESTED: {each}, is not on this machine" for each in untested]
+    assert [line for line in done.stdout.splitlines() if "NOT TESTED" in line] == warned * 2
+
+
+def test_ci_runs_all_on_the_interpreter_that_PYTHON_names_alone(tmp_path: Path):  # noqa: N802 -- a variable
+    on = "echo $@ runs on $(PYTHON)"
+    done = ci(tmp_path, lint=on, test=on, quick=on, PYTHON="python3.12")
+    assert done.returncode == 0, done.stderr
+    ran = re.findall(r"^(\S+) runs on (.*)$", done.stdout, re.MULTILINE)
+    assert sorted(ran) == [("lint", "python3.12"), ("test", "python3.12")]
+    assert done.stdout.splitlines()[-1] == ".ci/run: passed: make lint and make test on Python 3.12.9"
 
 
 @pytest.mark.parametrize("late", ["", "sleep 0.5; "], ids=["at once", "after the tests"])
-def test_lint_that_fails_is_shown_and_named_last(late: str, tmp_path: Path):
+def test_ci_shows_lint_that_fails_and_names_it_last(late: str, tmp_path: Path):
     done = ci(tmp_path, lint=f"{late}echo 'a line too long'; false", test="true" if late else FOREVER)
     assert done.returncode == 1
     assert "a line too long" in done.stdout
@@ -70,22 +140,29 @@ def test_lint_that_fails_is_shown_and_named_last(late: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("late", ["", "sleep 0.5; "], ids=["at once", "after lint"])
-def test_tests_that_fail_are_named_last(late: str, tmp_path: Path):
+def test_ci_shows_tests_that_fail_and_names_them_last(late: str, tmp_path: Path):
     done = ci(tmp_path, lint="true" if late else FOREVER, test=f"{late}echo 'test_it failed'; false")
     assert done.returncode == 1
     assert "test_it failed" in done.stdout
     assert done.stderr.splitlines()[-1] == ".ci/run: FAILED: make test"
 
 
+def test_ci_ends_the_tests_when_the_oldest_python_fails(tmp_path: Path):
+    done = ci(tmp_path, test=FOREVER, quick="echo 'test_it failed'; false")
+    assert done.returncode == 1
+    assert "test_it failed" in done.stdout
+    assert done.stderr.splitlines()[-1] == ".ci/run: FAILED: make test-quick"
+
+
 @pytest.mark.parametrize("beside", [True, False])
-def test_control_planes_that_variables_name_go_first(beside: bool, tmp_path: Path):
+def test_ci_prefers_the_control_planes_that_variables_name(beside: bool, tmp_path: Path):
     own = {"KUBEBUILDER_ASSETS": "/own/new", "KUBEBUILDER_ASSETS_OLDEST": "/own/old"}
     done = ci(tmp_path, test=ASKED, beside=beside, **own)
     assert done.returncode == 0, done.stderr
     assert "on /own/new and /own/old\n" in done.stdout
 
 
-def test_without_control_planes_it_says_so_and_tests_on_the_embedded_one_alone(tmp_path: Path):
+def test_ci_says_that_it_tests_on_devcluster_alone_when_there_is_no_control_plane(tmp_path: Path):
     done = ci(tmp_path, test=ASKED, beside=False)
     assert done.returncode == 0, done.stderr
     assert "KUBEBUILDER_ASSETS_OLDEST is not set" in done.stdout
@@ -94,15 +171,27 @@ def test_without_control_planes_it_says_so_and_tests_on_the_embedded_one_alone(t
 
 
 WORKFLOWS = {
-    path.stem: yaml.safe_load(path.read_text()) for path in sorted((ROOT / ".github/workflows").iterdir())
+    path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / ".github/workflows").glob("*.yml")
 }
-WORKFLOW = WORKFLOWS["ci"]
+JOBS = WORKFLOWS["ci"]["jobs"]
 E2E = WORKFLOWS["e2e"]["jobs"]["kind"]["steps"]
 
 
-def test_the_workflow_runs_the_same_on_the_oldest_and_the_newest_kubernetes():
-    steps = WORKFLOW["jobs"]["ci"]["steps"]
-    assert steps[-1] == {"run": ".ci/run"}
+def supported() -> list[str]:
+    """The versions of Python that pyproject.toml names."""
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    return [each.rpartition(" ")[2] for each in classifiers if ":: Python :: 3." in each]
+
+
+def find_python(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    command = [ROOT / "scripts/find-python", *arguments]
+    given = {**os.environ, **environ}
+    return subprocess.run(command, env=given, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_workflow_runs_ci_on_the_oldest_and_the_newest_kubernetes():
+    steps = JOBS["ci"]["steps"]
+    assert steps[-1]["run"] == ".ci/run"
     (planes,) = [each["run"] for each in steps if each.get("name") == "control planes"]
     oldest, newest = KUBERNETES_VERSIONS
     assert re.findall(r"(KUBEBUILDER_ASSETS\w*)=\S+ use ([\d.]+)\.x ", planes) == [
@@ -111,38 +200,65 @@ def test_the_workflow_runs_the_same_on_the_oldest_and_the_newest_kubernetes():
     ]
 
 
-def test_the_workflow_takes_turns_with_the_versions_of_python_that_are_supported(tmp_path: Path):
-    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
-    supported = [each.rpartition(" ")[2] for each in classifiers if ":: Python :: 3." in each]
-    steps = WORKFLOW["jobs"]["ci"]["steps"]
-    (turn,) = [each["run"] for each in steps if each.get("id") == "python"]
-    taken = set()
-    for number in range(1, len(supported) + 1):
-        output = tmp_path / str(number)
-        environ = {**os.environ, "GITHUB_RUN_NUMBER": str(number), "GITHUB_OUTPUT": str(output)}
-        subprocess.run(["bash", "-c", turn], env=environ, check=True)
-        taken.add(output.read_text())
-    assert taken == {f"version={version}\n" for version in supported}
-    (setup,) = [each for each in steps if "setup-python" in each.get("uses", "")]
-    assert setup["with"]["python-version"] == "${{ steps.python.outputs.version }}"
+def test_workflow_runs_ci_on_every_supported_version_of_python():
+    versions = JOBS["ci"]["strategy"]["matrix"]["python"]
+    assert set(supported()) <= set(versions)
+    assert JOBS["ci"]["steps"][-1]["env"] == {"PYTHON": "python${{ matrix.python }}"}
+    assert find_python("--version", "oldest").stdout.strip() == versions[0]
+    assert find_python("--version", "image").stdout.strip() in versions
+
+
+def test_workflow_builds_and_runs_the_images_on_both_processors():
+    job = JOBS["images"]
+    assert job["strategy"]["matrix"]["machine"] == ["ubuntu-24.04", "ubuntu-24.04-arm"]
+    assert job["runs-on"] == "${{ matrix.machine }}"
+    commands = [each.get("run", "") for each in job["steps"]]
+    assert commands[-3:] == [
+        "make docker-build",
+        "make tools",
+        ".venv/bin/pytest tests/integration/test_container.py",
+    ]
+
+
+def test_workflow_tests_dependencies_at_both_ends_once_a_week():
+    weekly = WORKFLOWS["weekly"]
+    assert weekly[True]["schedule"]  # YAML's `on`
+    (job,) = weekly["jobs"].values()
+    assert [each["versions"] for each in job["strategy"]["matrix"]["include"]] == ["lowest", "newest"]
+    assert job["steps"][-1]["run"] == (
+        "make test VERSIONS=${{ matrix.versions }} PYTHON=python${{ matrix.python }}"
+    )
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
-def test_workflows_may_read_and_nothing_else(name: str):
-    workflow = WORKFLOWS[name]
-    assert workflow["permissions"] == {"contents": "read"}
-    assert not [job for job in workflow["jobs"].values() if "permissions" in job]
+def test_workflow_uses_few_actions_by_their_commits_and_may_only_read(name: str):
+    jobs = WORKFLOWS[name]["jobs"].values()
+    assert WORKFLOWS[name]["permissions"] == {"contents": "read"}
+    assert not [job for job in jobs if "permissions" in job]
+    used = {step["uses"] for job in jobs for step in job["steps"] if "uses" in step}
+    assert {each.partition("@")[0] for each in used} <= {"actions/checkout", "actions/setup-python"}
+    assert all(re.fullmatch(r"\S+@[0-9a-f]{40}", each) for each in used)
 
 
-def test_workflows_use_the_same_action_by_the_same_commit():
-    used = {
-        step["uses"]
-        for flow in WORKFLOWS.values()
-        for job in flow["jobs"].values()
-        for step in job["steps"]
-        if "uses" in step
-    }
-    assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", each) for each in used)
+def test_find_python_takes_the_interpreter_on_the_path_that_works(tmp_path: Path):
+    for folder, script in (("broken", "exit 127"), ("good", "echo 3.99")):
+        (tmp_path / folder).mkdir()
+        program(tmp_path / folder / "python3.99", script)
+    path = f"{tmp_path}/broken:{tmp_path}/good:/usr/bin:/bin"
+    assert find_python("3.99", PATH=path).stdout == f"{tmp_path}/good/python3.99\n"
+    missing = find_python("3.98", PATH=path)
+    assert (missing.returncode, missing.stderr) == (1, "find-python: Python 3.98 is not on the PATH\n")
+
+
+def test_find_python_refuses_a_version_that_it_does_not_know():
+    refused = find_python("newest")
+    assert refused.returncode == 2
+    assert refused.stderr == "find-python: usage: find-python [--version] image|oldest|MAJOR.MINOR\n"
+
+
+def test_workflows_use_one_commit_of_each_action():
+    jobs = [job for flow in WORKFLOWS.values() for job in flow["jobs"].values()]
+    used = {step["uses"] for job in jobs for step in job["steps"] if "uses" in step}
     assert len({each.partition("@")[0] for each in used}) == len(used)
 
 
@@ -167,7 +283,9 @@ def test_hooks_of_git_are_programs_of_the_environment():
     assert local["repo"] == "local"
     for hook in local["hooks"]:
         assert hook["language"] == "system"
-        assert (ROOT / hook["entry"].split()[0]).exists()
+        folder, program = hook["entry"].split()[0].rsplit("/", 1)
+        assert folder == ".venv/bin"  # where `make tools` puts it
+        assert (Path(sys.executable).parent / program).exists()
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,28 @@ def test_pip_installs_what_installs_and_uv_the_rest(what: str, parts: int, check
     ]
 
 
+@pytest.mark.parametrize(("what", "resolution"), [("lowest", "lowest-direct"), ("newest", "highest")])
+def test_fill_venv_installs_an_end_of_the_allowed_versions(what: str, resolution: str, checkout: Checkout):
+    installers, rest = checkout.calls(what)
+    assert (installers["program"], installers["names"]) == ("pip", ["one-of-1"])
+    assert (rest["program"], rest["names"]) == ("uv", [])
+    assert f"--resolution={resolution}" in rest["arguments"]
+    assert f"--group={checkout.folder}/pyproject.toml:dev" in rest["arguments"]
+    assert rest["editable"] == [
+        f"--editable={checkout.folder}[testing,tracing]",
+        f"--editable={checkout.folder}/controllers",
+    ]
+
+
+def test_fill_venv_fails_when_an_end_of_the_allowed_versions_cannot_be_installed(checkout: Checkout):
+    checkout.uv.unlink()
+    done = checkout.fill("lowest")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "make venv: uv could not install the lowest versions that pyproject.toml allows"
+    )
+
+
 def test_the_project_and_its_operators_are_installed_as_they_are_there(checkout: Checkout):
     *_, last = checkout.calls()
     assert last["editable"] == [f"--editable={checkout.folder}", f"--editable={checkout.folder}/controllers"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from controllers.main import OPERATORS
 from manager.version import VERSION
 from tests.support import ROOT
-from tests.support.makefile import make
+from tests.support.makefile import VENV, make
 from tests.support.scheduling import SECONDS
 
 QUICK_TESTS = ROOT / "scripts/quick-tests"
@@ -33,14 +34,33 @@ def test_help_lists_every_target_of_the_field():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "folder"),
-    [((), ".venv"), (("PYTHON=/opt/bin/python3.13",), ".venv-python3.13")],
-    ids=["the usual", "that interpreter's"],
+    ("arguments", "made"),
+    [
+        ("", ".venv tools"),
+        ("PYTHON=/opt/bin/python3.13", ".venv-python3.13 tools"),
+        ("VERSIONS=newest", ".venv-newest newest"),
+        ("PYTHON=python3.11 VERSIONS=lowest", ".venv-python3.11-lowest lowest"),
+    ],
 )
-def test_another_interpreter_has_an_environment_of_its_own(arguments: tuple[str, ...], folder: str):
-    done = make("--dry-run", "--always-make", "test", *arguments, environ={"PYTHON": "python3"})
-    assert f"scripts/make-venv {folder} tools" in done.stdout
+def test_environment_depends_on_the_interpreter_and_the_versions(arguments: str, made: str):
+    environ = {"PYTHON": "python3"}
+    done = make("--dry-run", "--always-make", "test", *arguments.split(), environ=environ, venv=None)
+    folder = made.partition(" ")[0]
+    assert f"scripts/make-venv {made}\n" in done.stdout
     assert f"\n{folder}/bin/pytest -n " in done.stdout
+
+
+def test_benchmarks_run_on_the_python_of_the_images(tmp_path: Path):
+    version = subprocess.run(
+        [ROOT / "scripts/find-python", "--version", "image"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    program(tmp_path, f"python{version}", f"echo {version}")
+    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = make("--dry-run", "--always-make", "bench", environ=environ, venv=None)
+    assert f"scripts/make-venv .venv-python{version} tools\n" in done.stdout
+    assert f"\n.venv-python{version}/bin/python -m benchmarks" in done.stdout
+    other = make("--dry-run", "--always-make", "bench", "PYTHON=python3.99", environ=environ, venv=None)
+    assert "\n.venv-python3.99/bin/python -m benchmarks" in other.stdout
 
 
 @pytest.fixture
@@ -63,7 +83,7 @@ def bare(tmp_path: Path) -> dict[str, Any]:
 )
 def test_a_missing_program_is_named_in_one_line(target: str, missing: str, bare: dict[str, Any]):
     # The environment is taken as it is: bringing it up to date is not what is tested.
-    done = make("--silent", "--assume-old=.venv/.current", target, **bare)
+    done = make("--silent", f"--assume-old={VENV}/.current", target, **bare)
     assert done.returncode == 2
     first, *rest = done.stderr.splitlines()
     assert first.startswith(f"make {target}: {missing} is not on the PATH; it is needed to ")
@@ -85,7 +105,7 @@ def test_a_client_whose_engine_does_not_answer_is_told_of_in_one_line(
     program(tmp_path, "opm")
     program(tmp_path, "docker", 'echo "Client: 28" && echo "a hint" >&2', 'echo "no daemon" >&2; exit 1')
     # The bundle itself is made by other programs.
-    done = make("--silent", "--assume-old=.venv/.current", "--assume-old=bundle", target, **bare)
+    done = make("--silent", f"--assume-old={VENV}/.current", "--assume-old=bundle", target, **bare)
     assert done.returncode == 2
     assert lines_of(done.stderr) == [f"make {target}: docker does not answer: no daemon"]
     assert done.stdout == ""
@@ -101,7 +121,7 @@ def test_a_cluster_that_does_not_answer_is_told_of_in_one_line(
         'if [ "$1" != version ]; then echo "and now this" >&2; exit 1; fi',
         'echo "E1121 memcache.go:265 connection refused" >&2; echo "The server was refused" >&2; exit 1',
     )
-    done = make("--silent", "--assume-old=.venv/.current", target, **bare)
+    done = make("--silent", f"--assume-old={VENV}/.current", target, **bare)
     assert done.returncode == 2
     asked = {"undeploy": "undeploy-webhooks"}.get(target, target)
     assert lines_of(done.stderr) == [f"make {asked}: kubectl reaches no cluster: The server was refused"]
@@ -236,13 +256,23 @@ def test_what_passed_names_the_control_planes_that_it_passed_on(goal: str, newes
         unset = dict.fromkeys(("KUBEBUILDER_ASSETS", "KUBEBUILDER_ASSETS_OLDEST"), "")
         return make("--dry-run", goal, environ=unset | environ).stdout.splitlines()[-1]
 
-    embedded = f'echo "make {goal}: passed, on the embedded control plane'
+    embedded = f'echo "make {goal}: passed on $({VENV}/bin/python --version), on the embedded control plane'
     real = f"{newest} also on that of KUBEBUILDER_ASSETS"
     oldest = "a part of the contract also on that of KUBEBUILDER_ASSETS_OLDEST"
     assert passed() == f'{embedded}."'
     assert passed(KUBEBUILDER_ASSETS="/a") == f'{embedded}; {real}."'
     both = passed(KUBEBUILDER_ASSETS="/a", KUBEBUILDER_ASSETS_OLDEST="/b")
     assert both == f'{embedded}; {real}; {oldest}."'
+
+
+def test_quick_tests_of_programs_leave_out_those_of_the_repository():
+    command = [sys.executable, QUICK_TESTS, "--programs"]
+    files = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert not set(files) & json.loads(SECONDS.read_text()).keys()
+    folders = {Path(file).parts[2] for file in files if file.startswith("tests/unit/")}
+    assert len(files) == len([file for file in files if file.startswith("tests/unit/")])
+    assert {"cache", "kube", "test_clock.py", "webhook"} <= folders
+    assert not {"config", "docs", "release"} & folders
 
 
 def test_a_check_runs_quick_unit_tests_and_each_operator_once():
