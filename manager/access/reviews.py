@@ -16,6 +16,7 @@ from manager.clock import now
 from manager.kube.decoding import Decoder
 from manager.kube.errors import ServerError, TooManyRequests, TransportError
 from manager.kube.transport import Transport
+from manager.nesting import is_too_deep
 
 T = TypeVar("T")
 
@@ -105,9 +106,12 @@ def _claims(token: str, kind: type[T]) -> T | None:
     if len(parts) != _PARTS:
         return None
     try:
-        msgspec.json.decode(_decoded(parts[0]), type=_Head)
-        return msgspec.json.decode(_decoded(parts[1]), type=kind)
-    except (ValueError, msgspec.MsgspecError, RecursionError):
+        head, claims = map(_decoded, parts[:2])
+        if is_too_deep(head) or is_too_deep(claims):
+            return None
+        msgspec.json.decode(head, type=_Head)
+        return msgspec.json.decode(claims, type=kind)
+    except (ValueError, msgspec.MsgspecError):
         return None
 
 
