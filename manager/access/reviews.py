@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from base64 import urlsafe_b64decode
+from base64 import b64decode
 from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
 
@@ -118,7 +118,7 @@ def _claims(token: str, kind: type[T]) -> T | None:
 def _decoded(part: str) -> bytes:
     if "=" in part or "+" in part or "/" in part:
         raise ValueError("not base64url without padding")
-    return urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    return b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
 
 
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path

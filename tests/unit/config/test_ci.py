@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -132,7 +133,9 @@ def test_hooks_of_git_are_programs_of_the_environment():
     assert local["repo"] == "local"
     for hook in local["hooks"]:
         assert hook["language"] == "system"
-        assert (ROOT / hook["entry"].split()[0]).exists()
+        folder, _, program = hook["entry"].split()[0].rpartition("/")
+        assert folder == ".venv/bin"
+        assert (Path(sys.prefix) / "bin" / program).exists()
 
 
 @pytest.mark.parametrize(
