@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from manager.nesting import MOST_LEVELS, TOO_DEEP
+
 __all__ = ["NotYaml", "load", "load_all", "yaml_document", "yaml_documents", "yaml_stream"]
 
 # In C it takes a tenth of the time, but is less exact in what is wrong, and where. Whoever built PyYAML may
@@ -17,9 +19,6 @@ _FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 # Characters that aliases may add to a text, were they written out.
 _ADDED_BY_ALIASES = 1_000_000
-
-# Levels of nesting. The one in C does not survive very many, the other has three calls for each.
-_DEPTH = 200
 
 # Characters of a number. Python refuses to read longer decimal ones, and to write any.
 _LONGEST_NUMBER = 1_000
@@ -47,7 +46,7 @@ def load(text: bytes, *, unique_keys: bool = False) -> Any:
 
     A few lines of aliases for aliases stand for more than any memory holds, once somebody prints them, and
     merged mappings do so while they are read. `NotYaml` is raised for these, for what is part of itself or
-    nested more than 200 levels deep, for numbers that nobody could print, and for all that is not YAML.
+    nested too deeply, for numbers that nobody could print, and for all that is not YAML.
     """
     with _told():
         _check(text, yaml.SafeLoader)
@@ -94,8 +93,8 @@ def _check(text: bytes | str, loader: Any) -> None:
             case yaml.CollectionStartEvent():
                 within.append((event.anchor, length))
                 lengths[event.anchor] = None
-                if len(within) > _DEPTH:
-                    raise _refusal("it is nested too deeply", event)
+                if len(within) > MOST_LEVELS:
+                    raise _refusal(TOO_DEEP, event)
             case yaml.CollectionEndEvent():
                 anchor, began = within.pop()
                 length += 1

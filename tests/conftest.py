@@ -20,7 +20,7 @@ from blockbuster import BlockBuster
 
 from manager.garbage import tune_garbage_collector
 from manager.simulation.loop import VirtualLoop
-from tests.support import left_behind
+from tests.support import left_behind, time_limit
 from tests.support.control_plane import ControlPlane, Lacking
 from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
 from tests.support.crds import install_crds
@@ -86,6 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     hypothesis.settings.load_profile("tests")
     config.pluginmanager.register(left_behind)
+    config.pluginmanager.register(time_limit, time_limit.__name__)
     config.pluginmanager.register(EndsWithItsTests(control_plane.__name__))
     if config.getoption("tx", None) and config.getoption("dist") != "no" and config.get_verbosity() <= 0:
         config.pluginmanager.register(Progress(config))

@@ -97,7 +97,7 @@ class _Bytes:
             raise DecodeError(json_type(value), self.go, value=value, kind="slice")
         text = value.replace("\r", "").replace("\n", "")
         try:
-            if len(text) % 4:
+            if len(text) % 4 or text.endswith("==="):
                 raise ValueError  # noqa: TRY301 -- Python would pass over too much padding
             return base64.b64encode(base64.b64decode(text, validate=True)).decode()
         except (binascii.Error, ValueError):

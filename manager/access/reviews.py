@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from base64 import urlsafe_b64decode
+from base64 import b64decode
 from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from manager.clock import now
 from manager.kube.decoding import Decoder
 from manager.kube.errors import ServerError, TooManyRequests, TransportError
 from manager.kube.transport import Transport
+from manager.nesting import is_too_deep
 
 T = TypeVar("T")
 
@@ -105,16 +106,19 @@ def _claims(token: str, kind: type[T]) -> T | None:
     if len(parts) != _PARTS:
         return None
     try:
-        msgspec.json.decode(_decoded(parts[0]), type=_Head)
-        return msgspec.json.decode(_decoded(parts[1]), type=kind)
-    except (ValueError, msgspec.MsgspecError, RecursionError):
+        head, claims = map(_decoded, parts[:2])
+        if is_too_deep(head) or is_too_deep(claims):
+            return None
+        msgspec.json.decode(head, type=_Head)
+        return msgspec.json.decode(claims, type=kind)
+    except (ValueError, msgspec.MsgspecError):
         return None
 
 
 def _decoded(part: str) -> bytes:
     if "=" in part or "+" in part or "/" in part:
         raise ValueError("not base64url without padding")
-    return urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    return b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
 
 
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path

@@ -15,6 +15,7 @@ from manager.api.confidential import LAST_APPLIED
 from manager.cache.parts import Parts
 from manager.kube.decoding import MALFORMED, not_a, shallow_at_once
 from manager.kube.errors import ProtocolError
+from manager.nesting import is_too_deep
 
 R = TypeVar("R", bound=Resource)
 
@@ -207,7 +208,7 @@ class RecordDecoder:
             key = ObjectKey(sys.intern(meta.namespace), meta.name)
             return Arrival(raw, key, meta.uid, int(meta.resource_version), arriving)
         except MALFORMED as error:
-            raise not_a(self._what, error) from None
+            raise not_a(self._what, error, raw) from None
 
     def take(self, arrival: Arrival) -> tuple[Record, Meta]:
         """Return the record of what was looked at, and its metadata; raises as a call does."""
@@ -219,13 +220,15 @@ class RecordDecoder:
             only_metadata = self._metadata_only or others
             kept = self._project(bytes(raw), arriving.kind, only_metadata=only_metadata)
             kept = self._managed_fields.strip(kept, managed)
+            if is_too_deep(kept):
+                kept = shallow_at_once(kept)
             if self._parts is not None and not only_metadata:
                 kept = self._parts.of(kept)
             if (only_metadata or self._parts) and (less := _limited(meta)):
                 kept = _with_less(kept, less)
                 meta = msgspec.structs.replace(meta, **less)
         except MALFORMED as error:
-            raise not_a(self._what, error) from None
+            raise not_a(self._what, error, raw) from None
         record = Record(key, kept, uid, version, meta.generation, meta.deletion_timestamp is not None)
         return record, meta
 

@@ -24,7 +24,7 @@ from manager.client.ownership import (
 )
 from manager.client.reader import decode_at_once
 from manager.client.write import APPLY_PATCH, JSON_PATCH, Writer, booked
-from manager.kube.decoding import not_a, writable_object
+from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from manager.loop import own_turn
 from manager.runs import current_run
@@ -243,7 +243,7 @@ def _state(wanted: bytes, live: dict[str, Any], own: OwnEntries) -> tuple[int, i
 def _decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
     """The JSON of an object, with metadata of the shape that is relied on here; raises ProtocolError."""
     what = f"a {kind.gvk.kind} object"
-    live = writable_object(raw, what)
+    live = json_object(raw, what)
     metadata = live.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("uid"), str):
         raise not_a(what)

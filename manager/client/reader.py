@@ -218,7 +218,7 @@ def decode_at_once(raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[st
     except ValidationError as error:
         if error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid":
             raise Undecodable(kind.gvk, key, error) from error
-    # Or it is nested more than 200 levels deep, which is too much for pydantic's parser alone.
+    # Or it is nested too deeply.
     raw = shallow_at_once(raw)
     return decode_at_once(raw, kind, key, parsed=json_object(raw, f"a {kind.gvk.kind}"))
 

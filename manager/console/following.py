@@ -12,9 +12,10 @@ import msgspec
 from manager.cache import Cache, CacheEvent, Informer
 from manager.explain.looking import Found, Listed, Node
 from manager.kube.decoding import Decoder, decode_event, lines
-from manager.kube.errors import Forbidden, KubeError, TooDeep, status_error
+from manager.kube.errors import Forbidden, KubeError, status_error
 from manager.kube.transport import Transport
 from manager.loop import own_turn
+from manager.nesting import is_too_deep
 
 MOST = 64
 """The most watches at once, for all pages. Lists without one are read again periodically."""
@@ -184,15 +185,14 @@ class _Heard:
 
     def tell(self, line: bytes) -> None:
         """Take an event of a watch; raises what an ERROR event says."""
-        try:
-            event = decode_event(line)
-            if event.type == "ERROR":
-                raise status_error(event.object)
-            meta = _decode(event.object).metadata
-        except TooDeep:  # to make it shallow would be more work than a look
+        if is_too_deep(line):  # to make it shallow would be more work than a look
             self.tell_all()
-        else:
-            self._tell(meta.uid, [owner.uid for owner in meta.owners or ()])
+            return
+        event = decode_event(line)
+        if event.type == "ERROR":
+            raise status_error(event.object)
+        meta = _decode(event.object).metadata
+        self._tell(meta.uid, [owner.uid for owner in meta.owners or ()])
 
     def tell_of(self, event: CacheEvent) -> None:
         """Take an event of a cache."""

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import Any, Generic, TypeVar
 
 import msgspec
 import orjson
 
-from manager.kube.errors import ProtocolError, TooDeep, status_error
+from manager.kube.errors import ProtocolError, status_error
 from manager.loop import SMALL, Portions
+from manager.nesting import MOST_LEVELS, TOO_DEEP, is_too_deep
 
 T = TypeVar("T")
 
@@ -24,63 +25,74 @@ MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
 
 
 class Decoder(Generic[T]):
-    """Decodes JSON into a type; raises `ProtocolError` for anything else, `TooDeep` for what is nested."""
+    """Decodes JSON into a type; raises `ProtocolError` for anything else.
 
-    __slots__ = ("_decode", "_what")
+    What the type does not name may be nested as deeply as it likes, on each Python: where the interpreter's
+    stack ends before it does, it is cut off first.
+    """
 
-    def __init__(self, kind: type[T], what: str) -> None:
-        """`what` names in messages what is decoded, with its article: "a list"."""
+    __slots__ = ("_around", "_decode", "_what")
+
+    def __init__(self, kind: type[T], what: str, *, around: int = 0) -> None:
+        """`what` names in messages what is decoded, with its article: "a list".
+
+        `around` is the number of levels around each object in it.
+        """
         self._decode = msgspec.json.Decoder(kind).decode
         self._what = what
+        self._around = around
 
-    def __call__(self, raw: bytes | str | msgspec.Raw) -> T:
-        """The value."""
+    def __call__(self, raw: bytes | msgspec.Raw) -> T:
+        """Return the value."""
         try:
             return self._decode(raw)
+        except RecursionError:
+            return self._again(shallow_at_once(bytes(raw)), raw)
         except MALFORMED as error:
-            raise not_a(self._what, error) from None
+            raise not_a(self._what, error, raw) from None
+
+    async def large(self, raw: bytes) -> T:
+        """Return the value of an answer that may hold many objects; a thread does what would take long."""
+        try:
+            return self._decode(raw)
+        except RecursionError:
+            return self._again(await shallow(raw, around=self._around), raw)
+        except MALFORMED as error:
+            raise not_a(self._what, error, raw) from None
+
+    def _again(self, cut: bytes, raw: bytes | msgspec.Raw) -> T:
+        try:
+            return self._decode(cut)
+        except MALFORMED as error:
+            raise not_a(self._what, error, raw) from None
 
 
 def json_object(raw: bytes, what: str) -> dict[str, Any]:
-    """A JSON object as plain values; raises `ProtocolError`, in which `what` names it, for anything else."""
+    """Return a JSON object as plain values, with `null` for what is nested too deeply.
+
+    Raises `ProtocolError`, in which `what` names it, for anything else.
+    """
     try:
-        found = orjson.loads(raw)
+        found = orjson.loads(shallow_at_once(raw) if is_too_deep(raw) else raw)
     except MALFORMED as error:
-        cut = shallow_at_once(raw)  # its parser ends at 1,024 levels
-        if cut is not raw:
-            return json_object(cut, what)
-        raise not_a(what, error) from None
+        raise not_a(what, error, raw) from None
     if not isinstance(found, dict):
         raise not_a(what)
     return found
 
 
-_WRITTEN = 254
-"""Levels of nesting that orjson writes; it reads 1,024."""
-
-
-def writable_object(raw: bytes, what: str) -> dict[str, Any]:
-    """As `json_object`, but it can be written as JSON again: what is nested too deeply for that is `null`."""
-    found = json_object(raw, what)
-    if raw.count(b"{") + raw.count(b"[") <= _WRITTEN:
-        return found
-    try:
-        orjson.dumps(found)
-    except TypeError:
-        return json_object(shallow_at_once(raw), what)
-    return found
-
-
-def not_a(what: str, error: Exception | None = None) -> ProtocolError:
-    """The error for an answer that is not what it should be.
+def not_a(
+    what: str, error: Exception | None = None, raw: bytes | bytearray | msgspec.Raw = b""
+) -> ProtocolError:
+    """Return the error for an answer `raw` that is not what it should be.
 
     To be raised `from None`: a traceback shows causes too, and those quote what they could not read.
     """
     reason = ""
-    if isinstance(error, msgspec.DecodeError):
+    if is_for_depth(error, raw):
+        reason = f": {TOO_DEEP}"
+    elif isinstance(error, msgspec.DecodeError):
         reason = f": {error}"  # of a field its name and type, of a text its position
-    elif isinstance(error, RecursionError):
-        return TooDeep(f"not {what}: it is nested too deeply")
     elif isinstance(error, UnicodeDecodeError):
         reason = ": it is not UTF-8"
     elif isinstance(error, orjson.JSONDecodeError):
@@ -88,14 +100,19 @@ def not_a(what: str, error: Exception | None = None) -> ProtocolError:
     return ProtocolError(f"not {what}{reason}")
 
 
-_DEPTH = 150
-"""Levels of nesting that are read. An API server takes 10,000; msgspec ends at some 900, pydantic at 200."""
+def is_for_depth(error: Exception | None, raw: bytes | bytearray | msgspec.Raw) -> bool:
+    """Return whether a decoder failed for the nesting of `raw`, whatever it says on this Python."""
+    if isinstance(error, RecursionError):
+        return True
+    return isinstance(error, MALFORMED) and not isinstance(error, _OF_PLACES) and is_too_deep(raw)
+
+
+_OF_PLACES = (msgspec.ValidationError, UnicodeDecodeError)
+"""Errors of values, which each Python finds in the same place."""
 
 _TEXT = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _NESTING = re.compile(rb'"%b("?)|[\[{]++|[\]}]++' % _TEXT.pattern, re.DOTALL)
 _QUOTE, _OPENING = ord('"'), b"[{"
-_MANAGED_FIELDS = {0: b"metadata", 1: b"managedFields"}
-
 
 _PIECE = 64 * 1024
 """Bytes that are looked through in one step, during which no thread does anything else."""
@@ -104,47 +121,39 @@ _LARGEST = 4 * 1024 * 1024
 """Bytes of an object, and some more: an API server takes 3 MiB."""
 
 
-async def despite_depth(decode: Callable[[bytes], T], raw: bytes) -> T:
-    """What `decode` makes of an answer that may hold anybody's objects; see `shallow`."""
-    try:
-        return decode(raw)
-    except TooDeep:
-        return decode(await shallow(raw))
-
-
-async def shallow(raw: bytes | bytearray, *, objects_at: int | None = None) -> bytes:
-    """JSON with `null` in place of what is nested more than 150 levels deep.
+async def shallow(raw: bytes | bytearray, *, around: int = 0) -> bytes:
+    """Return JSON with `null` for what is nested too deeply in objects that have `around` levels around them.
 
     Whoever may write an object can nest its managedFields so, and what it is listed with could not be read
-    either. With `objects_at`, the level at which there are objects, this is done to their managedFields only.
-    It takes up to a second for each object of the largest size, so it is done in a thread.
+    either. It takes up to a second for each object of the largest size, so it is done in a thread.
     """
-    return await asyncio.to_thread(_shallow, raw, objects_at)
+    return await asyncio.to_thread(_shallow, raw, around)
 
 
 def shallow_at_once(raw: bytes) -> bytes:
-    """The same for one object, where there is no way to wait; what is longer than any stays as it is."""
-    return _shallow(raw, None) if len(raw) <= _LARGEST else raw
+    """Return the same for one object, without waiting; what is longer than any stays as it is."""
+    return _shallow(raw) if len(raw) <= _LARGEST else raw
 
 
-def _shallow(raw: bytes | bytearray, objects_at: int | None) -> bytes:
+def _shallow(raw: bytes | bytearray, around: int = 0) -> bytes:
     parts = list[bytes | bytearray]()
     depth, kept, cut = 0, 0, -1
-    names = dict[int, bytes | bytearray]()
+    most = MOST_LEVELS + around
     for start, end in _tokens(raw):
         first, many = raw[start], end - start
         if first == _QUOTE:
-            if objects_at is not None and objects_at <= depth <= objects_at + 1:
-                names[depth - objects_at] = raw[start + 1 : end - 1]
-        elif first in _OPENING:
-            if depth <= _DEPTH < depth + many and (objects_at is None or names == _MANAGED_FIELDS):
-                cut = start + _DEPTH - depth
+            continue
+        if first in _OPENING:
+            if depth <= most < depth + many:
+                cut = start + most - depth
             depth += many
         else:
-            if depth - many <= _DEPTH < depth and cut >= 0:
+            if depth - many <= most < depth and cut >= 0:
                 parts += raw[kept:cut], b"null"
-                kept, cut = start + depth - _DEPTH, -1
+                kept, cut = start + depth - most, -1
             depth -= many
+    if cut >= 0:
+        return b"".join((*parts, raw[kept:cut]))  # it has no end, and is no JSON
     return b"".join((*parts, raw[kept:])) if parts else bytes(raw)
 
 
@@ -215,7 +224,7 @@ async def lines(chunks: AsyncIterator[bytes], *, limit: int = LINE_LIMIT) -> Asy
         size = len(last)
 
 
-decode_event = Decoder(WatchEvent, "a watch event")
+decode_event = Decoder(WatchEvent, "a watch event", around=1)
 """Splits a line into its type and its object, which stays undecoded; raises `ProtocolError`."""
 
 
@@ -242,7 +251,7 @@ async def watch_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[WatchEven
         if event is not None:
             await portions.begin(len(line))
         else:
-            event = await despite_depth(decode_event, line)
+            event = await decode_event.large(line)
         if event.type == "ERROR":
             raise status_error(event.object)
         yield event

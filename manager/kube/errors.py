@@ -4,7 +4,6 @@ KubeError
 ├── ConfigError                 how to reach the API server is missing or wrong
 ├── NoMatch                     the API server does not serve this kind
 ├── ProtocolError               the API server sent something that is not the protocol
-│   └── TooDeep                 the answer is nested too deeply
 ├── Fenced                      this process may no longer write; nothing was sent
 ├── TransportError              no complete answer came; a write may or may not have had its effect
 │   ├── Unreachable             no connection could be made: nothing was sent
@@ -41,6 +40,7 @@ from typing import Any
 import msgspec
 
 from manager import clock
+from manager.nesting import is_too_deep
 
 LONGEST_RETRY_AFTER = 300.0
 """Seconds: a server that asks for more, by mistake or in malice, is asked again after these."""
@@ -68,10 +68,6 @@ class NoMatch(KubeError):
 
 class ProtocolError(KubeError):
     """The API server, or something in between, sent bytes that are not what the protocol says."""
-
-
-class TooDeep(ProtocolError):
-    """An answer is nested more deeply than it can be read, see `decoding.shallow`."""
 
 
 class Fenced(KubeError):
@@ -288,9 +284,11 @@ def _bounded(seconds: float) -> float:
 
 
 def _decode(body: bytes | memoryview | msgspec.Raw) -> _Status | None:
+    if is_too_deep(body):
+        return None
     try:
         answer = _status_decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return answer if answer.kind == "Status" else None
 

@@ -22,6 +22,7 @@ from manager import clock
 from manager.kube.credentials import FOREVER, Credentials, Obtained, one_line
 from manager.kube.errors import ConfigError
 from manager.kube.tls import Pem
+from manager.nesting import TOO_DEEP, is_too_deep
 
 TIMEOUT = 120.0
 """Seconds for the program; it may have to ask a person to log in."""
@@ -126,9 +127,11 @@ class ExecCredentials(Credentials):
             ConfigError: it cannot be started, fails, takes too long or prints something else.
         """
         output = await self._output()
+        if is_too_deep(output):
+            raise ConfigError(f"{self.label}: prints no ExecCredential: {TOO_DEEP}")
         try:
             credential = msgspec.json.decode(output, type=_Credential)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{self.label}: prints no ExecCredential: {error}") from error
         if credential.kind != "ExecCredential" or credential.api_version != self.spec.api_version:
             printed = f"{credential.kind} of {credential.api_version}"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from manager.kube.decoding import Decoder, despite_depth
+from manager.kube.decoding import Decoder
 from manager.kube.errors import ProtocolError
 from manager.kube.transport import LONGEST_LIST
 from manager.loop import own_turn
@@ -42,7 +42,7 @@ class _List(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-decode_list = Decoder(_List, "a list")
+decode_list = Decoder(_List, "a list", around=2)
 """Reads one page; raises `ProtocolError`."""
 
 
@@ -71,7 +71,7 @@ class Listing:
         raw = await self._request(query={**query, "continue": resume} if resume else query)
         await own_turn(len(raw))
         try:
-            found = await despite_depth(decode_list, raw)
+            found = await decode_list.large(raw)
             self._turned(resume, found)
         except ProtocolError as error:
             raise ProtocolError(f"GET {self._path}: {error}") from None

@@ -89,6 +89,8 @@ def pem_of(entry: Entry, key: str) -> Pem | None:
     if (data := entry.text(f"{key}-data")) is not None:
         label = f"{entry.path}: {key}-data of {entry.name!r}"
         try:
+            if data.endswith("=") and len(data.rstrip("=")) % 4 == 0:
+                raise ValueError("Excess padding")  # noqa: TRY301 - which Python before 3.13 passes over
             return Pem(label, data=base64.b64decode(data, validate=True))
         except ValueError as error:  # what is not ASCII is not called a binascii.Error
             raise ConfigError(f"{label}: not base64: {error}") from error

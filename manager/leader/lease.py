@@ -16,6 +16,7 @@ import orjson
 
 from manager.duration import format_duration
 from manager.kube.decoding import json_object, not_a
+from manager.nesting import MOST_LEVELS, is_too_deep
 
 
 class LeadershipLost(Exception):
@@ -131,11 +132,9 @@ class Lease:
         if not isinstance(metadata, dict) or not isinstance(spec, dict):
             raise not_a("a Lease")
         lease = cls({key: value for key, value in metadata.items() if key != "managedFields"}, spec)
-        try:
-            lease.encode()
-        except orjson.JSONEncodeError:
-            # More levels can be read than written, and what cannot be written is of no use.
-            raise not_a("a Lease", RecursionError()) from None
+        if is_too_deep(lease.encode(), MOST_LEVELS - 1):
+            # Something was cut off, and may not be written back without it.
+            raise not_a("a Lease", RecursionError())
         return lease
 
     def encode(self) -> bytes:

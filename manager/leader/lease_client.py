@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import orjson
 
-from manager.kube.decoding import despite_depth, watch_events
+from manager.kube.decoding import watch_events
 from manager.kube.errors import NotFound
 from manager.kube.listing import Listing
 from manager.kube.transport import Transport
@@ -155,7 +155,7 @@ class LeaseGroup:
             for each in page.items:
                 raw = bytes(each)
                 await own_turn(len(raw))
-                found.append(await despite_depth(self._decode, raw))
+                found.append(self._decode(raw))
             resume = page.resume
         return found
 

@@ -58,6 +58,8 @@ class Names:
         for what, value in (("--group", self.group), ("--kind", self.module), ("--kind", self.kind)):
             if not is_name(value):
                 raise ScaffoldError(f"invalid value for {what}: {value!r} is a Python keyword")
+        if self.module == "self":
+            raise ScaffoldError(f"invalid value for --kind: {self.kind!r} is `self` in methods")
 
     @property
     def module(self) -> str:

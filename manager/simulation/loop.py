@@ -238,7 +238,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         hold = heard.get()
         if hold is not None:
             hold.held.append(running)
-        return asyncio.wrap_future(running, loop=self)
+            return asyncio.wrap_future(running, loop=self)
+        # Of what has ended, some Pythons would tell at once, and others in the next turn.
+        ended: asyncio.Future[T] = self.create_future()
+        self.call_soon(_settle, ended, running)
+        return ended
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """None of its threads has anything to do."""
@@ -310,6 +314,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 def _is_task(handle: Any) -> bool:
     return isinstance(getattr(handle._callback, "__self__", None), asyncio.Task)
+
+
+def _settle(future: asyncio.Future[T], ended: Future[T]) -> None:
+    if future.done():
+        return
+    if (error := ended.exception()) is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(ended.result())
 
 
 _thread = threading.local()

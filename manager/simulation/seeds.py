@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Meta
 
 from manager.garbage import tune_garbage_collector
+from manager.nesting import TOO_DEEP, is_too_deep
 from manager.simulation.comparing import different_from_fresh, missing, resource_of
 from manager.simulation.faults import ALONE, KINDS_OF_FAULT, OF_CERTIFICATES, Fault, faults
 from manager.simulation.guards import guarded
@@ -78,9 +79,11 @@ class Plan:
     @classmethod
     def from_json(cls, text: str | bytes, *, kinds: int) -> Plan:
         """Raises ValueError for what is no plan for so many kinds."""
+        if is_too_deep(text.encode() if isinstance(text, str) else text):
+            raise ValueError(f"it is no plan of a simulation: {TOO_DEEP}")
         try:
             plan = msgspec.json.decode(text, type=cls)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"it is no plan of a simulation: {error}") from None
         if plan.shards & (plan.shards - 1):
             raise ValueError("it is no plan of a simulation: it is no power of two - at `$.shards`")

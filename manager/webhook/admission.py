@@ -52,10 +52,7 @@ class _Defaulting:
             raise BadReview(f"a review of {question.operation} has no object")
         size = len(memoryview(question.object))
         await own_turn(size)
-        try:
-            before = encoded(request.object)
-        except RecursionError:
-            raise BadReview("`$.request.object` is nested too deeply") from None
+        before = encoded(request.object)
         await own_turn(size)
         await self._default(request.object, request)
         await own_turn(size)

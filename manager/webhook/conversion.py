@@ -15,6 +15,7 @@ from prometheus_client import Counter
 from manager.api import Resource
 from manager.logs import get_logger
 from manager.loop import own_turn
+from manager.nesting import TOO_DEEP
 from manager.rate_limit import Lines
 from manager.webhook.bounds import STORED_WORK
 from manager.webhook.endpoint import LINES, answered, encoded, time_limit
@@ -139,7 +140,7 @@ class _Converter:
         try:
             head, content = _head.decode(raw), orjson.loads(memoryview(raw))
             names = _names.decode(head.metadata)
-        except (msgspec.MsgspecError, orjson.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (msgspec.MsgspecError, orjson.JSONDecodeError, UnicodeDecodeError) as error:
             # Its text can be of places in the object only, but may not say which object.
             raise NotConverted(f"one of the objects cannot be read: {error}") from None
         if head.api_version == api_version:
@@ -164,7 +165,7 @@ class _Converter:
         except Refused as refused:
             raise NotConverted(f"{which}: {refused}", told=told) from None
         except RecursionError:
-            raise NotConverted(f"{which}: it is nested too deeply", told=told) from None
+            raise NotConverted(f"{which}: {TOO_DEEP}", told=told) from None
         except Exception as error:
             sort = type(error).__name__
             text = f"{which}: the function failed unexpectedly ({sort}); the log of the manager says more"

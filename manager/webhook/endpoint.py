@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, Protocol, TypeVar
 
-import msgspec
 import orjson
 
+from manager.nesting import TOO_DEEP, is_too_deep
 from manager.webhook.errors import FunctionFailed, FunctionTooSlow, NotConverted, Unanswered
 from manager.webhook.refused import Refused
 
@@ -93,18 +93,20 @@ def _is_not_the_functions(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt | GeneratorExit)
 
 
-_TOO_DEEP = "Recursion limit reached"
+_ENDLESS = "Recursion limit reached"
 
 
 def encoded(value: Any) -> bytes:
-    """The JSON of `value`. Raises `TypeError` for what JSON cannot hold, `RecursionError` for endless ones.
+    """Return the JSON of `value`.
 
-    orjson reads objects that are nested a thousand deep, and writes only a quarter of that. One such object
-    must not keep every list that it is in from being converted, so those are left to another encoder.
+    Raises `TypeError` for what JSON cannot hold, `RecursionError` for what is nested too deeply.
     """
     try:
-        return orjson.dumps(value)
+        text = orjson.dumps(value)
     except orjson.JSONEncodeError as error:
-        if _TOO_DEEP not in str(error):
+        if _ENDLESS not in str(error):
             raise
-    return msgspec.json.encode(value)
+        raise RecursionError(TOO_DEEP) from None
+    if is_too_deep(text):
+        raise RecursionError(TOO_DEEP)
+    return text

@@ -9,8 +9,9 @@ import msgspec
 import orjson
 
 from manager.api import GroupVersionKind
-from manager.kube.decoding import shallow
+from manager.kube.decoding import is_for_depth, shallow
 from manager.loop import own_turn
+from manager.nesting import TOO_DEEP, is_too_deep
 from manager.webhook.bounds import (
     CHANGED_WORK,
     CREATED_WORK,
@@ -89,7 +90,7 @@ class AdmissionQuestion(_Camel):
         """Who asks, for the log."""
         try:
             return _user_name.decode(self.user_info).username
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             return ""
 
     @property
@@ -105,7 +106,7 @@ class AdmissionQuestion(_Camel):
         await check_object(memoryview(self.user_info), "$.request.userInfo", USER_WORK)
         try:
             user = _user.decode(self.user_info)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise BadReview(f"`$.request.userInfo` cannot be read: {_reason(error)}") from None
         asked, kind = self.request_kind, self.kind.gvk
         self.old_object, _ = await apart(self.old_object, "$.request.oldObject", STORED_WORK)
@@ -198,12 +199,12 @@ class _Held(_Camel):
     metadata: _Holding
 
 
-class _TooDeep(BadReview):
-    """A review that is nested more deeply than it can be read."""
+_AROUND_ONE, _AROUND_EACH = 2, 3
+"""Levels of nesting around an object in an AdmissionReview, and in a ConversionReview.
 
-
-_OBJECT_AT, _OBJECTS_AT = 3, 4
-"""Levels of nesting down to what is in an object, of an AdmissionReview and of a ConversionReview."""
+What ends the interpreter's stack is cut off one level further in than is read, so that it is refused on each
+Python unless it is in managedFields, see `apart`.
+"""
 
 _NULL = memoryview(b"null")
 
@@ -228,19 +229,18 @@ async def read_admission(body: bytes | bytearray) -> AdmissionQuestion:
     kind = _admission, "admission.k8s.io/v1", "AdmissionReview"
     try:
         return _opened(body, *kind).request
-    except _TooDeep:
+    except RecursionError:
         # Whoever has nested managedFields so could have nobody remove a finalizer.
-        return _opened(await shallow(body, objects_at=_OBJECT_AT), *kind).request
+        return _opened(await shallow(body, around=_AROUND_ONE + 1), *kind).request
 
 
 async def read_conversion(body: bytes | bytearray) -> ConversionQuestion:
     """The question in a ConversionReview. Raises `BadReview`, which says what is wrong with it."""
     try:
         return await _conversion_in(body)
-    except _TooDeep:
-        # One such object, and nobody could list the others. The API server does not look at managedFields
-        # that come back.
-        return await _conversion_in(await shallow(body, objects_at=_OBJECTS_AT))
+    except RecursionError:
+        # One such object, and nobody could list the others.
+        return await _conversion_in(await shallow(body, around=_AROUND_EACH + 1))
 
 
 async def _conversion_in(body: bytes | bytearray) -> ConversionQuestion:
@@ -270,24 +270,33 @@ def _lacks(raw: msgspec.Raw, finalizer: str) -> bool:
 
 
 async def apart(raw: msgspec.Raw, field: str, limit: int) -> tuple[msgspec.Raw, bytes]:
-    """The object and its managedFields, where they make it cost more than `limit`; else all of it.
+    """Return the object without its managedFields, and those, if they cost too much or are nested too deeply.
 
-    Nobody here may change them, and the API server adds to them with each writer. Raises `TooCostly` for what
-    costs too much without them.
+    Otherwise return all of it. Nobody here may change them, the API server adds to them with each writer, and
+    ignores those of an answer. Raises `TooCostly` for an object that costs more than `limit` without them,
+    `BadReview` for one that is nested too deeply.
     """
     content = memoryview(raw)
     try:
         await check_object(content, field, limit)
+        if not is_too_deep(raw):
+            return raw, b""
+        raw = msgspec.Raw(await shallow(bytes(raw), around=1))
+        content = memoryview(raw)
     except TooCostly:
-        if len(content) > MAX_OBJECT or not (kept := managed_fields(raw)):
+        if len(content) > MAX_OBJECT or not managed_fields(raw):
             raise
-        await check_object(content, field, limit, passed_over=kept)  # which lets others have their turn
+    kept = managed_fields(raw)
+    await check_object(content, field, limit, passed_over=kept)  # which lets others have their turn
+    if kept:
         members = _fields.decode(raw)
         metadata = _fields.decode(members["metadata"])
         del metadata["managedFields"]
         members["metadata"] = msgspec.Raw(msgspec.json.encode(metadata))
-        return msgspec.Raw(msgspec.json.encode(members)), bytes(kept)
-    return raw, b""
+        raw = msgspec.Raw(msgspec.json.encode(members))
+    if is_too_deep(raw):
+        raise BadReview(f"`{field}` is nested too deeply")
+    return raw, bytes(kept)
 
 
 def _named(raw: msgspec.Raw) -> str:
@@ -302,10 +311,9 @@ def _opened(body: bytes | bytearray, decoder: msgspec.json.Decoder[Q], api_versi
     expected = f"an {kind} of {api_version}" if kind[0] in "AEIOU" else f"a {kind} of {api_version}"
     try:
         review = decoder.decode(body)
-    except RecursionError:
-        raise _TooDeep(f"this is not {expected}: it is nested too deeply") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadReview(f"this is not {expected}: {_reason(error)}") from None
+        reason = TOO_DEEP if is_for_depth(error, body) else _reason(error)
+        raise BadReview(f"this is not {expected}: {reason}") from None
     if (review.api_version, review.kind) != (api_version, kind):
         raise BadReview(f"this is not {expected} but {review.api_version} {review.kind}")
     if not review.request.uid:
@@ -327,6 +335,8 @@ async def _read_object(raw: msgspec.Raw, field: str, limit: int = STORED_WORK) -
     if not content or content == _NULL:
         return None
     await check_object(content, f"$.request.{field}", limit)
+    if is_too_deep(raw):
+        raise BadReview(f"`$.request.{field}` is nested too deeply")
     await own_turn(len(content))
     try:
         value: Any = orjson.loads(content)

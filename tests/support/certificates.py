@@ -38,10 +38,12 @@ class Authority:
         self._certificate = builder.sign(self._key, hashes.SHA256())
         self.pem = self._certificate.public_bytes(serialization.Encoding.PEM)
 
-    def server(self, *names: x509.GeneralName) -> tuple[bytes, bytes]:
-        """A certificate and key (PEM) for a server reached under `names`."""
+    def server(self, name: x509.GeneralName, *names: x509.GeneralName) -> tuple[bytes, bytes]:
+        """A certificate and key (PEM) for a server reached under these names."""
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
-        return self._issue(subject, ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName(names))
+        return self._issue(
+            subject, ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName([name, *names])
+        )
 
     def user(self, user: str, groups: Sequence[str]) -> tuple[bytes, bytes]:
         """A certificate and key (PEM) that a Kubernetes API server takes for `user` in `groups`."""

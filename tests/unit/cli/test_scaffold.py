@@ -426,7 +426,7 @@ def test_a_program_that_fails_to_generate_is_told_with_its_reason(command: Comma
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
-        (("--kind=Self",), "SyntaxError: duplicate argument 'self' in function definition"),
+        (("--kind=Self",), "invalid value for --kind: 'Self' is `self` in methods"),
         (("--group=main",), "No module named controllers.main"),
         (("--group=hello", "--plural=greetings"), "Company: Greeting has the plural greetings already"),
     ],

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
+from cryptography.x509 import DNSName
 
 from petstore.front import Front, open_front
 from petstore.limits import Limits
@@ -67,10 +68,12 @@ async def standing(limits: Limits | None = None, tls: ServerTls | None = None) -
     beyond = Beyond()
     async with open_front(limits or Limits(), tls) as front:
         server = await asyncio.start_unix_server(beyond.serve, front.target.removeprefix("unix:"))
-        sockets = await asyncio.to_thread(LOOPBACK.listen)
-        await front.listen(sockets)
-        yield Scene(front, beyond, sockets[0].getsockname()[1])
-        server.close()
+        try:
+            sockets = await asyncio.to_thread(LOOPBACK.listen)
+            await front.listen(sockets)
+            yield Scene(front, beyond, sockets[0].getsockname()[1])
+        finally:
+            server.close()  # or else the loop is never closed: uvloop waits for it
     for writer in beyond.writers:
         writer.close()
         with suppress(OSError):
@@ -276,7 +279,7 @@ def authority() -> Authority:
 
 @pytest.fixture
 def tls(tmp_path: Path, authority: Authority) -> ServerTls:
-    for name, content in zip(("cert", "key"), authority.server(), strict=True):
+    for name, content in zip(("cert", "key"), authority.server(DNSName("petstore")), strict=True):
         (tmp_path / name).write_bytes(content)
     tls = ServerTls.of_server(TlsFiles(cert_file=tmp_path / "cert", key_file=tmp_path / "key"))
     assert tls is not None

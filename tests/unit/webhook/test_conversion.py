@@ -12,6 +12,7 @@ import pytest
 
 from manager.api import Resource
 from manager.metrics import Metrics
+from manager.nesting import MOST_LEVELS
 from manager.webhook import JsonObject, Refused, spec_and_annotations
 from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.errors import BadReview, FunctionFailed, FunctionTooSlow, TooCostly
@@ -310,12 +311,20 @@ async def test_a_function_that_raises_what_would_end_a_task_has_failed_and_no_mo
     assert versions.panics == 1
 
 
-async def test_an_object_that_is_nested_deeply_is_converted(versions: Versions):
-    deep = b"[" * 500 + b"]" * 500
+async def test_an_object_with_as_many_levels_as_are_read_is_converted(versions: Versions):
+    deep = b"[" * (MOST_LEVELS - 2) + b"]" * (MOST_LEVELS - 2)
     review = conversion_review("v1alpha1", thing(spec={"a": "deep"})).replace(b'"deep"', deep)
     answer = await versions.endpoint.answer(review)
     assert b'"status":"Success"' in answer
     assert b'"spec":{"a":' + deep + b"}" in answer
+
+
+@pytest.mark.parametrize("levels", [MOST_LEVELS - 1, 300, 985, 990, 1_000, 5_000, 50_000])
+async def test_an_object_with_more_levels_is_refused_by_its_place(versions: Versions, levels: int):
+    deep = b"[" * levels + b"]" * levels
+    review = conversion_review("v1alpha1", thing(), thing(spec={"a": "deep"})).replace(b'"deep"', deep)
+    with pytest.raises(BadReview, match=r"^`\$\.request\.objects\[1\]` is nested too deeply$"):
+        await versions.endpoint.answer(review)
 
 
 @pytest.mark.parametrize("name", ["managedFields", "finalizers"])

@@ -1,0 +1,32 @@
+"""The limit for nested JSON and YAML: the same for each decoder, on each Python, at each depth of the stack.
+
+Decoders have limits of their own: pydantic's is 200 levels, orjson writes 254, and msgspec's depends on the
+interpreter's stack.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import msgspec
+
+__all__ = ["MOST_LEVELS", "TOO_DEEP", "is_too_deep"]
+
+MOST_LEVELS = 200
+"""Objects and lists within each other that are read. An API server takes 10,000."""
+
+TOO_DEEP = "it is nested too deeply"
+
+_STEPS = bytes.maketrans(b"{[}]", bytes((1, 1, 0xFF, 0xFF)))
+_OTHERS = bytes(set(range(256)) - set(b"{[}]"))
+
+
+def is_too_deep(raw: bytes | bytearray | memoryview | msgspec.Raw, levels: int = MOST_LEVELS) -> bool:
+    """Return whether JSON has more than so many levels; of what is no JSON, its beginning counts."""
+    content = raw if isinstance(raw, bytes | bytearray) else bytes(raw)
+    if content.count(b"{") + content.count(b"[") <= levels:
+        return False
+    if b"\\" in content:
+        content = content.replace(b"\\\\", b"").replace(b'\\"', b"")
+    brackets = b"".join(content.split(b'"')[::2]).translate(_STEPS, _OTHERS)
+    return any(map(levels.__lt__, accumulate(memoryview(brackets).cast("b"))))
