@@ -44,7 +44,7 @@ from manager.watchdog import Watchdog
 _log = get_logger("start")
 
 _LEASE_CONNECTIONS = 4
-"""Connections for the lease alone: one is in use, others come after one that has died."""
+"""Connections for leases alone, besides one for each shard: others come after one that has died."""
 
 
 @asynccontextmanager
@@ -68,7 +68,8 @@ async def assembled(
     config = await load_config(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
     transport = Transport(HttpWire(config), metrics=metrics, rng=rng, user_agent=program.agent)
     lane = Transport(
-        HttpWire(config, connections=_LEASE_CONNECTIONS),
+        # Each shard's lease is renewed by itself, and on a slow server all renewals are under way at once.
+        HttpWire(config, connections=_LEASE_CONNECTIONS + settings.shards),
         metrics=metrics,
         rng=rng,
         user_agent=program.agent,
