@@ -37,7 +37,7 @@ from manager.metrics import Metrics
 from manager.open_files import tell_when_none_is_left
 from manager.operator import AnyOperator, add_controller
 from manager.program import Program
-from manager.settings import SettingValues
+from manager.settings import Setting, SettingValues
 from manager.tls.served import CertificateFiles, CertificateSource, SelfSigned, ServedCertificate
 from manager.watchdog import Watchdog
 
@@ -133,8 +133,9 @@ async def assembled(
         )
         # Before what operators keep: a port in use ends all, and there are health checks while theirs starts.
         _keep_metrics(manager, settings, Access(transport, rng=rng))
-        address, flag = settings.health_probe_bind_address, "--health-probe-bind-address"
-        _keep_pages(manager, "health", flag, address, health_pages(manager.health))
+        _keep_pages(
+            manager, "health", settings, Settings.health_probe_bind_address, health_pages(manager.health)
+        )
         own = _has_own_certificate(settings)
         if own:
             _keep_console(manager, settings, operators, transport, lease=(namespace, name))
@@ -170,8 +171,7 @@ def _keep_metrics(manager: Manager, settings: Settings, access: Access) -> None:
     if settings.metrics_secure:
         page = guarded(page, access)
         certificate = ServedCertificate(_metrics_certificate(settings))
-    address, flag = settings.metrics_bind_address, "--metrics-bind-address"
-    _keep_pages(manager, "metrics", flag, address, {"/metrics": page}, certificate)
+    _keep_pages(manager, "metrics", settings, Settings.metrics_bind_address, {"/metrics": page}, certificate)
 
 
 def _has_own_certificate(settings: Settings) -> bool:
@@ -217,18 +217,21 @@ def _keep_console(
         with_conditions=(each.kind.gvk for each in operators if each.has_conditions),
     )
     manager.add(Runnable("console", console.changes.run))
-    flag, pages, posts = "--console-bind-address", console.pages(), console.posts()
+    pages, posts = console.pages(), console.posts()
     webhooks = manager.certificates.get("webhooks")
     if webhooks is None or _has_own_certificate(settings):
         certificate = None if local else ServedCertificate(_metrics_certificate(settings))
-        _keep_pages(manager, "console", flag, address, pages, certificate, posts=posts)
+        where = Settings.console_bind_address
+        _keep_pages(manager, "console", settings, where, pages, certificate, posts=posts)
         return
     # The one certificate of which a person can find out from the API server who vouches for it.
     served = manager.certificates["console"] = ServedCertificate(webhooks.source)
 
     async def run() -> None:
         await served.obtained()
-        async with serve("console", address, pages, posts=posts, certificate=served, flag=flag):
+        async with serve(
+            "console", address, pages, posts=posts, certificate=served, flag="--console-bind-address"
+        ):
             await asyncio.Event().wait()
 
     manager.add(Runnable("console-pages", run))
@@ -246,16 +249,25 @@ def _metrics_certificate(settings: Settings) -> CertificateSource:
 def _keep_pages(
     manager: Manager,
     name: str,
-    flag: str,
-    address: BindAddress | None,
+    settings: Settings,
+    where: Setting[BindAddress | None],
     pages: Mapping[str, Page],
     certificate: ServedCertificate | None = None,
     posts: Mapping[str, Page] | None = None,
 ) -> None:
-    if address is not None:
-        if certificate is not None:
-            manager.certificates[name] = certificate
-        manager.keep(lambda: serve(name, address, pages, posts=posts, certificate=certificate, flag=flag))
+    address = where.__get__(settings, Settings)
+    if address is None:
+        return
+    if certificate is not None:
+        manager.certificates[name] = certificate
+    # A second manager on a person's machine has no use for the default port. In a pod, probes have.
+    any_port = not settings.is_given(where) and not in_pod(os.environ)
+    flag = f"--{where.name}"
+    manager.keep(
+        lambda: serve(
+            name, address, pages, posts=posts, certificate=certificate, flag=flag, any_port=any_port
+        )
+    )
 
 
 async def _settle_when_synced(manager: Manager) -> None:
