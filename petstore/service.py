@@ -18,6 +18,7 @@ from petstore.sampler import Sampler
 from petstore.storage import (
     Add,
     Delete,
+    DiskFull,
     KeyConflict,
     KeyTaken,
     PetUnknown,
@@ -42,7 +43,8 @@ _CODES: Final[dict[type[StorageError], grpc.StatusCode]] = {
     KeyTaken: grpc.StatusCode.ALREADY_EXISTS,
     StoreFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
     TooBusy: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    # The client may try again: a full disk can be emptied.
+    DiskFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    # The client may try again.
     WriteFailed: grpc.StatusCode.UNAVAILABLE,
 }
 

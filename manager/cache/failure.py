@@ -44,8 +44,8 @@ class State(enum.Enum):
     WATCH = "watch"
     """Follow the changes."""
     CHECK = "check"
-    """Ask whether the server has come as far as the watch, which was silent: one whose storage was restored
-    from a backup tells nothing until it has."""
+    """Ask whether the server still has the history that was watched. After its storage was restored from a
+    backup, a watch brings nothing until versions are as high as before, and never what came until then."""
     WAIT = "wait"
     """Pause before the next attempt."""
 
@@ -61,7 +61,11 @@ class Pause(enum.Enum):
 
 
 class WatchClosed(KubeError):
-    """The server ended the stream in good order."""
+    """The server ended the stream in good order, before the requested time was over."""
+
+
+class WatchTimedOut(WatchClosed):
+    """The server ended the stream after the requested time."""
 
 
 class NotStreaming(KubeError):
@@ -70,6 +74,10 @@ class NotStreaming(KubeError):
 
 class HistoryRestored(KubeError):
     """The server is at an older version than it was: its storage was restored, or it is another server."""
+
+
+class HistoryDoubted(KubeError):
+    """The server has other objects than the watch has told of, for which there may be a harmless reason."""
 
 
 class OlderList(KubeError):
@@ -100,25 +108,30 @@ RESOLVE, STREAM, LIST, LIST_WHOLE, WATCH, CHECK = (
 )
 
 # The first rule that fits counts. A watch goes on from where it was, if that makes sense; after garbage the
-# same would come again. The last rules mean that a stream which fails for a reason not foreseen is tried as
-# pages next, and pages as a stream, so that a server (or a proxy) that can do only one is served too. A check
-# that fails (504: the server has not come so far) leads to a list, and that is judged as any other.
+# same would come again. A watch that ended before its time is checked first, because the server may have been
+# restarted with older storage. A check that fails leads to a list. The last rules mean that a stream which
+# fails for a reason not foreseen is tried as pages next, and pages as a stream, so that a server (or a proxy)
+# that can do only one is served too.
 RULES = (
     Rule((NoMatch, NotFound), None, RESOLVE, "not-served", Pause.YES),
     Rule((Unauthorized, Forbidden), None, None, "forbidden", Pause.YES),
+    Rule((TooManyRequests, ServiceUnavailable), (WATCH,), CHECK, "throttled", Pause.YES),
     Rule((TooManyRequests, ServiceUnavailable), None, None, "throttled", Pause.YES),
+    Rule((Unreachable, ConnectionLost), (WATCH,), CHECK, "lost", Pause.YES),
     Rule((Unreachable, ConnectionLost), None, None, "lost", Pause.YES),
     Rule((BadRequest, Invalid, NotStreaming), (STREAM,), LIST, NO_STREAMING, Pause.NO),
     Rule((Gone,), (LIST,), LIST_WHOLE, EXPIRED, Pause.NO),
     Rule((Gone,), None, STREAM, EXPIRED, Pause.IF_FRUITLESS),
     Rule((HistoryRestored,), None, STREAM, "restored", Pause.YES),
+    Rule((HistoryDoubted,), None, STREAM, "doubted", Pause.YES),
     Rule((OlderList,), None, STREAM, "stale", Pause.YES),
     Rule((WatchClosed,), (STREAM,), LIST, "closed", Pause.IF_FRUITLESS),
-    Rule((WatchClosed,), None, WATCH, "closed", Pause.IF_FRUITLESS),
+    Rule((WatchTimedOut,), None, WATCH, "closed", Pause.IF_FRUITLESS),
+    Rule((WatchClosed,), None, CHECK, "closed", Pause.IF_FRUITLESS),
     Rule((DeadlineExceeded,), (WATCH,), CHECK, "silent", Pause.IF_FRUITLESS),
     Rule((ProtocolError,), (RESOLVE,), None, "garbage", Pause.YES),
     Rule((ProtocolError,), (LIST, LIST_WHOLE, WATCH), STREAM, "garbage", Pause.YES),
-    Rule((ServerError,), (WATCH,), WATCH, "server-error", Pause.YES),
+    Rule((ServerError,), (WATCH,), CHECK, "server-error", Pause.YES),
     Rule((KubeError,), (RESOLVE,), RESOLVE, "other", Pause.YES),
     Rule((KubeError,), (STREAM,), LIST, "other", Pause.YES),
     Rule((KubeError,), None, STREAM, "other", Pause.YES),

@@ -42,6 +42,7 @@ class Intake:
         self._publish = publish
         self._learned = learned
         self._listed: dict[ObjectKey, Record] = {}
+        self._restored = False
         # The highest version that a list has shown, complete or not.
         self._told = 0
         # Ranges, by number, of which more is known than the watch has told: up to which version.
@@ -62,9 +63,24 @@ class Intake:
         """The highest version that the server has told of; 0 before the first list."""
         return max(self._told, self.version, *self._ahead.values())
 
+    @property
+    def count(self) -> int | None:
+        """The number of objects that the server should have; None if only those of some shards are held."""
+        if self.division is not None and self.ranges is not None:
+            return None
+        return self._store.count(self.namespace)
+
+    def newest(self, most: int) -> list[tuple[ObjectKey, int]]:
+        """Return keys and versions of the `most` objects that changed last, the latest first."""
+        return self._store.newest(self.namespace, most)
+
     def takes(self, meta: Meta) -> bool:
         """Whether an object is one of those that are taken in."""
         return self.division is None or self.ranges is None or self.division.takes(meta, self.ranges)
+
+    def distrust(self) -> None:
+        """Believe the next list against all that is held: the server's storage was restored from a backup."""
+        self._restored = True
 
     def begin_list(self) -> None:
         """Start a list, dropping one that was begun and not finished."""
@@ -78,7 +94,8 @@ class Intake:
             return
         record, meta = self.decoder.take(arrival)
         held = self._store.get(record.key)
-        if held is not None and (held.uid, held.version) == (record.uid, record.version):
+        same = held is not None and (held.uid, held.version) == (record.uid, record.version)
+        if held is not None and same and not self._restored:
             record = held  # so that a new list of what is already known takes no memory
         self._listed[record.key] = record
         if not self.synced.is_set():
@@ -96,7 +113,8 @@ class Intake:
         listed, self._listed = self._listed, {}
         initial = not self.synced.is_set() if self.ranges is None else not self.known
         self.synced.set()
-        changes = self._store.replace(self.namespace, listed, version, told=self._told, initial=initial)
+        restored, self._restored = self._restored or version < self.seen, False
+        changes = self._store.replace(self.namespace, listed, version, restored=restored, initial=initial)
         self._told = version
         self._ahead.clear()
         self._publish(changes)

@@ -18,6 +18,7 @@ from manager.cache.answers import decode_bookmark, version_of
 from manager.cache.failure import (
     EXPIRED,
     NO_STREAMING,
+    HistoryDoubted,
     HistoryRestored,
     NotStreaming,
     OlderList,
@@ -25,6 +26,7 @@ from manager.cache.failure import (
     Rule,
     State,
     WatchClosed,
+    WatchTimedOut,
     rule_for,
 )
 from manager.cache.intake import Intake
@@ -43,7 +45,7 @@ from manager.kube.errors import (
     TransportError,
     Unauthorized,
 )
-from manager.kube.listing import Listing
+from manager.kube.listing import Listing, Page
 from manager.kube.rest_mapping import RestMapper, RestMapping
 from manager.kube.transport import Transport
 from manager.logs import get_logger
@@ -68,6 +70,8 @@ WATCH_SECONDS = (300, 600)
 SPACING = 1.0
 BACKOFF_BASE = 0.8
 BACKOFF_CAP = 30.0
+# A pause that is longer is a problem at its first failure already.
+UNNOTICED = 5.0
 # Somebody may be waiting for a kind whose CRD was just installed, and asking for it costs the server little.
 NOT_SERVED_CAP = 10.0
 # So long a server may say of a kind whose CRD was just installed that it is not ready, and is not to blame.
@@ -77,6 +81,9 @@ NEW_FOR = 10.0
 # that is older than what was seen is taken for the truth (the storage was restored from a backup) only after
 # all answers for so many seconds have said the same.
 RESTORED_AFTER = 30.0
+
+# So many of the newest objects are compared after a watch was lost.
+PROOFS = 10
 
 # So many objects that were deleted, and seem to be there, are asked for at each bookmark.
 ASKED_AT_ONCE = 50
@@ -247,7 +254,7 @@ class Reflector:
                         await self._follow(events)
                     case _:
                         raise ProtocolError(f"a watch event of unknown type {event.type!r}")
-        raise WatchClosed("the server closed the stream")
+        raise self._closed()
 
     async def _list(self, page: int | None) -> State:
         selection = self._selection()
@@ -283,17 +290,51 @@ class Reflector:
                 await self._follow(events)
             finally:
                 lasts.cancel()
-        raise WatchClosed("the server closed the watch")
+        raise self._closed()
+
+    def _closed(self) -> WatchClosed:
+        now, attempt = asyncio.get_running_loop().time(), self._attempt
+        if attempt.connected_at is not None and now - attempt.connected_at >= attempt.seconds - SPACING:
+            return WatchTimedOut("the server closed the watch after the requested time")
+        return WatchClosed("the server closed the watch")
 
     async def _check(self) -> State:
-        query = {
-            **self._selection(),
-            "limit": "1",
-            "resourceVersion": str(self._intake.version),
-            "resourceVersionMatch": "NotOlderThan",
-        }
-        await self._transport.request("GET", self._path, query=query, accept=self._accept("List"))
+        """Compare the server's version, the number of its objects and the newest ones with what is held.
+
+        A version as high as before proves nothing: others may have written since a backup was restored. The
+        newest object proves everything up to its version, unless it has changed since: then the watch tells
+        of it, and the next newest object proves the rest.
+        """
+        reached, newest = self._intake.version, self._intake.newest(PROOFS)
+        page = await self._peek(self._path)
+        version = version_of(page.version, "a list")
+        if version < reached:
+            raise HistoryRestored(f"the server is at version {version}, after {reached}")
+        count = None if page.resume and page.remaining is None else len(page.items) + (page.remaining or 0)
+        if count is not None and self._intake.count not in {None, count}:
+            raise HistoryDoubted(
+                f"the server has {count} objects, and the watch told of {self._intake.count}"
+            )
+        for key, held in newest:
+            page = await self._peek(self._mapping.path(key.namespace), f"metadata.name={key.name}")
+            if not page.items:
+                raise HistoryDoubted(f"the server has no {key}, and the watch told of it")
+            version = self._intake.decoder.look(page.items[0]).version
+            if version == held:
+                return State.WATCH
+            if version <= reached:
+                raise HistoryRestored(f"the server has {key} of version {version}, the watch told of {held}")
+        if newest:
+            raise HistoryDoubted(f"the server has newer states of the {len(newest)} newest objects")
         return State.WATCH
+
+    async def _peek(self, path: str, field: str = "") -> Page:
+        """Get one object of a list, by the server's storage and not by its cache."""
+        selection = self._selection()
+        if field:
+            selection["fieldSelector"] = ",".join(filter(None, (selection.get("fieldSelector"), field)))
+        listing = Listing(self._transport.request, path, accept=self._accept("List"))
+        return await listing.page({**selection, "limit": "1"})
 
     async def _follow(self, events: AsyncIterator[WatchEvent]) -> None:
         async for event in events:
@@ -345,6 +386,7 @@ class Reflector:
             aclosing(watch_events(chunks)) as events,
         ):
             self._attempt.connected_at = asyncio.get_running_loop().time()
+            self._attempt.seconds = seconds
             yield events
 
     def _selection(self, ranges: Ranges | None = None) -> dict[str, str]:
@@ -395,6 +437,8 @@ class Reflector:
         self._restarts.labels(self._spec.resource, rule.reason).inc()
         if following is State.RESOLVE:
             self._mapper.forget(self._spec.gvk)
+        if isinstance(failure, HistoryRestored):
+            self._intake.distrust()
         if rule.reason == NO_STREAMING:
             self._streaming = False
         if isinstance(failure, TransportError):
@@ -441,13 +485,13 @@ class Reflector:
         else:
             self._outage.reset()
             asked = failure.retry_after if isinstance(failure, ApiError) else None
-            delay = max(delay, asked or self._backoff.next())
+            delay = max(delay, min(asked, BACKOFF_CAP) if asked else self._backoff.next())
         if isinstance(failure, NoMatch | NotFound):
             delay = min(delay, NOT_SERVED_CAP)
         if rule.reason != EXPIRED:  # the list that follows tells whether there is a problem
             self._failures += 1
-        # A watch that breaks once, and can be opened again, is nothing that anybody should be told of.
-        if self._failures > 1 or not self._intake.synced.is_set():
+        # A watch that breaks once, and can be opened again soon, is nothing that anybody should be told of.
+        if self._failures > 1 or not self._intake.synced.is_set() or delay > UNNOTICED:
             self.problem = f"{self._spec.resource}: {_explain(failure)}"
         return delay
 
@@ -458,6 +502,8 @@ class _Attempt:
 
     started_at: float
     connected_at: float | None = None
+    seconds: int = 0
+    """For how long the server was asked to keep the watch open."""
     fruitful: bool = False
 
     def good(self, now: float) -> bool:

@@ -17,6 +17,8 @@ told or who follows the server has asked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
+from operator import attrgetter
 from typing import NamedTuple
 
 from manager.api import ObjectKey
@@ -80,6 +82,15 @@ class Store:
     def get(self, key: ObjectKey) -> Record | None:
         """Return the record of an object, or None."""
         return self._records.get(key)
+
+    def count(self, namespace: str) -> int:
+        """Return the number of objects in a namespace, or in all for ""."""
+        return len(self.select(namespace=namespace)) if namespace else len(self._records)
+
+    def newest(self, namespace: str, most: int) -> list[tuple[ObjectKey, int]]:
+        """Return keys and versions of the `most` newest objects of a namespace ("" for all), newest first."""
+        records = self.select(namespace=namespace) if namespace else self._records.values()
+        return [(each.key, each.version) for each in nlargest(most, records, key=attrgetter("version"))]
 
     def add_index(self, name: str, function: IndexFunction) -> None:
         """Register an index for `select`; see `Indexes.add`."""
@@ -166,17 +177,16 @@ class Store:
         listed: Mapping[ObjectKey, Record],
         version: int,
         *,
-        told: int = 0,
+        restored: bool = False,
         initial: bool = False,
     ) -> Sequence[CacheEvent]:
         """Bring a namespace ("" for all) to what was listed at a version, in one step.
 
-        `told` is the highest version that the server has told of in lists, those that broke off included.
+        With `restored`, or a version that is lower than the watch's, the server's storage was restored from a
+        backup: what is held is of a history that did not happen, and says nothing against the list.
         """
         events: list[CacheEvent] = []
-        # Versions only go back when the server's storage was restored from a backup: then what we know is
-        # of a history that did not happen, and says nothing against the list.
-        restored = version < max(told, self.progress(namespace))
+        restored = restored or version < self.progress(namespace)
         # Most of a list is held already when it ends, and nobody has a turn while it is gone through.
         news = [record for key, record in listed.items() if self._records.get(key) is not record]
         gone: Sequence[Record] = ()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from manager.access.access import Access
-from manager.address import in_pod, is_loopback
+from manager.address import BindAddress, in_pod, is_loopback
 from manager.cli.failure import ServerWait
 from manager.cli.operators import owned_by, shared_out_by
 from manager.cli.settings import Settings
@@ -21,6 +21,7 @@ from manager.controller import ControllerOptions
 from manager.garbage import settle
 from manager.http.guard import guarded
 from manager.http.pages import health_pages, metrics_page
+from manager.http.routes import Page
 from manager.http.server import serve
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
@@ -36,14 +37,14 @@ from manager.metrics import Metrics
 from manager.open_files import tell_when_none_is_left
 from manager.operator import AnyOperator, add_controller
 from manager.program import Program
-from manager.settings import SettingValues
+from manager.settings import Setting, SettingValues
 from manager.tls.served import CertificateFiles, CertificateSource, SelfSigned, ServedCertificate
 from manager.watchdog import Watchdog
 
 _log = get_logger("start")
 
 _LEASE_CONNECTIONS = 4
-"""Connections for the lease alone: one is in use, others come after one that has died."""
+"""Connections for leases alone, besides one for each shard: others come after one that has died."""
 
 
 @asynccontextmanager
@@ -68,7 +69,8 @@ async def assembled(
     config = await load_config(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
     transport = Transport(HttpWire(config), metrics=metrics, rng=rng, user_agent=program.agent)
     lane = Transport(
-        HttpWire(config, connections=_LEASE_CONNECTIONS),
+        # Each shard's lease is renewed by itself, and on a slow server all renewals are under way at once.
+        HttpWire(config, connections=_LEASE_CONNECTIONS + settings.shards),
         metrics=metrics,
         rng=rng,
         user_agent=program.agent,
@@ -126,10 +128,10 @@ async def assembled(
         manager.health.readiness.add("start", lambda: server.problem)
         # First of all: a port in use ends the process, and probes are answered while it waits.
         await _serve_metrics(stack, manager, settings, Access(transport, rng=rng))
-        address, flag = settings.health_probe_bind_address, "--health-probe-bind-address"
-        if address is not None:
-            pages = health_pages(manager.health)
-            await stack.enter_async_context(serve("health", address, pages, flag=flag))
+        pages = health_pages(manager.health)
+        await stack.enter_async_context(
+            _served("health", manager, settings, Settings.health_probe_bind_address, pages)
+        )
         kubernetes = await server.version()
         _log.info(
             "starting",
@@ -170,16 +172,14 @@ def _options(settings: Settings, operator: AnyOperator) -> ControllerOptions:
 
 
 async def _serve_metrics(stack: AsyncExitStack, manager: Manager, settings: Settings, access: Access) -> None:
-    address, flag = settings.metrics_bind_address, "--metrics-bind-address"
-    if address is None:
-        return
     page = metrics_page(manager.metrics)
     certificate = None
     if settings.metrics_secure:
         page = guarded(page, access)
-        certificate = manager.certificates["metrics"] = ServedCertificate(_metrics_certificate(settings))
+        certificate = ServedCertificate(_metrics_certificate(settings))
+    where = Settings.metrics_bind_address
     await stack.enter_async_context(
-        serve("metrics", address, {"/metrics": page}, certificate=certificate, flag=flag)
+        _served("metrics", manager, settings, where, {"/metrics": page}, certificate)
     )
 
 
@@ -226,22 +226,21 @@ def _keep_console(
         with_conditions=(each.kind.gvk for each in operators if each.has_conditions),
     )
     manager.add(Runnable("console", console.changes.run))
-    flag, pages, posts = "--console-bind-address", console.pages(), console.posts()
+    pages, posts = console.pages(), console.posts()
     webhooks = manager.certificates.get("webhooks")
     if webhooks is None or _has_own_certificate(settings):
-        certificate = None
-        if not local:
-            certificate = manager.certificates["console"] = ServedCertificate(_metrics_certificate(settings))
-        manager.keep(
-            lambda: serve("console", address, pages, posts=posts, certificate=certificate, flag=flag)
-        )
+        certificate = None if local else ServedCertificate(_metrics_certificate(settings))
+        where = Settings.console_bind_address
+        manager.keep(lambda: _served("console", manager, settings, where, pages, certificate, posts))
         return
     # The one certificate of which a person can find out from the API server who vouches for it.
     served = manager.certificates["console"] = ServedCertificate(webhooks.source)
 
     async def run() -> None:
         await served.obtained()
-        async with serve("console", address, pages, posts=posts, certificate=served, flag=flag):
+        async with serve(
+            "console", address, pages, posts=posts, certificate=served, flag="--console-bind-address"
+        ):
             await asyncio.Event().wait()
 
     manager.add(Runnable("console-pages", run))
@@ -254,6 +253,27 @@ def _metrics_certificate(settings: Settings) -> CertificateSource:
     return CertificateFiles(
         folder / settings.metrics_cert_name, folder / settings.metrics_cert_key, flag="--metrics-cert-path"
     )
+
+
+def _served(
+    name: str,
+    manager: Manager,
+    settings: Settings,
+    where: Setting[BindAddress | None],
+    pages: Mapping[str, Page],
+    certificate: ServedCertificate | None = None,
+    posts: Mapping[str, Page] | None = None,
+) -> AbstractAsyncContextManager[BindAddress | None]:
+    """Serve pages at the address that the setting `where` has, if it is not off."""
+    address = where.__get__(settings, Settings)
+    if address is None:
+        return nullcontext()
+    if certificate is not None:
+        manager.certificates[name] = certificate
+    # A second manager on a person's machine has no use for the default port. In a pod, probes have.
+    any_port = not settings.is_given(where) and not in_pod(os.environ)
+    flag = f"--{where.name}"
+    return serve(name, address, pages, posts=posts, certificate=certificate, flag=flag, any_port=any_port)
 
 
 async def _settle_when_synced(manager: Manager) -> None:

@@ -13,7 +13,7 @@ import orjson
 from manager.address import BindAddress, is_loopback
 from manager.cli.settings import Settings
 from manager.kube.config import ClusterConfig
-from manager.kube.errors import KubeError
+from manager.kube.errors import KubeError, ServerError, TooManyRequests, TransportError
 from manager.kube.transport import Transport
 from manager.program import Program
 from manager.webhook.until_stopped import may
@@ -22,7 +22,13 @@ _HOST, _PORT = "127.0.0.1", 9443
 _PATIENCE = 5.0
 """Seconds for the API server to hear of a configuration and to call."""
 
+AGAIN_EVERY = 10.0
+"""Seconds between two tests of an API server that was too slow."""
+
 _EVERY = 0.1
+_NOBODY = "connection refused"
+"""What the API server says of a webhook whose port is closed where it looks for it."""
+
 _HANDSHAKE = b"\x16"
 """What TLS begins with."""
 
@@ -30,7 +36,11 @@ _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfig
 
 
 class NotCalled(Exception):
-    """Why the API server does not reach us."""
+    """Why the API server does not reach us. `passing` says that it may, once it has time to answer."""
+
+    def __init__(self, why: str, *, passing: bool = False) -> None:
+        super().__init__(why)
+        self.passing = passing
 
 
 async def reached_address(
@@ -47,13 +57,18 @@ async def reached_address(
         try:
             if not await may(transport, "create", f"{_CONFIGURATIONS}/"):
                 raise NotCalled("these credentials may not register any")
-            await _call(transport, f"{program.prefix}reach", port, called)
+            refused = await _call(transport, f"{program.prefix}reach", port, called)
         except KubeError as error:
-            raise NotCalled(f"cannot test whether the API server calls webhooks: {error}") from error
-    if not called.is_set():
+            passing = isinstance(error, TransportError | ServerError | TooManyRequests)
+            why = f"cannot test whether the API server calls webhooks: {error}"
+            raise NotCalled(why, passing=passing) from error
+    if refused:
         raise NotCalled(
             f"the API server {config.server} does not reach {_HOST}:{port}; it may run in a container"
         )
+    if not called.is_set():
+        why = f"the API server {config.server} has called no webhook within {_PATIENCE:g} s"
+        raise NotCalled(why, passing=True)
     given = settings.webhook_bind_address
     if given is not None and given.port and settings.is_given(Settings.webhook_bind_address):
         everywhere = given.host in {"", "0.0.0.0", "::"}  # noqa: S104 - compared, not bound
@@ -90,8 +105,8 @@ def _is_free(port: int) -> bool:
     return True
 
 
-async def _call(transport: Transport, name: str, port: int, called: asyncio.Event) -> None:
-    """Have the API server call a webhook at `port`, for as long as it takes to be told of one.
+async def _call(transport: Transport, name: str, port: int, called: asyncio.Event) -> bool:
+    """Have the API server call a webhook at `port`; return whether it says that nobody listens there.
 
     The webhook is for one ConfigMap alone, which is created as a dry run, and goes at the end.
     """
@@ -117,14 +132,18 @@ async def _call(transport: Transport, name: str, port: int, called: asyncio.Even
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
                 while not called.is_set():
-                    with contextlib.suppress(KubeError):  # which it is, once the webhook is asked
+                    try:
                         await transport.request(
                             "POST",
                             "/api/v1/namespaces/default/configmaps",
                             query={"dryRun": "All"},
                             body=asked,
                         )
+                    except KubeError as error:  # which it is, once the webhook is called
+                        if _NOBODY in str(error) and not called.is_set():
+                            return True
                     await asyncio.sleep(_EVERY)
+        return False
     finally:
         with contextlib.suppress(KubeError):
             await transport.request("DELETE", f"{_CONFIGURATIONS}/{name}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from manager.address import is_loopback
-from manager.cli.reach import NotCalled, reached_address
+from manager.cli.reach import AGAIN_EVERY, NotCalled, reached_address
 from manager.cli.settings import Settings
 from manager.garbage import give_back_large_blocks
 from manager.kube.config import IN_CLUSTER
@@ -71,47 +72,118 @@ async def add_webhooks(
     webhooks = webhooks_of(operators)
     if not webhooks:
         return
-    address, url, off = settings.webhook_bind_address, settings.webhook_url, None
-    way = certificate_way(settings, config)
+    address, url = settings.webhook_bind_address, settings.webhook_url
+    way, off = certificate_way(settings, config), None
     if not settings.enable_webhooks or address is None:
-        off = ", as the settings say"
+        _log.info("webhooks are off, as the settings say")
+        way = None
     elif way is None:
         try:
             address, url = await reached_address(settings, transport, config, manager.program)
             way = "local"
         except NotCalled as reason:
-            off = f": {reason}; {_TO_TURN_ON}"
-    if url is None or off is not None:
+            off = reason
+            _log.warning(
+                f"webhooks are off: {reason}; " + ("the test is repeated" if off.passing else _TO_TURN_ON)
+            )
+    if url is None or way is None:
         manager.add(_looking_for_left_over(manager, settings, webhooks, transport, config))
-    if off is not None or address is None or way is None:
-        _log.info(f"webhooks are off{off}")
-        return
-    _tell_who_reaches(settings, address, url)
-    # Who serves none does not pay for their modules.
-    from manager.webhook.server import WebhookServer, endpoints_of  # noqa: PLC0415
+    served = _Served(manager, settings, webhooks, transport, config)
+    if way is not None and address is not None:
+        await served.check_clients()
+        for each in served.runnables(way, address, url):
+            manager.add(each)
+    elif off is not None and off.passing:
+        await served.check_clients()
+        later = _Later(served)
+        manager.add(Runnable("webhooks", later.run))
+        manager.add(Runnable("webhook-certificates", later.lead, leader_only=True))
 
-    clients = None
-    if settings.webhook_client_ca_file is not None:
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """All that serving the webhooks takes."""
+
+    manager: Manager
+    settings: Settings
+    webhooks: Webhooks
+    transport: Transport
+    config: ClusterConfig
+
+    def clients(self) -> ClientAuthorities | None:
+        """Return the authorities of the API server's certificates, if it has to show one."""
+        path = self.settings.webhook_client_ca_file
         # No API server shows a certificate when it wants objects converted.
-        clients = ClientAuthorities(Path(settings.webhook_client_ca_file), required=not webhooks.conversions)
-        try:
-            await asyncio.to_thread(clients.read)
-        except CertificateUnusable as error:
-            raise SettingsError(f"--webhook-client-ca-file: {error}") from error
-    give_back_large_blocks()
-    certificates = _certificates_for(way, url, settings, transport, webhooks, manager.program, config)
-    served = manager.certificates["webhooks"] = ServedCertificate(certificates.source, clients=clients)
-    server = WebhookServer(
-        address,
-        endpoints_of(webhooks, manager.metrics),
-        served,
-        metrics=manager.metrics,
-        stopping=lambda: manager.stopping,
-    )
-    manager.health.readiness.add("webhook", lambda: server.problem)
-    for runnable in certificates.runnables:
-        manager.add(runnable)
-    manager.add(Runnable("webhooks", server.run))
+        return None if path is None else ClientAuthorities(Path(path), required=not self.webhooks.conversions)
+
+    async def check_clients(self) -> None:
+        """Raise `SettingsError` for authorities that cannot be read."""
+        if (clients := self.clients()) is not None:
+            try:
+                await asyncio.to_thread(clients.read)
+            except CertificateUnusable as error:
+                raise SettingsError(f"--webhook-client-ca-file: {error}") from error
+
+    def runnables(self, way: Way, address: BindAddress, url: str | None) -> list[Runnable]:
+        """Build the server and its certificate, and return what has to run for them."""
+        # Who serves none does not pay for their modules.
+        from manager.webhook.server import WebhookServer, endpoints_of  # noqa: PLC0415
+
+        manager = self.manager
+        _tell_who_reaches(self.settings, address, url)
+        give_back_large_blocks()
+        certificates = _certificates_for(
+            way, url, self.settings, self.transport, self.webhooks, manager.program, self.config
+        )
+        served = ServedCertificate(certificates.source, clients=self.clients())
+        manager.certificates["webhooks"] = served
+        server = WebhookServer(
+            address,
+            endpoints_of(self.webhooks, manager.metrics),
+            served,
+            metrics=manager.metrics,
+            stopping=lambda: manager.stopping,
+        )
+        manager.health.readiness.add("webhook", lambda: server.problem)
+        return [*certificates.runnables, Runnable("webhooks", server.run)]
+
+
+class _Later:
+    """Turns webhooks on once the API server, which was too slow at the start, has called this process."""
+
+    def __init__(self, served: _Served) -> None:
+        self._served = served
+        self._built: asyncio.Future[list[Runnable]] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> None:
+        """Repeat the test until it has an answer, then serve."""
+        served = self._served
+        while True:
+            await asyncio.sleep(AGAIN_EVERY)
+            try:
+                address, url = await reached_address(
+                    served.settings, served.transport, served.config, served.manager.program
+                )
+            except NotCalled as reason:
+                if not reason.passing:
+                    _log.warning(f"webhooks stay off: {reason}; {_TO_TURN_ON}")
+                    return
+                _log.debug("webhooks are still off", reason=str(reason))
+            else:
+                _log.info("webhooks are on: the API server has called this process", url=url)
+                self._built.set_result(served.runnables("local", address, url))
+                await self._run(leader_only=False)
+
+    async def lead(self) -> None:
+        """Run in the leader what the webhooks need there."""
+        await self._run(leader_only=True)
+
+    async def _run(self, *, leader_only: bool) -> None:
+        async with asyncio.TaskGroup() as group:
+            for each in await asyncio.shield(self._built):
+                if each.leader_only is leader_only:
+                    group.create_task(each.run(), name=each.name)
+        await asyncio.Event().wait()
 
 
 def _looking_for_left_over(

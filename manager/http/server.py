@@ -57,8 +57,11 @@ async def serve(
     limits: Limits = _DEFAULTS,
     leaving: Callable[[], bool] = lambda: False,
     flag: str = "",
+    any_port: bool = False,
 ) -> AsyncIterator[BindAddress]:
     """Serve `pages`, by path, at `address`, and yield the address with the port that was bound.
+
+    With `any_port`, another port of the same host is used, with a warning, when that of `address` is in use.
 
     `name` says in messages what is served, and `flag` what sets the address. A path may have a variable part
     (`/healthz/{name}`). With a certificate it is HTTPS, and the certificate is kept current meanwhile; else
@@ -76,7 +79,7 @@ async def serve(
                 await stack.enter_async_context(certificate.kept_current())
             except CertificateUnusable as error:
                 raise CannotServe(f"cannot serve {name} on {address}: {error}") from error
-        listening = await _listen(name, address, flag)
+        listening = await _listen(name, address, flag, any_port=any_port)
         stack.callback(listening.close)
         pages, posts = pages or {}, posts or {}
         await stack.enter_async_context(_answering(pages, posts, listening, certificate, limits, leaving))
@@ -156,7 +159,7 @@ async def _ended(answers: Sequence[asyncio.Task[None]]) -> None:
         await asyncio.wait(answers)
 
 
-async def _listen(name: str, address: BindAddress, flag: str) -> socket.socket:
+async def _listen(name: str, address: BindAddress, flag: str, *, any_port: bool) -> socket.socket:
     try:
         if not address.host:
             return _listen_everywhere(address.port)
@@ -166,6 +169,9 @@ async def _listen(name: str, address: BindAddress, flag: str) -> socket.socket:
         family, _, _, _, where = found[0]
         return _bound(family, (str(where[0]), int(where[1])))
     except OSError as error:
+        if error.errno == errno.EADDRINUSE and any_port:
+            _log.warning(f"{address} is in use, so {name} is served on another port; {flag} sets one")
+            return await _listen(name, BindAddress(address.host, 0), flag, any_port=False)
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
         told = f"{address} ({flag})" if flag else f"{address}"
         raise CannotListen(f"cannot serve {name} on {told}: {reason}") from error

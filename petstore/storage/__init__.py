@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from petstore.storage.errors import (
     DataUnusable,
+    DiskFull,
     KeyConflict,
     KeyTaken,
     PetUnknown,
@@ -21,6 +22,7 @@ __all__ = [
     "Add",
     "DataUnusable",
     "Delete",
+    "DiskFull",
     "KeyConflict",
     "KeyTaken",
     "PetUnknown",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
-from petstore.storage.errors import Refused, TooBusy, WriteFailed
+from petstore.storage.errors import DiskFull, Refused, TooBusy, WriteFailed
 from petstore.storage.operations import Operation
 from petstore.storage.volume import Volume
 
@@ -86,9 +86,8 @@ class GroupCommit:
                 )
             except WriteFailed as error:
                 for _, future in batch:
-                    _fail(
-                        future, WriteFailed(*error.args)
-                    )  # each its own: whoever raises it adds a traceback
+                    # Each gets its own: whoever raises it adds a traceback.
+                    _fail(future, type(error)(*error.args))
             else:
                 for operation, future in batch:
                     _answer(future, None if operation is None else next(results))
@@ -144,7 +143,10 @@ def _commit(
     except Exception as error:
         # Whatever it is, `run` goes on: who waits must get an answer, and the next ones their turn.
         with contextlib.suppress(sqlite3.Error):
-            database.execute("ROLLBACK")
+            if database.in_transaction:
+                database.execute("ROLLBACK")
             volume.recount()
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            raise DiskFull("the disk of the store is full; nothing was written") from error
         raise WriteFailed(f"the store cannot write: {error}") from error
     return results

@@ -3,6 +3,7 @@
 StorageError
 ├── DataUnusable    the file cannot be opened, is damaged, is not a pet store's, or is in use
 ├── WriteFailed     the file cannot be read or written now; nothing of the operation was kept
+│   └── DiskFull     the disk has no room for it
 ├── TooBusy         too much waits to be written; nothing of the operation was begun
 └── Refused         the operation does not fit what is stored; nothing of it was done
     ├── PetUnknown   there is no pet of that id
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 __all__ = [
     "DataUnusable",
+    "DiskFull",
     "KeyConflict",
     "KeyTaken",
     "PetUnknown",
@@ -36,6 +38,10 @@ class DataUnusable(StorageError):
 
 class WriteFailed(StorageError):
     """The file cannot be read or written now; nothing of the operation was kept."""
+
+
+class DiskFull(WriteFailed):
+    """The disk has no room for it."""
 
 
 class TooBusy(StorageError):

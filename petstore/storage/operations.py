@@ -118,17 +118,20 @@ class Delete:
 
 @contextmanager
 def _wholly(database: sqlite3.Connection, volume: Volume) -> Iterator[None]:
-    """What is refused in here leaves nothing behind."""
+    """Undo the block when it raises `Refused`. After any other error the caller rolls the transaction back.
+
+    SQLite may have done that itself by then, as it does when the disk is full.
+    """
     pets = volume.pets
     database.execute("SAVEPOINT this")
     try:
         yield
     except Refused:
         database.execute("ROLLBACK TO this")
+        database.execute("RELEASE this")
         volume.pets = pets
         raise
-    finally:
-        database.execute("RELEASE this")
+    database.execute("RELEASE this")
 
 
 def _find(database: sqlite3.Connection, key: str) -> str | None:

@@ -12,12 +12,19 @@ import pytest
 from manager.leader.mode import lease_of_range
 from manager.shards.ranges import Ranges
 from tests.conftest import RunManager, StartControlPlane
-from tests.integration.test_replicas import Memcacheds, Replica, new_namespace, started
+from tests.integration.test_replicas import (
+    DEADLINE,
+    LEASE_PATH,
+    Memcacheds,
+    Replica,
+    new_namespace,
+    started,
+)
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import install_crds
 from tests.support.envtest import BARE
-from tests.support.eventually import eventually
-from tests.support.fault_proxy import FaultProxy
+from tests.support.eventually import consistently, eventually
+from tests.support.fault_proxy import FaultProxy, Match
 from tests.support.memcacheds import memcached_path
 
 RANGES = 8
@@ -101,6 +108,24 @@ def replicas(
         return started(run_manager, fault_proxy(plane.kubeconfig), namespace, f"--shards={RANGES}")
 
     return Replicas(plane, namespace, begin)
+
+
+@pytest.mark.long  # the renew deadline passes twice
+def test_replica_keeps_its_shards_when_each_request_of_a_lease_takes_a_second(
+    bare_control_plane: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
+):
+    """All leases are renewed at the same time, so a few connections are not enough."""
+    install_crds(bare_control_plane)
+    proxy = fault_proxy(bare_control_plane.kubeconfig)
+    proxy.delay(1.0, match=Match(path=LEASE_PATH), times=None)
+    replica = started(run_manager, proxy, new_namespace(bare_control_plane), "--shards=64")
+
+    def holds_all() -> None:
+        status = replica.manager.metrics().select("leader_election_master_status")
+        assert sum(each.value for each in status) == 64
+
+    eventually(holds_all)
+    consistently(holds_all, during=2 * DEADLINE)
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import replace
 from typing import Any
 
+from manager.cache.store import Store
 from manager.kube.wire import LONGEST
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Stall, Step, Stream
 from tests.unit.cache.objects import pod
@@ -13,6 +14,8 @@ from tests.unit.cache.objects import pod
 DISCOVERY = Reply.json(
     {"resources": [{"name": "pods", "kind": "Pod", "namespaced": True, "verbs": ["list", "watch"]}]}
 )
+
+OF_NAMESPACE = "/api/v1/namespaces/ns/pods"
 
 
 class PodServer:
@@ -22,8 +25,20 @@ class PodServer:
         self._wire = wire
         self._path = path
         self._steps: dict[str, deque[Step]] = {sort: deque([Stall()]) for sort in ("stream", "list", "watch")}
+        self._steps["check"] = deque([self._agree])
         wire.on("GET", "/api/v1", DISCOVERY)
-        wire.on("GET", path, self._answer)
+        for each in dict.fromkeys((path, OF_NAMESPACE)):
+            wire.on("GET", each, self._answer)
+
+        self.stores: list[Store] = []
+        """What a check of a lost watch is answered from, unless a test scripts one."""
+
+    def _agree(self, sent: Sent) -> Step:
+        name = sent.query.get("fieldSelector", "").rpartition("metadata.name=")[2]
+        held = [
+            (each.key.name, each.version) for store in self.stores for each in store if each.key.name == name
+        ]
+        return page(2_000_000_000, *(held or [("any", 1)]), resume="more")
 
     def on(self, sort: str, *steps: Step) -> None:
         self._steps[sort] = deque(steps)
@@ -42,6 +57,8 @@ class PodServer:
 
 
 def sort_of(sent: Sent) -> str:
+    if sent.query.get("limit") == "1":
+        return "check"
     if "watch" not in sent.query:
         return "list"
     return "stream" if "sendInitialEvents" in sent.query else "watch"

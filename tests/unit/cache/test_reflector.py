@@ -77,11 +77,12 @@ Make = Callable[..., Following]
 
 
 @pytest.fixture
-async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Make:
+async def make(server: PodServer, transport: Transport, metrics: Metrics, rng: random.Random) -> Make:
     def build(
         *, namespace: str = "", metadata_only: bool = False, labels: str = "", fields: str = ""
     ) -> Following:
         told, store = Told(), Store()
+        server.stores.append(store)
         spec = WatchSpec(
             gvk=Pod.gvk,
             plural=Pod.plural,
@@ -485,7 +486,7 @@ class TestAWatch:
             stream.end()
             await asyncio.sleep(5)
             assert following.told.take() == ["DELETED ns/a@1", "MODIFIED ns/c@25", "ADDED ns/d@26"]
-        assert server.sorts() == ["stream", "watch", "stream"]
+        assert server.sorts() == ["stream", "check", "watch", "stream"]
         assert restarts(metrics) == {"closed": 1, "expired": 1}
 
     async def test_that_expired_in_an_outage_is_listed_again_as_soon_as_the_server_is_back(
@@ -594,7 +595,7 @@ class TestAWatch:
             assert sent.query["resourceVersionMatch"] == "NotOlderThan"
         assert 3 < restarts(metrics)["stale"] < 10
 
-    async def test_of_a_server_restored_from_a_backup_that_tells_nothing_leads_to_a_list_too(
+    async def test_silent_watch_of_a_restored_server_leads_to_a_list(
         self, following: Following, server: PodServer, metrics: Metrics
     ):
         """A watch from a version that has not been brings nothing, not even bookmarks, until it has."""
@@ -605,19 +606,91 @@ class TestAWatch:
 
         server.on("stream", Listed(50, ("a", 45)), stream)
         server.on("list", too_large)
+        server.on("check", page(41, ("a", 30)))
         async with following.running():
             await asyncio.sleep(10)
             assert following.told.take() == ["ADDED ns/a@45"]
             await asyncio.sleep(180)
             assert following.told.take() == ["MODIFIED ns/a@30"]
             assert following.reflector.problem is None
-        asked = server.sent("list")[0].query
-        assert (asked["limit"], asked["resourceVersion"], asked["resourceVersionMatch"]) == (
-            "1",
-            "50",
-            "NotOlderThan",
-        )
+        assert "resourceVersion" not in server.sent("check")[0].query
         assert restarts(metrics)["silent"] == 1
+
+    @pytest.mark.parametrize(
+        ("now", "events"),
+        [
+            # Others have written since the restore, so the version is as high as before.
+            pytest.param([("a", 30), ("b", 20)], ["MODIFIED ns/b@20"], id="newest is older"),
+            pytest.param([("a", 30), ("b", 48)], ["MODIFIED ns/b@48"], id="newest changed before"),
+            pytest.param([("a", 30)], ["DELETED ns/b@45"], id="newest is gone"),
+            pytest.param([("a", 30), ("c", 40)], ["DELETED ns/b@45", "ADDED ns/c@40"], id="as many"),
+            pytest.param([("a", 30), ("b", 45), ("c", 40)], ["ADDED ns/c@40"], id="a deleted one is back"),
+            pytest.param(
+                [("a", 25), ("b", 75)], ["MODIFIED ns/a@25", "MODIFIED ns/b@75"], id="next is older"
+            ),
+            pytest.param([("a", 70), ("b", 75)], ["MODIFIED ns/a@70", "MODIFIED ns/b@75"], id="all changed"),
+            pytest.param([("a", 30), ("b", 45)], None, id="nothing happened"),
+            pytest.param([("a", 30), ("b", 75)], None, id="newest changed since"),
+        ],
+    )
+    @pytest.mark.parametrize("end", ["closed", "lost"])
+    async def test_lost_watch_resumes_only_where_the_server_has_the_same_history(
+        self,
+        following: Following,
+        server: PodServer,
+        now: list[tuple[str, int]],
+        events: list[str] | None,
+        end: str,
+    ):
+        def check(sent: Sent) -> Step:
+            field = sent.query.get("fieldSelector", "")
+            return page(80, *(each for each in now if field in {"", f"metadata.name={each[0]}"}))
+
+        stream = Listed(50, ("a", 30), ("b", 45))
+        server.on("stream", stream, Listed(81, *now))
+        server.on("check", check)
+        server.on("watch", Stream())
+        async with following.running():
+            await asyncio.sleep(10)
+            following.told.take()
+            stream.end() if end == "closed" else stream.cut()
+            await asyncio.sleep(4)
+            assert sorted(following.told.take()) == sorted(events or [])
+            assert following.reflector.problem is None
+        assert len(server.sent("watch")) == (events is None)
+
+    async def test_lists_a_restored_object_that_has_the_same_version_with_other_content(
+        self, following: Following, server: PodServer
+    ):
+        stream, again = Listed(50, ("a", 30), ("b", 45)), Stream()
+        again.event("ADDED", pod("a", 30, labels={"restored": "yes"}))
+        again.event("ADDED", pod("b", 20))
+        again.event("BOOKMARK", bookmark(81, ends_list=True))
+        server.on("stream", stream, again)
+        server.on("check", page(80, ("b", 20), resume="more"))
+        async with following.running():
+            await asyncio.sleep(10)
+            following.told.take()
+            stream.cut()
+            await asyncio.sleep(4)
+            assert sorted(following.told.take()) == ["MODIFIED ns/a@30", "MODIFIED ns/b@20"]
+
+    async def test_watch_that_ended_in_time_resumes_without_a_check(
+        self, following: Following, server: PodServer
+    ):
+        stream = Listed(10, ("a", 1))
+        server.on("stream", stream)
+        server.on("watch", Stream())
+        async with following.running():
+            await moments()
+            seconds = int(server.sent("stream")[0].query["timeoutSeconds"])
+            for version in range(20, 20 + seconds // 60):
+                await asyncio.sleep(60)
+                stream.event("BOOKMARK", bookmark(version))
+            await asyncio.sleep(seconds % 60)
+            stream.end()
+            await asyncio.sleep(2)
+        assert server.sorts() == ["stream", "watch"]
 
     @pytest.mark.parametrize("sort", ["stream", "list"])
     async def test_of_a_server_that_says_it_is_behind_is_believed_in_the_end_too(
@@ -906,7 +979,7 @@ class TestAProblem:
 
     @pytest.mark.parametrize("asked", ["86400", "9999999999", "9" * 400])
     @pytest.mark.parametrize("how", ["a header", "an error event"])
-    async def test_of_overload_waits_five_minutes_at_most(
+    async def test_overload_is_waited_for_as_long_as_other_failures_and_is_a_problem(
         self, following: Following, server: PodServer, asked: str, how: str
     ):
         refusal: Stream | Reply
@@ -918,7 +991,24 @@ class TestAProblem:
             refusal.feed(f'{{"type":"ERROR","object":{status}}}\n'.encode())
         server.on("stream", refusal, Listed(10))
         await following.sync()
-        assert asyncio.get_running_loop().time() == pytest.approx(300)
+        assert asyncio.get_running_loop().time() == pytest.approx(30)
+
+    async def test_long_pause_of_a_watch_is_a_problem_from_its_first_second(
+        self, following: Following, server: PodServer, log_lines: LogLines
+    ):
+        stream = Listed(10, ("a", 1))
+        server.on("stream", stream)
+        server.on("watch", Stream())
+        async with following.running():
+            await asyncio.sleep(10)
+            stream.event("ERROR", {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 200}})
+            await asyncio.sleep(1)
+            assert following.reflector.problem is not None
+            assert [line["event"] for line in log_lines if line["log_level"] == "warning"] == [
+                "not following"
+            ]
+            await asyncio.sleep(35)
+            assert following.reflector.problem is None
 
     async def test_of_an_unreachable_server_is_told(
         self, following: Following, wire: ScriptedWire, server: PodServer

@@ -134,7 +134,7 @@ class TestAList:
         """The server was restored from a backup before the first list was complete."""
         store.put(record("a", 50), initial=True)
         store.put(record("b", 60), initial=True)
-        events = store.replace("", listed(record("a", 10)), 40, told=60, initial=True)
+        events = store.replace("", listed(record("a", 10)), 40, restored=True, initial=True)
         assert told(events) == ["DELETED ns/b@60", "MODIFIED ns/a@10"]
 
 

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from controllers.main import PROGRAM
 from manager.cli import assembly
 from manager.cli.assembly import assembled
 from manager.cli.failure import ServerUnusable
+from manager.cli.settings import Settings
 from manager.controller import ControllerOptions
 from manager.http.server import CannotServe
 from manager.kube.errors import ConfigError, Unreachable
@@ -26,6 +27,7 @@ from tests.support.certificates import trusting
 from tests.support.scripted_wire import LostBefore, Reply, ScriptedWire, Sent, Stall, Unreached
 from tests.support.settings import load_settings
 from tests.unit.cli.conftest import OPERATORS, VERSION_ANSWER, Plain
+from tests.unit.conftest import LogLines
 from tests.unit.leader.lease_server import PREFIX, lease_server
 
 PAGES = {
@@ -293,6 +295,27 @@ async def test_an_operator_that_cannot_be_set_up_closes_the_connection(wire: Scr
         async with assembled(PROGRAM, load_settings({}), [Broken], SettingValues()):
             pytest.fail("it was assembled")
     assert wire.closed
+
+
+async def test_assembled_manager_takes_free_ports_where_the_default_ones_are_in_use(
+    wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, log_lines: LogLines
+):
+    with ExitStack() as stack:
+        for name in ("console", "metrics", "health_probe"):
+            taken = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            setting = getattr(Settings, f"{name}_bind_address")
+            monkeypatch.delenv(f"OPERATOR_MANAGER_{name.upper()}_BIND_ADDRESS", raising=False)
+            monkeypatch.setattr(setting, "default", f"127.0.0.1:{taken.getsockname()[1]}")
+        async with assembled(PROGRAM, load_settings({}), [Plain], SettingValues()) as manager:
+            stop = asyncio.Event()
+            running = asyncio.create_task(manager.run(stop))
+            await asyncio.sleep(0.1)
+            stop.set()
+            await running
+    moved = [line["event"] for line in log_lines if "another port" in line["event"]]
+    assert [each.partition("; ")[2] for each in moved] == [
+        f"--{name}-bind-address sets one" for name in ("metrics", "health-probe", "console")
+    ]
 
 
 async def test_a_port_of_the_console_that_is_in_use_is_found_before_an_operator_keeps_anything(

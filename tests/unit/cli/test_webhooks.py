@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from manager import webhook
 from manager.address import BindAddress
 from manager.cli import webhooks
 from manager.cli.assembly import assembled
+from manager.cli.reach import AGAIN_EVERY, NotCalled
 from manager.cli.webhooks import certificate_way
 from manager.kube.config import IN_CLUSTER
 from manager.operator import AnyOperator
@@ -24,6 +26,7 @@ from tests.support.certificates import Authority
 from tests.support.scripted_wire import ScriptedWire
 from tests.support.settings import load_settings
 from tests.unit.cli.conftest import OPERATORS, Config, Plain
+from tests.unit.conftest import LogLines
 
 AUTHORITY = Authority("of the API server")
 
@@ -104,6 +107,52 @@ async def test_the_api_server_is_asked_at_the_address_at_which_it_was_found_to_r
 
     monkeypatch.setattr(webhooks, "reached_address", reached)
     assert await assemble({"webhook_local_path": str(tmp_path)}) == (True, [])
+
+
+async def test_webhooks_come_on_by_themselves_after_the_api_server_was_too_slow(
+    wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, log_lines: LogLines
+):
+    tests = iter([True, True, True, False])
+
+    async def reached(*_: object) -> tuple[BindAddress, str]:
+        if next(tests):
+            raise NotCalled("the API server has called no webhook within 5 s", passing=True)
+        return BindAddress("127.0.0.1", 19443), "https://127.0.0.1:19443"
+
+    monkeypatch.setattr(webhooks, "reached_address", reached)
+    settings = load_settings({"webhook_local_path": str(tmp_path)})
+    async with assembled(PROGRAM, settings, (), SettingValues(), (With,)) as manager:
+        assert "webhook" not in manager.health.readiness.names
+        later = {each.name: each for each in manager._runnables}
+        assert later["webhook-certificates"].leader_only
+        serving = asyncio.create_task(later["webhooks"].run())
+        await asyncio.sleep(2 * AGAIN_EVERY + 1)
+        assert "webhook" not in manager.health.readiness.names
+        await asyncio.sleep(AGAIN_EVERY)
+        assert "no certificate" in str(manager.health.readiness.problem("webhook"))
+        serving.cancel()
+        await asyncio.wait([serving])
+    told = [(line["log_level"], line["event"]) for line in log_lines if "webhooks" in line["event"]]
+    assert [level for level, _ in told] == ["warning", "debug", "debug", "info"]
+    assert told[0][1].startswith(
+        "webhooks are off: the API server has called no webhook within 5 s; the test"
+    )
+
+
+async def test_webhooks_stay_off_when_the_api_server_turns_out_not_to_reach_them(
+    wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, log_lines: LogLines
+):
+    tests = iter([True, False])
+
+    async def reached(*_: object) -> tuple[BindAddress, str]:
+        raise NotCalled("it may run in a container", passing=next(tests))
+
+    monkeypatch.setattr(webhooks, "reached_address", reached)
+    async with assembled(PROGRAM, load_settings({}), (), SettingValues(), (With,)) as manager:
+        later = {each.name: each for each in manager._runnables}
+        await later["webhooks"].run()
+        assert "webhook" not in manager.health.readiness.names
+    assert "--webhook-url" in log_lines[-1]["event"]
 
 
 async def test_nothing_is_said_where_no_operator_has_any(wire: ScriptedWire):

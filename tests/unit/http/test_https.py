@@ -18,6 +18,7 @@ from manager.http.server import CannotListen, CannotServe, serve
 from manager.tls import served
 from manager.tls.served import CertificateFiles, ServedCertificate
 from tests.support.certificates import trusting
+from tests.unit.conftest import LogLines
 
 ANY_PORT = BindAddress("127.0.0.1", 0)
 
@@ -183,6 +184,26 @@ async def test_a_port_in_use_is_told_in_a_sentence():
             async with serve("metrics", taken, {}):
                 pytest.fail("it was served")
     assert str(error.value) == f"cannot serve metrics on {taken}: Address already in use"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", ""])
+async def test_serve_takes_another_port_where_the_address_may_be_any(host: str, log_lines: LogLines):
+    async with (
+        serve("pages", BindAddress(host, 0), {}) as taken,
+        serve("console", taken, {"/": hello}, flag="--console-bind-address", any_port=True) as address,
+    ):
+        assert (address.host, address.port != taken.port) == (host, True)
+        assert await fetch(address, "127.0.0.1") == "hello"
+    [warning] = [line["event"] for line in log_lines if line["log_level"] == "warning"]
+    assert warning == (
+        f"{taken} is in use, so console is served on another port; --console-bind-address sets one"
+    )
+
+
+async def test_serve_names_an_address_of_another_machine_though_any_port_will_do():
+    with pytest.raises(CannotListen, match="Cannot assign"):
+        async with serve("console", BindAddress("192.0.2.1", 0), {}, any_port=True):
+            pytest.fail("it was served")
 
 
 async def test_a_port_in_use_on_every_interface_is_told_too():

@@ -12,8 +12,19 @@ from pathlib import Path
 
 import pytest
 
+from petstore.limits import Limits
 from petstore.pet import Pet, PetType
-from petstore.storage import Add, DataUnusable, Delete, PetUnknown, Query, Storage, Update, WriteFailed
+from petstore.storage import (
+    Add,
+    DataUnusable,
+    Delete,
+    DiskFull,
+    PetUnknown,
+    Query,
+    Storage,
+    Update,
+    WriteFailed,
+)
 from petstore.storage.database import open_database
 from tests.support.petstores import pet
 
@@ -193,6 +204,19 @@ async def test_a_write_that_fails_is_told_and_the_next_one_works():
             await storage.write(Add([pet("before"), broken]))
         await storage.write(Add([pet("after")]))
         assert await found(storage) == ["after"]
+
+
+async def test_write_to_a_full_disk_is_refused_as_such_and_keeps_nothing(tmp_path: Path):
+    async with Storage(tmp_path / "pets.db", Limits(pets=202)) as storage:
+        await storage.write(Add([pet("before")]))
+        storage._database.writer.execute("PRAGMA max_page_count=1")  # as many as the file has by now
+        with pytest.raises(DiskFull, match="the disk of the store is full; nothing was written"):
+            await storage.write(Add([pet("x" * 250) for _ in range(200)]))
+        storage._database.writer.execute("PRAGMA max_page_count=1000000")
+        await storage.write(Add([pet("after")]))
+        assert await found(storage) == ["before", "after"]
+        # As many as the limit allows beside these two: the refused ones do not count.
+        await storage.write(Add([pet(str(number)) for number in range(200)]))
 
 
 MANY = 50_000
