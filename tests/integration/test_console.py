@@ -173,8 +173,8 @@ def test_a_rollout_that_is_stuck_is_told_of_though_the_old_pods_serve(
     visit.open(f"/objects/memcacheds.cache.example.com/{namespace}/web")
     visit.sees("All is well")
     crds.api.patch(path, {"spec": {"image": "registry.example.com/no-such-image:1"}})
-    visit.sees("It works, but not all of it is ready")
-    visit.sees(r"ImagePullBackOff: Back-off pulling image")
+    visit.sees("What is wrong")
+    visit.sees(r"ImagePullBackOff \(Degraded is True\): 1 of 2 pods: web-.*: container memcached: ")
     visit.is_accessible("stuck")
 
 
