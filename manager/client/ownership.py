@@ -28,6 +28,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -154,35 +155,35 @@ def _matches(wanted: Any, live: Any, owned: Mapping[str, Any], *, exact: bool) -
 def _list_matches(
     wanted: Sequence[Any], live: Sequence[Any], owned: Mapping[str, Any], *, exact: bool
 ) -> bool:
+    """Compare a list that is merged by keys, or as a set.
+
+    The server puts the applied items into their own order. Items of others may stand anywhere between them,
+    and stay there. So an apply changes nothing if the wanted items stand in `live` in the wanted order.
+    """
     # Whoever may write the object makes the record and the live list as long as they like. So the live list
     # is looked through for no more paths than there are wanted items.
     unclaimed = len(wanted)
+    places = [-1] * unclaimed
     for path, record in owned.items():
-        if path.startswith("k:"):
-            key = _named(path)
-            if not isinstance(key, dict):
+        keyed = path.startswith("k:")
+        if not keyed and not path.startswith("v:"):
+            continue
+        named = _named(path)
+        if named is None or (keyed and not isinstance(named, dict)):
+            return False
+        mine = _place_of_item(wanted, named, defaulted=True) if keyed else _place_of_value(wanted, named)
+        if mine is None:
+            if exact:
                 return False
-            mine = _item(wanted, key, defaulted=True)
-            if mine is None:
-                if exact:
-                    return False
-                continue
-            unclaimed -= 1
-            theirs = _item(live, key, defaulted=False) if unclaimed >= 0 else None
-            if theirs is None or not _item_matches(mine, theirs, record, exact=exact):
-                return False
-        elif path.startswith("v:"):
-            value = _named(path)
-            if value is None:
-                return False
-            if value not in wanted:
-                if exact:
-                    return False
-                continue
-            unclaimed -= 1
-            if unclaimed < 0 or value not in live:
-                return False
-    return unclaimed == 0
+            continue
+        unclaimed -= 1
+        if unclaimed < 0:
+            return False
+        theirs = _place_of_item(live, named, defaulted=False) if keyed else _place_of_value(live, named)
+        if theirs is None or (keyed and not _item_matches(wanted[mine], live[theirs], record, exact=exact)):
+            return False
+        places[mine] = theirs
+    return unclaimed == 0 and all(one < other for one, other in pairwise(places))
 
 
 def _item_matches(
@@ -228,10 +229,14 @@ _OFTEN = 200
 _read_often = lru_cache(maxsize=1024)(_read)
 
 
-def _item(items: Sequence[Any], key: Mapping[str, Any], *, defaulted: bool) -> Mapping[str, Any] | None:
+def _place_of_value(items: Sequence[Any], value: Any) -> int | None:
+    return items.index(value) if value in items else None
+
+
+def _place_of_item(items: Sequence[Any], key: Mapping[str, Any], *, defaulted: bool) -> int | None:
     """Find the list-map item with that key. A wanted item may leave key fields to the server's defaults."""
-    candidate: Mapping[str, Any] | None = None
-    for item in items:
+    candidate: int | None = None
+    for place, item in enumerate(items):
         if not isinstance(item, dict):
             return None
         spelled_out = True
@@ -242,9 +247,9 @@ def _item(items: Sequence[Any], key: Mapping[str, Any], *, defaulted: bool) -> M
                 break
         else:
             if spelled_out:
-                return item
+                return place
             if defaulted and candidate is None:
-                candidate = item  # kept back: another item may spell the whole key out
+                candidate = place  # kept back: another item may spell the whole key out
     return candidate
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -393,6 +393,73 @@ async def test_an_apply_puts_back_what_others_changed_and_leaves_what_they_added
         [container] = applied.object.spec["template"]["spec"]["containers"]
         assert container["image"] == "image:1"
         assert container["env"] == [{"name": "ADDED", "value": "1"}]
+
+
+# Where a list of a pod is, by what its items are told apart, and the rest of each.
+ORDERED: list[tuple[str, str, list[Any], dict[str, Any]]] = [
+    ("containers", "name", ["main", "b", "a"], {"image": "image:1"}),
+    ("initContainers", "name", ["c", "b", "a"], {"image": "image:1"}),
+    ("containers/0/env", "name", ["C", "B", "A"], {"value": "1"}),
+    ("containers/0/ports", "containerPort", [3, 2, 1], {}),
+    ("containers/0/volumeMounts", "mountPath", ["/c", "/b", "/a"], {"name": "v"}),
+    ("volumes", "name", ["v", "u", "t"], {"emptyDir": {}}),
+    ("hostAliases", "ip", ["10.0.0.3", "10.0.0.2", "10.0.0.1"], {"hostnames": ["h"]}),
+    ("imagePullSecrets", "name", ["c", "b", "a"], {}),
+    (
+        "topologySpreadConstraints",
+        "topologyKey",
+        ["c", "b", "a"],
+        {"whenUnsatisfiable": "ScheduleAnyway", "maxSkew": 1},
+    ),
+    ("tolerations", "key", ["c", "b", "a"], {"operator": "Exists"}),
+]
+
+
+@pytest.mark.parametrize(("path", "key", "names", "rest"), ORDERED, ids=[each[0] for each in ORDERED])
+async def test_apply_follows_the_wanted_order_and_sends_nothing_more(
+    bench: Bench, path: str, key: str, names: list[Any], rest: dict[str, Any]
+):
+    def items(deployment: Deployment) -> list[dict[str, Any]]:
+        pod = deployment.spec["template"]["spec"]
+        *parent, name = path.split("/")
+        found: list[dict[str, Any]] = (pod["containers"][0] if parent else pod).setdefault(name, [])
+        return found
+
+    def deployment(wanted: list[Any]) -> Deployment:
+        made = bench.deployment("d")
+        made.spec["template"]["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+        items(made)[:] = [{key: name, **rest} for name in wanted]
+        return made
+
+    async def apply(wanted: list[Any], outcome: Outcome) -> list[Any]:
+        applied = await bench.client.apply(deployment(wanted))
+        assert applied.outcome is outcome
+        before = bench.writes()
+        for _ in range(2):
+            assert (await bench.client.apply(deployment(wanted))).outcome is Outcome.UNCHANGED
+        assert bench.writes() == before
+        return [item[key] for item in items(applied.object)]
+
+    async def arranged_by_another(arrange: Callable[[list[Any]], None]) -> None:
+        read = await bench.client.uncached.get(Deployment, bench.key("d"))
+        arrange(items(read))
+        read.metadata.resource_version = ""  # whatever controllers do to it meanwhile
+        await bench.client.named("another").update(read)
+
+    assert await apply(names, Outcome.CREATED) == names
+    await arranged_by_another(lambda there: there.reverse())
+    assert await apply(names, Outcome.UPDATED) == names, "what was created is put back"
+    await arranged_by_another(lambda there: there.reverse())
+    assert await apply(names, Outcome.UPDATED) == names, "what was applied is put back"
+    turned = names[::-1]
+    assert await apply(turned, Outcome.UPDATED) == turned
+    foreign = {int: 9, str: "10.0.0.9" if key == "ip" else "x"}[type(names[0])]
+    await arranged_by_another(lambda there: there.insert(1, {**rest, key: foreign}))
+    if path == "tolerations":  # replaced as a whole
+        assert await apply(turned, Outcome.UPDATED) == turned
+        return
+    assert await apply(turned, Outcome.UNCHANGED) == [turned[0], foreign, *turned[1:]]
+    assert [each for each in await apply(names, Outcome.UPDATED) if each != foreign] == names
 
 
 async def test_a_value_that_the_server_spells_differently_is_sent_no_more_than_it_must(bench: Bench):

@@ -158,6 +158,54 @@ def test_sets_are_compared_by_member():
     assert not holds_exactly({"finalizers": []}, {"finalizers": ["b", "a"]}, owned)
 
 
+KEYED: list[tuple[list[str], dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    (["name"], {"name": "a"}, {"name": "b"}, {"name": "x"}),
+    (["containerPort", "protocol"], {"containerPort": 1}, {"containerPort": 2}, {"containerPort": 3}),
+    (["containerPort", "protocol"], {"containerPort": 1}, {"containerPort": 1, "protocol": "UDP"}, {}),
+    (["mountPath"], {"mountPath": "/a"}, {"mountPath": "/b"}, {"mountPath": "/x"}),
+    (["ip"], {"ip": "::1"}, {"ip": "::2"}, {"ip": "::3"}),
+    (
+        ["topologyKey", "whenUnsatisfiable"],
+        {"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"},
+        {"topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"},
+        {"topologyKey": "host", "whenUnsatisfiable": "ScheduleAnyway"},
+    ),
+]
+
+
+@pytest.mark.parametrize("compare", [holds, holds_exactly])
+@pytest.mark.parametrize(
+    ("keys", "one", "other", "foreign"), KEYED, ids=["-".join(each[0]) for each in KEYED]
+)
+def test_keyed_items_hold_in_the_wanted_order_alone_wherever_items_of_others_stand(
+    keys: list[str], one: dict[str, Any], other: dict[str, Any], foreign: dict[str, Any], compare: Any
+):
+    def full(item: dict[str, Any]) -> dict[str, Any]:
+        return {**({"protocol": "TCP"} if "protocol" in keys else {}), **item}
+
+    def path(item: dict[str, Any]) -> str:
+        named = {name: value for name, value in full(item).items() if name in keys}
+        return f"k:{orjson.dumps(named, option=orjson.OPT_SORT_KEYS).decode()}"
+
+    def held(wanted: list[dict[str, Any]], *live: dict[str, Any]) -> bool:
+        record = {path(item): {".": {}, **{f"f:{name}": {} for name in item}} for item in (one, other)}
+        nested = {"spec": {"items": wanted}}
+        return bool(compare(nested, {"spec": {"items": [*map(full, live)]}}, {"f:spec": {"f:items": record}}))
+
+    for wanted, reverse in (([one, other], [other, one]), ([other, one], [one, other])):
+        assert held(wanted, *wanted)
+        assert not held(wanted, *reverse)
+        assert held(wanted, foreign, wanted[0], foreign, wanted[1], foreign)
+        assert not held(wanted, foreign, reverse[0], foreign, reverse[1], foreign)
+
+
+@pytest.mark.parametrize("compare", [holds, holds_exactly])
+def test_members_of_a_set_hold_in_the_wanted_order_alone(compare: Any):
+    owned = {"f:tags": {'v:"a"': {}, 'v:"b"': {}}}
+    assert compare({"tags": ["b", "a"]}, {"tags": ["x", "b", "y", "a"]}, owned)
+    assert not compare({"tags": ["a", "b"]}, {"tags": ["x", "b", "y", "a"]}, owned)
+
+
 def test_true_is_not_one():
     assert not holds_exactly({"a": True}, {"a": 1}, {"f:a": {}})
     assert holds_exactly({"a": True}, {"a": True}, {"f:a": {}})
