@@ -19,11 +19,12 @@ from manager.client.ownership import (
     creator_name,
     holds,
     holds_exactly,
+    may_repeat_keys,
     own_entries,
     takeover_patch,
 )
 from manager.client.reader import decode_at_once
-from manager.client.write import APPLY_PATCH, JSON_PATCH, Writer, booked
+from manager.client.write import APPLY_PATCH, JSON_PATCH, STRICT, Writer, booked
 from manager.kube.decoding import not_a, writable_object
 from manager.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from manager.loop import own_turn
@@ -79,7 +80,7 @@ class Applier:
         found = await self._live(kind, key, owner)
         if found is None:
             try:
-                return await self._create(obj, _encoded(wanted, obj), dry_run=dry_run)
+                return await self._create(obj, wanted, dry_run=dry_run)
             except AlreadyExists:
                 # Not in the cache yet, or made by somebody else a moment ago: look before touching it.
                 found = await self._writer.read(kind, key)
@@ -142,11 +143,23 @@ class Applier:
         except NotFound:
             return None
 
-    async def _create(self, obj: R, encoded: bytes, *, dry_run: bool) -> Applied[R]:
-        query = booked(creator_name(self._field_manager, encoded), dry_run=dry_run)
-        raw = await self._writer.send_create(type(obj), obj.key, encoded, query)
-        after = _decoded(type(obj), raw) if dry_run else self._settle(type(obj), encoded, raw)
-        return Applied(decode_at_once(raw, type(obj), obj.key, parsed=after), None, Outcome.CREATED)
+    async def _create(self, obj: R, wanted: dict[str, Any], *, dry_run: bool) -> Applied[R]:
+        kind, key, encoded = type(obj), obj.key, _encoded(wanted, obj)
+        if may_repeat_keys(orjson.loads(encoded)):
+            # POST takes two items with one key, and no apply does, now or later. So an apply creates it. Of
+            # an object that is there it demands a version that no object has.
+            named = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": "1"}}
+            query = {**booked(self._field_manager, dry_run=dry_run), "force": "true"}
+            body = _encoded(named, obj)
+            try:
+                raw = await self._writer.send(kind, key, APPLY_PATCH, body, query, creates=True)
+            except Conflict as error:
+                raise AlreadyExists(409, "AlreadyExists", str(error)) from error
+        else:
+            query = {**booked(creator_name(self._field_manager, encoded), dry_run=dry_run), **STRICT}
+            raw = await self._writer.send_create(kind, key, encoded, query)
+        after = _decoded(kind, raw) if dry_run else self._settle(kind, encoded, raw)
+        return Applied(decode_at_once(raw, kind, key, parsed=after), None, Outcome.CREATED)
 
     def _refuse_foreign(
         self, kind: type[Resource], key: ObjectKey, live: dict[str, Any], owner: Resource

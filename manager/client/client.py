@@ -15,7 +15,7 @@ from manager.client.applier import Applied, Applier
 from manager.client.live import LiveList, LiveReader, followed
 from manager.client.reader import CachedReader, MetadataReader, decode_object
 from manager.client.subresource import StatusClient, SubresourceClient
-from manager.client.write import JSON, MERGE_PATCH, Writer, booked, merge_diff, whole_object
+from manager.client.write import JSON, MERGE_PATCH, STRICT, Writer, booked, merge_diff, whole_object
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -63,10 +63,12 @@ class Client(CachedReader):
         return Client(self._transport, self._mapper, self._cache, field_manager=name)
 
     async def create(self, obj: R, *, dry_run: bool = False) -> R:
-        """Create the object; raises AlreadyExists. Returns it as stored."""
+        """Create the object; raises AlreadyExists, and BadRequest if it has a field that the server does not
+        know. Returns it as stored.
+        """
         await self._writer.check_owners(obj, type(obj))
         body = orjson.dumps(whole_object(obj))
-        query = booked(self.field_manager, dry_run=dry_run)
+        query = {**booked(self.field_manager, dry_run=dry_run), **STRICT}
         raw = await self._writer.send_create(type(obj), obj.key, body, query)
         return await decode_object(raw, type(obj), obj.key)
 

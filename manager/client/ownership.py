@@ -111,6 +111,46 @@ def holds(wanted: Mapping[str, Any], live: Mapping[str, Any], owned: Mapping[str
     return _map_matches(wanted, live, owned, exact=False)
 
 
+KEYS = (
+    "containerPort",
+    "devicePath",
+    "driver",
+    "ip",
+    "mountPath",
+    "name",
+    "port",
+    "resourceID",
+    "rule",
+    "topologyKey",
+    "type",
+    "uid",
+)
+"""Of the keys by which lists of Kubernetes' own kinds are merged, one of each list. Custom kinds' lists are
+checked by the server when they are created, too."""
+
+
+def may_repeat_keys(wanted: Any) -> bool:
+    """Return whether any list may have two items with one key, or a value twice.
+
+    Without the schema nobody knows it for sure: True also for two mounts of one volume, False never where an
+    apply would say `duplicate entries for key`.
+    """
+    if isinstance(wanted, dict):
+        return any(map(may_repeat_keys, wanted.values()))
+    if not isinstance(wanted, list):
+        return False
+    seen = set[Any]()
+    for item in wanted:
+        if isinstance(item, dict):
+            keys = [(name, str(item[name])) for name in KEYS if name in item] or [()]
+        else:
+            keys = [str(item)]
+        if not seen.isdisjoint(keys):
+            return True
+        seen.update(keys)
+    return any(map(may_repeat_keys, wanted))
+
+
 _MISSING = object()
 """In place of a field that is not there: nothing that is wanted equals it."""
 

@@ -19,8 +19,9 @@ from manager.api import Condition, ObjectKey, ObjectMeta, Resource, Unstructured
 from manager.api.apps_v1 import Deployment
 from manager.cache import Cache
 from manager.client import Client, NotCached, Outcome
+from manager.client.applier import _wanted
 from manager.kube.config import load_config
-from manager.kube.errors import AlreadyExists, Conflict, Invalid, NoMatch, NotFound
+from manager.kube.errors import AlreadyExists, BadRequest, Conflict, Invalid, NoMatch, NotFound
 from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -460,6 +461,57 @@ async def test_apply_follows_the_wanted_order_and_sends_nothing_more(
         return
     assert await apply(turned, Outcome.UNCHANGED) == [turned[0], foreign, *turned[1:]]
     assert [each for each in await apply(names, Outcome.UPDATED) if each != foreign] == names
+
+
+# What POST alone would take, and the field that is named.
+UNAPPLICABLE: list[tuple[dict[str, Any], str]] = [
+    ({"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}, "env"),
+    ({"ports": [{"containerPort": 1, "name": "a"}, {"containerPort": 1, "name": "b"}]}, "ports"),
+    ({"imagee": "image:1"}, "imagee"),
+    ({"env": [{"name": "A", "valu": "1"}]}, "valu"),
+]
+
+
+@pytest.mark.parametrize(("container", "field"), UNAPPLICABLE, ids=[each[1] for each in UNAPPLICABLE])
+async def test_apply_refuses_at_the_first_write_what_it_refuses_later(
+    bench: Bench, container: dict[str, Any], field: str
+):
+    refused = bench.deployment("refused", **container)
+    with pytest.raises(BadRequest, match=field):
+        await bench.client.apply(refused, dry_run=True)
+    with pytest.raises(BadRequest, match=field):
+        await bench.client.apply(refused)
+    assert await bench.client.uncached.find(Deployment, bench.key("refused")) is None
+    await bench.client.apply(bench.deployment("taken"))
+    with pytest.raises(BadRequest, match=f"Deployment {bench.namespace}/taken: .*{field}"):
+        await bench.client.apply(bench.deployment("taken", **container))
+
+
+async def test_create_refuses_a_field_that_the_server_does_not_know(bench: Bench):
+    with pytest.raises(BadRequest, match="imagee"):
+        await bench.client.create(bench.deployment("d", imagee="image:1"))
+
+
+async def test_apply_by_which_an_object_is_created_leaves_the_object_of_another_alone(bench: Bench):
+    """Two mounts of one volume look as if a key might be there twice: then an apply creates the object."""
+
+    def wanted(name: str) -> Deployment:
+        mounts = [{"name": "v", "mountPath": path} for path in ("/a", "/b")]
+        made = bench.deployment(name, volumeMounts=mounts)
+        made.spec["template"]["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+        return made
+
+    made = await bench.client.apply(wanted("new"))
+    assert made.outcome is Outcome.CREATED
+    entries = orjson.loads(made.object.origin or b"")["metadata"]["managedFields"]
+    assert [(each["manager"], each["operation"]) for each in entries] == [("test", "Apply")]
+    assert (await bench.client.apply(wanted("new"))).outcome is Outcome.UNCHANGED
+    await bench.client.named("another").create(bench.deployment("d"))
+    late = wanted("d")
+    with pytest.raises(AlreadyExists):
+        await bench.client._applier._create(late, _wanted(late, None), dry_run=False)
+    there = await bench.client.uncached.get(Deployment, bench.key("d"))
+    assert "volumeMounts" not in there.spec["template"]["spec"]["containers"][0]
 
 
 async def test_a_value_that_the_server_spells_differently_is_sent_no_more_than_it_must(bench: Bench):

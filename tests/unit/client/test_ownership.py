@@ -7,8 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
+from devcluster.types import table
 from manager.client import ownership
-from manager.client.ownership import holds, holds_exactly, takeover_patch
+from manager.client.ownership import KEYS, holds, holds_exactly, may_repeat_keys, takeover_patch
 from tests.support.effort import Effort
 
 WANTED: dict[str, Any] = {
@@ -204,6 +205,34 @@ def test_members_of_a_set_hold_in_the_wanted_order_alone(compare: Any):
     owned = {"f:tags": {'v:"a"': {}, 'v:"b"': {}}}
     assert compare({"tags": ["b", "a"]}, {"tags": ["x", "b", "y", "a"]}, owned)
     assert not compare({"tags": ["a", "b"]}, {"tags": ["x", "b", "y", "a"]}, owned)
+
+
+REPEATED: list[Any] = [
+    [{"name": "A", "value": "1"}, {"name": "B"}, {"name": "A", "value": "2"}],
+    [{"containerPort": 80, "name": "a"}, {"containerPort": 80, "name": "b", "protocol": "TCP"}],
+    [{"mountPath": "/a", "name": "a"}, {"mountPath": "/a", "name": "b"}],
+    [{"ip": "::1", "hostnames": ["a"]}, {"ip": "::1", "hostnames": ["b"]}],
+    ["a", "b", "a"],
+    [{}, {}],
+]
+
+
+@pytest.mark.parametrize("items", REPEATED)
+def test_may_repeat_keys_finds_a_key_that_is_there_twice(items: list[Any]):
+    for wanted in ({"spec": {"list": items}}, {"spec": {"containers": [{"name": "a", "list": items}]}}):
+        assert may_repeat_keys(wanted)
+
+
+def test_may_repeat_keys_knows_a_key_of_each_list_of_a_builtin_kind():
+    types = [each["schema"].get("properties", {}) for each in table.entries().values() if "schema" in each]
+    fields = (field for properties in types for field in properties.values() if isinstance(field, dict))
+    keys = {tuple(each) for field in fields if (each := field.get("x-kubernetes-list-map-keys"))}
+    assert ("name",) in keys
+    assert {each for each in keys if not {*each} & {*KEYS}} == set()
+
+
+def test_may_repeat_keys_lets_the_usual_object_be_created_by_post():
+    assert not may_repeat_keys(WANTED)
 
 
 def test_true_is_not_one():
