@@ -11,6 +11,7 @@ import orjson
 from pydantic import ValidationError
 
 from manager.api import ObjectKey, OwnerReference, Resource
+from manager.api.core_v1 import Secret
 from manager.api.resource import reference_to
 from manager.cache import Cache, Record
 from manager.client.errors import ApplyConflict, OwnedByOther
@@ -24,7 +25,7 @@ from manager.client.ownership import (
     takeover_patch,
 )
 from manager.client.reader import decode_at_once
-from manager.client.write import APPLY_PATCH, JSON_PATCH, STRICT, Writer, booked
+from manager.client.write import APPLY_PATCH, JSON_PATCH, STRICT, Writer, booked, sent_fields
 from manager.kube.decoding import not_a, writable_object
 from manager.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from manager.loop import own_turn
@@ -295,8 +296,8 @@ def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
     }
     metadata = {name: value for name, value in named.items() if value}
     plain = _plain_fields(type(obj))
-    if plain is None:
-        wire = obj.to_wire()
+    if plain is None or obj.gvk == Secret.gvk:
+        wire = sent_fields(obj)
         wire.pop("status", None)
         wire["metadata"] = metadata
         return wire

@@ -15,7 +15,16 @@ from manager.client.applier import Applied, Applier
 from manager.client.live import LiveList, LiveReader, followed
 from manager.client.reader import CachedReader, MetadataReader, decode_object
 from manager.client.subresource import StatusClient, SubresourceClient
-from manager.client.write import JSON, MERGE_PATCH, STRICT, Writer, booked, merge_diff, whole_object
+from manager.client.write import (
+    JSON,
+    MERGE_PATCH,
+    STRICT,
+    Writer,
+    booked,
+    merge_diff,
+    sent_fields,
+    whole_object,
+)
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -109,7 +118,7 @@ class Client(CachedReader):
         await own_turn(len(obj.origin))
         original = orjson.loads(obj.origin)
         before = _patchable(original)
-        changes = merge_diff(before, _patchable(obj.to_wire()))
+        changes = merge_diff(before, _patchable(sent_fields(obj)))
         if not changes:
             if (run := current_run()) is not None:
                 run.spares("patch", kind, obj.key)

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
+from manager.api.core_v1 import Secret, fold_string_data
 from manager.cache import Cache
 from manager.kube.errors import BadRequest, NoMatch, ServerError
 from manager.kube.rest_mapping import RestMapper
@@ -62,13 +63,19 @@ def booked(field_manager: str, *, dry_run: bool = False) -> Query:
     return {"fieldManager": field_manager, **(DRY_RUN if dry_run else {})}
 
 
+def sent_fields(obj: Resource) -> dict[str, Any]:
+    """The object in JSON, as every write sends it."""
+    wire = obj.to_wire()
+    return fold_string_data(wire) if obj.gvk == Secret.gvk else wire
+
+
 def whole_object(obj: Resource) -> dict[str, Any]:
     """The object as a create or an update sends it.
 
     Without `managedFields`: a cached object carries our own entries only, and the server would take them for
     all there are. Left out, they stay as they are.
     """
-    wire = obj.to_wire()
+    wire = sent_fields(obj)
     wire.get("metadata", {}).pop("managedFields", None)
     return wire
 

@@ -15,7 +15,7 @@ import pytest_asyncio
 from pydantic import Field
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
-from manager.api import Condition, ObjectKey, ObjectMeta, Resource, Unstructured
+from manager.api import Condition, ObjectKey, ObjectMeta, Resource, Unstructured, core_v1
 from manager.api.apps_v1 import Deployment
 from manager.cache import Cache
 from manager.client import Client, NotCached, Outcome
@@ -461,6 +461,45 @@ async def test_apply_follows_the_wanted_order_and_sends_nothing_more(
         return
     assert await apply(turned, Outcome.UNCHANGED) == [turned[0], foreign, *turned[1:]]
     assert [each for each in await apply(names, Outcome.UPDATED) if each != foreign] == names
+
+
+async def test_apply_removes_a_key_that_leaves_string_data(bench: Bench):
+    named = ObjectMeta(name="s", namespace=bench.namespace)
+    texts = {"a": "1", "b": "2"}
+    plain = {"metadata": {"name": "s", "namespace": bench.namespace}}
+    for kind in (core_v1.Secret, Unstructured.of("v1", "Secret")):
+
+        async def apply(texts: dict[str, str], outcome: Outcome, kind: Any = kind) -> None:
+            if kind is core_v1.Secret:
+                wanted = kind(metadata=named, string_data=texts, data={"c": "Mw=="})
+            else:
+                wanted = kind.model_validate({**plain, "stringData": texts, "data": {"c": "Mw=="}})
+            assert (await bench.client.apply(wanted)).outcome is outcome
+            before = bench.writes()
+            assert (await bench.client.apply(wanted)).outcome is Outcome.UNCHANGED
+            assert bench.writes() == before
+            stored = await bench.client.uncached.get(core_v1.Secret, bench.key("s"))
+            assert {key: stored.value(key) for key in stored.data or {}} == {
+                **{key: text.encode() for key, text in texts.items()},
+                "c": b"3",
+            }
+
+        await apply(texts, Outcome.CREATED)
+        await apply({"a": "4"}, Outcome.UPDATED)
+        await apply({}, Outcome.UPDATED)
+        await bench.client.delete(await bench.client.uncached.get(core_v1.Secret, bench.key("s")))
+
+
+async def test_string_data_is_sent_by_every_write(bench: Bench):
+    client, named = bench.client, ObjectMeta(name="s", namespace=bench.namespace)
+    stored = await client.create(core_v1.Secret(metadata=named, string_data={"a": "1"}))
+    assert stored.value("a") == b"1"
+    stored.string_data = {"a": "2", "b": "3"}
+    stored = await client.patch(stored)
+    assert (stored.value("a"), stored.value("b")) == (b"2", b"3")
+    stored.string_data = {"b": "4"}
+    stored = await client.update(stored)
+    assert (stored.value("a"), stored.value("b")) == (b"2", b"4")
 
 
 # What POST alone would take, and the field that is named.
