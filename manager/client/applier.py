@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -14,7 +15,7 @@ from manager.api import ObjectKey, OwnerReference, Resource
 from manager.api.core_v1 import Secret
 from manager.api.resource import reference_to
 from manager.cache import Cache, Record
-from manager.client.errors import ApplyConflict, OwnedByOther
+from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther
 from manager.client.ownership import (
     OwnEntries,
     creator_name,
@@ -23,6 +24,7 @@ from manager.client.ownership import (
     may_repeat_keys,
     own_entries,
     takeover_patch,
+    wants_otherwise,
 )
 from manager.client.reader import decode_at_once
 from manager.client.write import APPLY_PATCH, JSON_PATCH, STRICT, Writer, booked, sent_fields
@@ -45,19 +47,29 @@ APPLIED_METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
 
 
 class Outcome(enum.Enum):
-    """Whether an apply created the object, changed it, or found nothing to change."""
+    """What an apply did, and why: created the object, changed it, or found nothing to change."""
 
     CREATED = "created"
     UPDATED = "updated"
+    """It is wanted differently than at the last apply, as far as this can be known."""
+
+    RESTORED = "restored"
+    """Somebody else had changed it."""
+
     UNCHANGED = "unchanged"
 
 
 class Applied(NamedTuple, Generic[R]):
-    """The object as the server has it now, as it was before (None unless it was changed), and the outcome."""
+    """What came of an apply.
+
+    Attributes: `object` as the server has it now; `previous` as it was before, None unless it was changed;
+    `outcome`; `conflicts`, the fields that others had set to something else, and who.
+    """
 
     object: R
     previous: R | None
     outcome: Outcome
+    conflicts: tuple[FieldConflict, ...] = ()
 
 
 class Applier:
@@ -95,29 +107,33 @@ class Applier:
                 _add({self._cache.shard_label: label}, wanted)
         encoded = _encoded(wanted, obj)
         own = self._own_entries(live)
+        uid = live["metadata"]["uid"]
         if self._settled.knows(encoded, live, own) or self._holds(wanted, encoded, live, own):
+            self._settled.note(uid, encoded)
             if (run := current_run()) is not None:
                 run.spares("apply", kind, key)
             return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
-        if own.created is not None:
-            if dry_run:
-                force = True  # what we have created ourselves would seem to be of another
-            else:
-                await self._take_over(kind, key)
         # The uid makes the apply one of this very object: one that was replaced meanwhile is refused.
-        targeted = {**wanted, "metadata": {**wanted["metadata"], "uid": live["metadata"]["uid"]}}
-        query = {**booked(self._field_manager, dry_run=dry_run), "force": "true" if force else "false"}
-        try:
-            raw = await self._writer.send(kind, key, APPLY_PATCH, _encoded(targeted, obj), query)
-        except Conflict as error:
-            raise ApplyConflict.of(error) or error from None
+        body = _encoded({**wanted, "metadata": {**wanted["metadata"], "uid": uid}}, obj)
+        if own.created is not None and not dry_run:
+            # What is refused changes nothing, not even whose the fields are.
+            await self._send(kind, key, body, force=True, dry_run=True)
+            await self._take_over(kind, key)
+        conflicts: tuple[FieldConflict, ...] = ()
+        if own.created is not None and dry_run:
+            # What we have created ourselves would seem to be another manager's.
+            raw = await self._send(kind, key, body, force=True, dry_run=True)
+        else:
+            raw, conflicts = await self._send_unforced(kind, key, body, force=force, dry_run=dry_run)
         await own_turn(len(raw))
+        restores = self._wants_the_same(encoded, live, own, conflicts)
         after = _decoded(kind, raw) if dry_run else self._settle(kind, encoded, raw)
         changed = _content(after) != _content(live)
         now = decode_at_once(raw, kind, key, parsed=after)
         if not changed:
             return Applied(now, None, Outcome.UNCHANGED)  # only ownership was to be written down
-        return Applied(now, decode_at_once(found, kind, key, parsed=live), Outcome.UPDATED)
+        outcome = Outcome.RESTORED if restores else Outcome.UPDATED
+        return Applied(now, decode_at_once(found, kind, key, parsed=live), outcome, conflicts)
 
     async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
         """Raise as `apply` for the object of that name, if it is there and is not the owner's."""
@@ -125,6 +141,44 @@ class Applier:
         if found is not None:
             await own_turn(len(found))
             self._refuse_foreign(kind, key, _decoded(kind, found), owner)
+
+    async def _send_unforced(
+        self, kind: type[Resource], key: ObjectKey, body: bytes, *, force: bool, dry_run: bool
+    ) -> tuple[bytes, tuple[FieldConflict, ...]]:
+        """Apply, with `force` a second time if others have set the fields: only a refusal says who."""
+        try:
+            return await self._send(kind, key, body, force=False, dry_run=dry_run), ()
+        except ApplyConflict as conflict:
+            if not force:
+                raise
+            raw = await self._send(kind, key, body, force=True, dry_run=dry_run)
+            return raw, conflict.conflicts
+
+    async def _send(
+        self, kind: type[Resource], key: ObjectKey, body: bytes, *, force: bool, dry_run: bool
+    ) -> bytes:
+        query = {**booked(self._field_manager, dry_run=dry_run), "force": "true" if force else "false"}
+        try:
+            return await self._writer.send(kind, key, APPLY_PATCH, body, query)
+        except Conflict as error:
+            raise ApplyConflict.of(error) or error from None
+
+    def _wants_the_same(
+        self, encoded: bytes, live: dict[str, Any], own: OwnEntries, conflicts: Sequence[FieldConflict]
+    ) -> bool:
+        """Return whether our last apply of the object was the same, so that somebody else has changed it.
+
+        Of an object that another process of ours has written last, the record of fields tells, unless others
+        have only removed fields, or moved items: nobody is said to have done that.
+        """
+        known = self._settled.wanted(live["metadata"]["uid"])
+        if known is not None:
+            return known == hash(encoded)
+        if own.created is not None:
+            return own.created_by == creator_name(self._field_manager, encoded)
+        if own.applied is None or not conflicts:
+            return False
+        return not wants_otherwise(_fields(orjson.loads(encoded)), live, own.applied)
 
     async def _live(self, kind: type[Resource], key: ObjectKey, owner: Resource | None) -> bytes | None:
         """The object as it is known; only metadata of what is certainly not the owner's."""
@@ -238,15 +292,33 @@ class _Settled:
         self._known: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
     def remember(self, wanted: bytes, live: dict[str, Any], own: OwnEntries) -> None:
-        uid = live["metadata"]["uid"]
-        self._known[uid] = _state(wanted, live, own)
+        self._keep(live["metadata"]["uid"], _state(wanted, live, own))
+
+    def note(self, uid: str, wanted: bytes) -> None:
+        """Note what is wanted of an object that has it, in whatever state."""
+        if self.wanted(uid) != hash(wanted):
+            self._keep(uid, (hash(wanted), _UNKNOWN))
+
+    def wanted(self, uid: str) -> int | None:
+        """The hash of what was wanted last of an object, if that is known."""
+        known = self._known.get(uid)
+        return None if known is None else known[0]
+
+    def knows(self, wanted: bytes, live: dict[str, Any], own: OwnEntries) -> bool:
+        known = self._known.get(live["metadata"]["uid"])
+        if known is None or known[1] == _UNKNOWN or known[0] != hash(wanted):
+            return False
+        return known == _state(wanted, live, own)
+
+    def _keep(self, uid: str, state: tuple[int, int]) -> None:
+        self._known[uid] = state
         self._known.move_to_end(uid)
         if len(self._known) > SETTLED_OBJECTS:
             self._known.popitem(last=False)
 
-    def knows(self, wanted: bytes, live: dict[str, Any], own: OwnEntries) -> bool:
-        known = self._known.get(live["metadata"]["uid"])
-        return known is not None and known[0] == hash(wanted) and known == _state(wanted, live, own)
+
+_UNKNOWN = -1
+"""In place of the hash of a state, which Python never makes it."""
 
 
 def _state(wanted: bytes, live: dict[str, Any], own: OwnEntries) -> tuple[int, int]:

@@ -158,10 +158,11 @@ class Client(CachedReader):
 
         This is a forced server-side apply: changes of these fields by others are reverted, fields that were
         applied before and are no longer in `obj` are removed, and other fields stay. Sends nothing if the
-        cached object already matches.
+        cached object already matches. The outcome is RESTORED if the same was wanted at the last apply, so
+        that somebody else has changed the object, and UPDATED otherwise.
 
-        With `force=False`, raises ApplyConflict if others have set these fields to something else; it names
-        them and the fields.
+        If others have set these fields to something else, the result names them and the fields. With
+        `force=False`, ApplyConflict is raised instead, which does so, too.
 
         With `owner`, the object gets a controller reference to it. An object with another controller, or
         none, is left alone: raises OwnedByOther, which says whether this client created it. Raises ValueError

@@ -141,10 +141,9 @@ def may_repeat_keys(wanted: Any) -> bool:
         return False
     seen = set[Any]()
     for item in wanted:
+        keys: list[Any] = [str(item)]
         if isinstance(item, dict):
             keys = [(name, str(item[name])) for name in KEYS if name in item] or [()]
-        else:
-            keys = [str(item)]
         if not seen.isdisjoint(keys):
             return True
         seen.update(keys)
@@ -267,6 +266,41 @@ _OFTEN = 200
 """Characters of what is kept once it was read: who may write an object can have a megabyte there."""
 
 _read_often = lru_cache(maxsize=1024)(_read)
+
+
+def wants_otherwise(wanted: Any, live: Any, owned: Mapping[str, Any]) -> bool:
+    """Return whether a field that we have applied has still its value, and is not wanted with it any more.
+
+    Whoever changes a field becomes its owner. So what differs, and is owned by us, was applied by us.
+    """
+    for path, record in owned.items():
+        if path == "." or record.__class__ is not dict:
+            continue
+        mine, theirs = _at(wanted, path, defaulted=True), _at(live, path, defaulted=False)
+        if mine is _MISSING:
+            return True
+        if theirs is _MISSING:
+            continue
+        if not record or (len(record) == 1 and "." in record):
+            if not _equal(mine, theirs):
+                return True
+        elif wants_otherwise(mine, theirs, record):
+            return True
+    return False
+
+
+def _at(there: Any, path: str, *, defaulted: bool) -> Any:
+    """Follow one step of a FieldsV1 record."""
+    if path.startswith("f:"):
+        return there.get(path[2:], _MISSING) if isinstance(there, dict) else _MISSING
+    named = _named(path)
+    if not isinstance(there, list):
+        return _MISSING
+    if isinstance(named, dict):
+        place = _place_of_item(there, named, defaulted=defaulted)
+    else:
+        place = _place_of_value(there, named)
+    return _MISSING if place is None else there[place]
 
 
 def _place_of_value(items: Sequence[Any], value: Any) -> int | None:

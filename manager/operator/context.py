@@ -18,7 +18,7 @@ from manager.api import (
     controller_reference,
     set_condition,
 )
-from manager.client import Applied, ApplyConflict, Client, FieldConflict, ObjectList, Outcome, OwnedByOther
+from manager.client import Applied, Client, FieldConflict, ObjectList, Outcome, OwnedByOther
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
 from manager.operator.difference import changed_fields
@@ -240,8 +240,9 @@ class Context:
 
         The object becomes its owner. A child that this operator created and that has lost its owner reference
         gets it back. Changes by others to these fields are reverted, also their items in our lists. An Event
-        says what was done: `Created`, with `created` after the name; `Restored` if the spec has not changed;
-        else `Updated`, or the reason and message that `changed` returns for the child before and after.
+        says what was done: `Created`, with `created` after the name; `Restored` with the fields and who had
+        changed them, if somebody else had; `Updated`, or the reason and message that `changed` returns for
+        the child before and after, if the child is wanted differently than at the last apply.
 
         Sends nothing if nothing would change. Raises Blocked if the name belongs to somebody else, or is
         still used by a child of an earlier owner; do not catch it. Raises Invalid if the server refuses the
@@ -249,12 +250,12 @@ class Context:
         """
         self._applied.add((type(child), child.key))
         try:
-            applied, conflicts = await self._apply(child)
+            applied = await self._apply(child)
         except OwnedByOther as error:
             raise await self._blocked(error, type(child)) from error
         if applied.outcome is Outcome.CREATED:
             self.created.add((type(child), child.key))
-        self._announce(applied, child, created, changed, conflicts)
+        self._announce(applied, child, created, changed)
         return applied.object
 
     async def refuse_taken(self, kind: type[Resource], name: str) -> None:
@@ -429,18 +430,10 @@ class Context:
         self._record(told)
         self.log.info(told.message, reason=told.reason, **details)
 
-    async def _apply(self, child: R) -> tuple[Applied[R], Sequence[FieldConflict]]:
-        """What came of it, and what others had set that was to be put back, in spite of them."""
+    async def _apply(self, child: R) -> Applied[R]:
         client, owner = self.client, self.object
-        conflicts: Sequence[FieldConflict] = ()
         try:
-            if self.is_observed():
-                # Somebody else has changed it, if it differs: who, only an apply that gives way is told.
-                try:
-                    return await client.apply(child, owner=owner, force=False), ()
-                except ApplyConflict as conflict:
-                    conflicts = conflict.conflicts
-            return await client.apply(child, owner=owner), conflicts
+            return await client.apply(child, owner=owner)
         except Invalid:
             # An apply merges lists by the keys of their items: where somebody has changed a port from 80 to
             # 8080, it puts 80 beside it, and the server refuses two ports of one name. Then, and only then,
@@ -463,7 +456,7 @@ class Context:
             adopted.metadata.owner_references.append(controller_reference(owner, adopted.metadata))
             await client.patch(adopted)
         applied = await client.apply(child, owner=owner)
-        return Applied(applied.object, before, Outcome.UPDATED), conflicts
+        return Applied(applied.object, before, Outcome.RESTORED, applied.conflicts)
 
     async def _blocked(self, error: OwnedByOther, kind: type[Resource]) -> Blocked:
         """What to say of a child whose name is taken, and how its end is heard of."""
@@ -497,26 +490,25 @@ class Context:
         wanted: R,
         created: str,
         changed: Callable[[R, R], tuple[str, str] | None] | None,
-        conflicts: Sequence[FieldConflict],
     ) -> None:
-        child = applied.object
+        child, before = applied.object, applied.previous
         name = f"{child.gvk.kind} {child.metadata.name}"
         if applied.outcome is Outcome.CREATED:
             self.event("Created", f"Created {name} {created}".rstrip())
-        elif applied.outcome is Outcome.UPDATED:
-            details: dict[str, object] = {}
-            if applied.previous is not None:
-                details["fields"] = fields = changed_fields(applied.previous, child, wanted)
-                if not fields and self._was_labelled(applied.previous.metadata, child.metadata):
-                    return
-            if conflicts:
-                details["set_by"] = sorted({each.manager for each in conflicts})
-            better = None
-            if self.is_observed():
-                better = ("Restored", f"Put {name} back as it should be")
-            elif changed is not None and applied.previous is not None:
-                better = changed(applied.previous, child)
-            self._did(_Told("Normal", *(better or ("Updated", f"Updated {name}"))), **details)
+        if before is None:
+            return
+        fields = changed_fields(before, child, wanted)
+        if not fields and self._was_labelled(before.metadata, child.metadata):
+            return
+        details: dict[str, object] = {"fields": fields}
+        if applied.conflicts:
+            details["set_by"] = sorted({each.manager for each in applied.conflicts})
+        if applied.outcome is Outcome.RESTORED:
+            said = f"Put {name} back as it should be: {_who(applied.conflicts, fields)}"
+            self._did(_Told("Normal", "Restored", shortened(said)), **details)
+            return
+        better = None if changed is None else changed(before, child)
+        self._did(_Told("Normal", *(better or ("Updated", f"Updated {name}"))), **details)
 
     def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
         """Whether a child has got the label of its range, and nothing else that people are told of."""
@@ -525,6 +517,17 @@ class Context:
             before.labels.get(label) != after.labels.get(label)
             and before.owner_references == after.owner_references
         )
+
+
+def _who(conflicts: Sequence[FieldConflict], fields: Sequence[str]) -> str:
+    """Say who had changed which fields. Whoever only removes a field leaves no name."""
+    if not conflicts:
+        return f"somebody had changed {', '.join(fields)}"
+    by: dict[str, list[str]] = {}
+    for each in conflicts:
+        by.setdefault(each.manager or "somebody", []).append(each.field)
+    parts = (f"{manager} had set {', '.join(named)}" for manager, named in sorted(by.items()))
+    return "; ".join(parts)
 
 
 def _overlaid(live: R, wanted: R) -> R:

@@ -390,7 +390,9 @@ async def test_an_apply_puts_back_what_others_changed_and_leaves_what_they_added
 
         await eventually_async(has_come)
         applied = await client.apply(wanted)
-        assert applied.outcome is Outcome.UPDATED
+        assert applied.outcome is Outcome.RESTORED
+        fields = {each.field: each.manager for each in applied.conflicts}
+        assert fields == {'.spec.template.spec.containers[name="main"].image': "kubectl-set"}
         [container] = applied.object.spec["template"]["spec"]["containers"]
         assert container["image"] == "image:1"
         assert container["env"] == [{"name": "ADDED", "value": "1"}]
@@ -449,15 +451,15 @@ async def test_apply_follows_the_wanted_order_and_sends_nothing_more(
 
     assert await apply(names, Outcome.CREATED) == names
     await arranged_by_another(lambda there: there.reverse())
-    assert await apply(names, Outcome.UPDATED) == names, "what was created is put back"
+    assert await apply(names, Outcome.RESTORED) == names, "what was created is put back"
     await arranged_by_another(lambda there: there.reverse())
-    assert await apply(names, Outcome.UPDATED) == names, "what was applied is put back"
+    assert await apply(names, Outcome.RESTORED) == names, "what was applied is put back"
     turned = names[::-1]
     assert await apply(turned, Outcome.UPDATED) == turned
     foreign = {int: 9, str: "10.0.0.9" if key == "ip" else "x"}[type(names[0])]
     await arranged_by_another(lambda there: there.insert(1, {**rest, key: foreign}))
     if path == "tolerations":  # replaced as a whole
-        assert await apply(turned, Outcome.UPDATED) == turned
+        assert await apply(turned, Outcome.RESTORED) == turned
         return
     assert await apply(turned, Outcome.UNCHANGED) == [turned[0], foreign, *turned[1:]]
     assert [each for each in await apply(names, Outcome.UPDATED) if each != foreign] == names

@@ -352,7 +352,11 @@ async def test_the_log_has_a_line_for_each_deed_with_the_fields_and_whose_they_w
         await world.until(child, lambda it: it.metadata.labels["for"] == "me")
         assert deeds() == [
             ("Created Secret child", None, None),
-            ("Put Secret child back as it should be", [".metadata.labels.for"], ["test-test"]),
+            (
+                "Put Secret child back as it should be: test-test had set .metadata.labels.for",
+                [".metadata.labels.for"],
+                ["test-test"],
+            ),
             ("Updated Secret child", [".metadata.labels.for"], None),
         ]
         await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
