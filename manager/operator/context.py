@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
@@ -19,7 +19,7 @@ from manager.api import (
     set_condition,
 )
 from manager.client import Applied, Client, FieldConflict, ObjectList, Outcome, OwnedByOther
-from manager.kube.errors import Conflict, Invalid, NotFound
+from manager.kube.errors import ApiError, Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
 from manager.operator.difference import changed_fields
 from manager.runs import LONGEST_TEXT, current_run
@@ -434,16 +434,15 @@ class Context:
         client, owner = self.client, self.object
         try:
             return await client.apply(child, owner=owner)
-        except Invalid:
-            # An apply merges lists by the keys of their items: where somebody has changed a port from 80 to
-            # 8080, it puts 80 beside it, and the server refuses two ports of one name. Then, and only then,
-            # our lists replace theirs as a whole.
-            before = await client.uncached.find(type(child), child.key)
+        except Invalid as refusal:
+            before = await self._extended(child, refusal)
             if before is None:
                 raise
             mended = _overlaid(before, child)
-            if mended == before:
-                raise
+            try:
+                await client.patch(mended, dry_run=True)
+            except ApiError:
+                raise refusal from None
             await client.patch(mended)
         except OwnedByOther as error:
             before = await client.uncached.find(type(child), child.key) if error.made_here else None
@@ -457,6 +456,21 @@ class Context:
             await client.patch(adopted)
         applied = await client.apply(child, owner=owner)
         return Applied(applied.object, before, Outcome.RESTORED, applied.conflicts)
+
+    async def _extended(self, child: R, refusal: Invalid) -> R | None:
+        """Return the child as it is, if it is refused only for lists that somebody else has changed.
+
+        An apply merges lists by the keys of their items: where somebody has changed a port from 80 to 8080,
+        it puts 80 beside it, and the server refuses two ports of one name. Then, and only then, our lists
+        replace theirs as a whole.
+        """
+        causes = refusal.details.get("causes")
+        fields = [str(each.get("field", "")) for each in causes or () if isinstance(each, dict)]
+        lists = tuple(f"{path}[" for path in _lists(child.to_wire()))
+        if not fields or not all(field.startswith(lists) for field in fields):
+            return None
+        before = await self.client.uncached.find(type(child), child.key)
+        return before if before is not None and _overlaid(before, child) != before else None
 
     async def _blocked(self, error: OwnedByOther, kind: type[Resource]) -> Blocked:
         """What to say of a child whose name is taken, and how its end is heard of."""
@@ -528,6 +542,15 @@ def _who(conflicts: Sequence[FieldConflict], fields: Sequence[str]) -> str:
         by.setdefault(each.manager or "somebody", []).append(each.field)
     parts = (f"{manager} had set {', '.join(named)}" for manager, named in sorted(by.items()))
     return "; ".join(parts)
+
+
+def _lists(value: Any, path: str = "") -> Iterator[str]:
+    """Find the paths of lists of objects, as the causes of a refusal name them."""
+    if isinstance(value, Mapping):
+        for name, below in value.items():
+            yield from _lists(below, f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
+        yield path
 
 
 def _overlaid(live: R, wanted: R) -> R:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, ClassVar
 
+import orjson
 import pytest
 from pydantic import Field
 
@@ -21,6 +22,7 @@ from manager.api import (
     crd,
     list_map,
 )
+from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Namespace, Secret
 from manager.cache import Selection
 from manager.cache.intake import Intake
@@ -362,6 +364,69 @@ async def test_the_log_has_a_line_for_each_deed_with_the_fields_and_whose_they_w
         await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
         await world.until(obj, lambda it: it.status.text == "nobody")
         assert ("Deleted Secret child", None, None) in deeds()
+
+
+def deployment(**changed: Any) -> Deployment:
+    """A child with lists and an immutable selector."""
+    labels = {"app": "hello", **({} if changed.get("fewer") else {"old": "1"})}
+    port = {"name": "web", "containerPort": changed.get("port", 80)}
+    container = {"name": "main", "image": changed.get("image", "image:1"), "ports": [port]}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    return Deployment(metadata=ObjectMeta(name="child", namespace="default"), spec=spec)
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["created", "applied"])
+async def test_apply_changes_nothing_when_the_server_refuses_it(applied: bool):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        wanted = {"you": {}, "again": {"image": "image:2"}, "refused": {"image": "image:3", "fewer": True}}
+        await ctx.apply(deployment(**wanted[obj.spec.name]))
+        obj.status.text = obj.spec.name
+
+    def state(child: Deployment) -> tuple[Any, ...]:
+        entries = orjson.loads(child.origin or b"")["metadata"]["managedFields"]
+        ours = [(each["manager"], each["fieldsV1"]) for each in entries if "subresource" not in each]
+        return child.metadata.generation, child.spec, ours
+
+    async with operated(doing(act, owns=(Deployment,)), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        if applied:
+            await world.update(obj, lambda it: setattr(it.spec, "name", "again"))
+            await world.until(obj, lambda it: it.status.text == "again")
+        uncached = world.client.uncached
+        before = state(await uncached.get(Deployment, ObjectKey("default", "child")))
+        await world.update(obj, lambda it: setattr(it.spec, "name", "refused"))
+        runs = await recorded(world, lambda runs: len([run for run in runs if run.error_type]) > 1)
+        assert {run.error_type for run in runs if run.error} == {"Invalid"}
+        assert state(await uncached.get(Deployment, ObjectKey("default", "child"))) == before
+        verbs = [each.verb for run in runs if run.error for each in run.requests]
+        assert not [verb for verb in verbs if "patch" in verb]
+
+
+@pytest.mark.parametrize("spoiled", [False, True], ids=["", "and something else is refused"])
+async def test_apply_replaces_a_list_that_somebody_has_changed_if_only_that_is_in_the_way(spoiled: bool):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if obj.spec.name != "nobody":
+            await ctx.apply(deployment(fewer=obj.spec.name == "refused"))
+        obj.status.text = obj.spec.name
+
+    def another_port(child: Deployment) -> None:
+        child.spec["template"]["spec"]["containers"][0]["ports"][0]["containerPort"] = 8080
+
+    async with operated(doing(act, owns=(Deployment,)), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
+        await world.until(obj, lambda it: it.status.text == "nobody")
+        child = await world.get(Deployment, "child")
+        generation = (await world.update(child, another_port)).metadata.generation
+        await world.update(obj, lambda it: setattr(it.spec, "name", "refused" if spoiled else "you"))
+        if spoiled:
+            await recorded(world, lambda runs: any(run.error_type == "Invalid" for run in runs))
+            assert (await world.get(Deployment, "child")).metadata.generation == generation
+            return
+        child = await world.until(child, lambda it: it.metadata.generation != generation)
+        [container] = child.spec["template"]["spec"]["containers"]
+        assert [each["containerPort"] for each in container["ports"]] == [80]
 
 
 def test_of_what_changed_meanwhile_only_what_is_wanted_is_told():
