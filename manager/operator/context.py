@@ -15,12 +15,15 @@ from manager.api import (
     ObjectKey,
     ObjectMeta,
     Resource,
+    controller_of,
     controller_reference,
+    is_crd,
     set_condition,
 )
 from manager.client import Applied, Client, FieldConflict, ObjectList, Outcome, OwnedByOther
 from manager.kube.errors import ApiError, Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
+from manager.operator.child_writes import CONDITION
 from manager.operator.difference import changed_fields
 from manager.runs import LONGEST_TEXT, current_run
 from manager.shards.ranges import label_of
@@ -245,16 +248,28 @@ class Context:
         the child before and after, if the child is wanted differently than at the last apply.
 
         Sends nothing if nothing would change. Raises Blocked if the name belongs to somebody else, or is
-        still used by a child of an earlier owner; do not catch it. Raises Invalid if the server refuses the
-        child, and ValueError for a child in another namespace.
+        still used by a child of an earlier owner; do not catch it. Raises Invalid or BadRequest if the server
+        refuses the child, and ValueError for a child in another namespace.
+
+        A child that is changed ten times in a minute, and not because the object's spec or a watched object
+        changes, is then changed less often: once a minute at last. Until then the child is returned as it is.
+        The condition `ChildrenStable` and an Event say so.
         """
-        self._applied.add((type(child), child.key))
+        name, writes = (type(child), child.key), self._operator.child_writes
+        self._applied.add(name)
+        if (pause := writes.pause(self.object, name)) > 0:
+            there = await self.client.find(type(child), child.key)
+            if there is not None and there.metadata.deletion_timestamp is None and self._is_owner_of(there):
+                self._look_again(pause)
+                return there
         try:
             applied = await self._apply(child)
         except OwnedByOther as error:
             raise await self._blocked(error, type(child)) from error
         if applied.outcome is Outcome.CREATED:
-            self.created.add((type(child), child.key))
+            self.created.add(name)
+        elif applied.previous is None:
+            self._look_again(writes.held(self.object, name))
         self._announce(applied, child, created, changed)
         return applied.object
 
@@ -271,7 +286,7 @@ class Context:
             self._operator.waits_for(kind, key, self.object.key)
             cache = self._operator.manager.cache
             if not (cache.has(kind, key) or cache.holds_all(kind, key.namespace)):
-                self.look_again_after = _UNSEEN_RETRY
+                self._look_again(_UNSEEN_RETRY)
         except OwnedByOther as error:
             if not error.made_here:
                 raise await self._blocked(error, kind) from error
@@ -386,6 +401,7 @@ class Context:
 
         Raises Gone when that shows that the object is gone, and there was something to clean up with it.
         """
+        self._tell_of_unstable_children()
         if self._operator.has_status:
             if self._operator.has_observed_generation:
                 self.object.status.observed_generation = self.object.metadata.generation  # type: ignore[attr-defined]
@@ -398,6 +414,28 @@ class Context:
                     await self.confirm()  # another object may have its name now
                 raise
         self.written()
+
+    def _look_again(self, seconds: float | None) -> None:
+        if seconds is not None:
+            self.look_again_after = min(seconds, self.look_again_after or seconds)
+
+    def _is_owner_of(self, child: Resource) -> bool:
+        controller = controller_of(child.metadata)
+        return controller is not None and controller.uid == self.object.metadata.uid
+
+    def _tell_of_unstable_children(self) -> None:
+        """Set the condition, if the object ever had such a child: others need not know that there is one."""
+        if not self._operator.has_conditions or not is_crd(self._operator.kind):
+            return
+        troubles = list(self._operator.child_writes.troubles(self.object, self._applied))
+        if troubles:
+            reason, _ = troubles[0]
+            message = "; ".join(message for _, message in troubles)
+            self.condition(CONDITION, False, reason, message)
+            return
+        conditions: list[Condition] = self.object.status.conditions  # type: ignore[attr-defined]
+        if any(each.type == CONDITION and each.status != "True" for each in conditions):
+            self.condition(CONDITION, True, "AsWanted", "its children stay as they are wanted")
 
     def _cached(self) -> bytes | None:
         """The object, if the cache has another state of it by now."""
@@ -517,6 +555,18 @@ class Context:
         details: dict[str, object] = {"fields": fields}
         if applied.conflicts:
             details["set_by"] = sorted({each.manager for each in applied.conflicts})
+        trouble = self._operator.child_writes.wrote(
+            self.object,
+            (type(wanted), wanted.key),
+            applied.outcome,
+            current_run(),
+            partial(_unstable, name, applied, fields),
+        )
+        if trouble is not None:
+            reason, message = trouble
+            self._record(_Told("Warning", reason, message))
+            self.log.warning("child is changed too often", child=name, reason=reason, why=message, **details)
+            return
         if applied.outcome is Outcome.RESTORED:
             said = f"Put {name} back as it should be: {_who(applied.conflicts, fields)}"
             self._did(_Told("Normal", "Restored", shortened(said)), **details)
@@ -531,6 +581,17 @@ class Context:
             before.labels.get(label) != after.labels.get(label)
             and before.owner_references == after.owner_references
         )
+
+
+def _unstable(name: str, applied: Applied[Any], fields: Sequence[str]) -> str:
+    """Say why a child is changed too often."""
+    if applied.outcome is Outcome.UPDATED:
+        said = (
+            f"each reconcile wants {name} differently, at {', '.join(fields)}; it is updated less often now"
+        )
+    else:
+        said = f"{name} is changed in turn: {_who(applied.conflicts, fields)}; it is put back less often now"
+    return shortened(said)
 
 
 def _who(conflicts: Sequence[FieldConflict], fields: Sequence[str]) -> str:

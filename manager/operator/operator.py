@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from manager.api import ObjectKey, Resource, is_crd
@@ -13,6 +13,7 @@ from manager.cache import WHOLE, IndexFunction, Informer, Selection
 from manager.client import Client
 from manager.controller import ChannelSource, ControllerOptions, Predicate, Priority, Result
 from manager.controller.predicate import desired_state_changed
+from manager.operator.child_writes import ChildWrites
 from manager.operator.context import Blocked, Context
 from manager.operator.declaration import Owns, Reads, Watch, check_indexes, check_spelling
 from manager.operator.timers import Timer, timers_of
@@ -156,6 +157,12 @@ class Operator(Generic[T]):
         self.channel = ChannelSource()
         self._waiting: defaultdict[tuple[type[Resource], ObjectKey], set[ObjectKey]] = defaultdict(set)
         self._waits: dict[ObjectKey, set[tuple[type[Resource], ObjectKey]]] = {}
+
+    @cached_property
+    def child_writes(self) -> ChildWrites:
+        """How often each child is changed."""
+        gauge = partial(self.manager.metrics.unstable_children.labels, self.name)
+        return ChildWrites(self.manager.rng, gauge)
 
     @cached_property
     def informer(self) -> Informer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, ClassVar
 
@@ -10,7 +11,7 @@ import orjson
 import pytest
 from pydantic import Field
 
-from manager import Blocked, Context, Operator, Owns, Result, TerminalError
+from manager import Blocked, Context, Operator, Owns, Result, TerminalError, Watch
 from manager.api import (
     ApiModel,
     Condition,
@@ -23,7 +24,7 @@ from manager.api import (
     list_map,
 )
 from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import Namespace, Secret
+from manager.api.core_v1 import ConfigMap, Namespace, Secret
 from manager.cache import Selection
 from manager.cache.intake import Intake
 from manager.controller import Predicate, generation_changed
@@ -427,6 +428,126 @@ async def test_apply_replaces_a_list_that_somebody_has_changed_if_only_that_is_i
         child = await world.until(child, lambda it: it.metadata.generation != generation)
         [container] = child.spec["template"]["spec"]["containers"]
         assert [each["containerPort"] for each in container["ports"]] == [80]
+
+
+class TestAChildThatIsChangedTooOften:
+    """It is changed once a minute at last, and the object, an Event, a metric and the log say so."""
+
+    def gauge(self, world: World, reason: str) -> float:
+        [family] = world.manager.metrics.unstable_children.collect()
+        return sum(each.value for each in family.samples if each.labels["reason"] == reason)
+
+    async def changes(self, world: World, seconds: float) -> int:
+        """How often the child is changed in so many seconds."""
+        before = await world.get(Secret, "child")
+        await asyncio.sleep(seconds)
+        after = await world.get(Secret, "child")
+        return int(after.metadata.annotations["n"]) - int(before.metadata.annotations["n"])
+
+    async def test_is_told_and_slowed_down_when_each_reconcile_wants_it_differently(
+        self, log_lines: LogLines
+    ):
+        count = itertools.count(1)
+        calm = False
+
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            child = secret("child")
+            child.metadata.annotations = {"n": "0" if calm else str(next(count))}
+            await ctx.apply(child)
+            ctx.condition("Available", True, "Greeted")
+
+        async with operated(doing(act), objects=[greeting()]) as world:
+            obj = greeting(namespace="default")
+            await world.until(
+                obj, lambda it: said(it).get("ChildrenStable") == ("False", "WantedDifferently")
+            )
+            assert 10 <= next(count) < 20
+            await asyncio.sleep(300)
+            # The event of each change has it reconciled once more, and then nothing is changed.
+            assert await self.changes(world, 600) in range(2 * 9, 2 * 13)
+            assert self.gauge(world, "WantedDifferently") == 1
+            obj = await world.get(Greeting, "hello")
+            [condition] = [each for each in obj.status.conditions if each.type == "ChildrenStable"]
+            assert "wants Secret child differently, at .metadata.annotations.n" in condition.message
+            events = await world.events(obj)
+            assert events.count("WantedDifferently") == 1, "the others are counted"
+            assert "Restored" not in events
+            warned = [line for line in log_lines if line["event"] == "child is changed too often"]
+            assert warned[0]["fields"] == [".metadata.annotations.n"]
+            calm = True
+            await world.until(obj, lambda it: said(it)["ChildrenStable"] == ("True", "AsWanted"), timeout=300)
+            assert self.gauge(world, "WantedDifferently") == 0
+
+    async def test_is_told_with_the_other_manager_when_both_change_it_in_turn(self):
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            child = secret("child")
+            child.metadata.labels = {"for": obj.spec.name}
+            await ctx.apply(child)
+            ctx.condition("Available", True, "Greeted")
+
+        async def fight(world: World) -> None:
+            other = world.client.named("rival")
+            while True:
+                child = await other.uncached.get(Secret, ObjectKey("default", "child"))
+                if child.metadata.labels["for"] != "me":
+                    child.metadata.labels["for"] = "me"
+                    child.metadata.annotations["n"] = str(int(child.metadata.annotations.get("n", "0")) + 1)
+                    await other.patch(child)
+                await asyncio.sleep(0.05)
+
+        async with operated(doing(act), objects=[greeting()]) as world:
+            obj = await world.until(greeting(namespace="default"), said)
+            async with asyncio.TaskGroup() as group:
+                rival = group.create_task(fight(world))
+                obj = await world.until(obj, lambda it: "ChildrenStable" in said(it))
+                assert said(obj)["ChildrenStable"] == ("False", "ChangedInTurn")
+                [told] = [each.message for each in obj.status.conditions if each.type == "ChildrenStable"]
+                assert "test-rival had set .metadata.labels.for" in told
+                await asyncio.sleep(300)
+                assert await self.changes(world, 600) in range(9, 13)
+                assert self.gauge(world, "ChangedInTurn") == 1
+                assert "ChangedInTurn" in await world.events(obj)
+                rival.cancel()
+            await world.until(obj, lambda it: said(it)["ChildrenStable"][0] == "True", timeout=300)
+            assert (await world.get(Secret, "child")).metadata.labels["for"] == "you"
+
+    async def test_is_changed_at_once_when_the_spec_changes(self):
+        count = itertools.count(1)
+
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            child = secret("child")
+            child.metadata.annotations = {"n": str(next(count)) if obj.spec.name == "you" else "calm"}
+            await ctx.apply(child)
+            ctx.condition("Available", True, "Greeted")
+
+        async with operated(doing(act), objects=[greeting()]) as world:
+            obj = greeting(namespace="default")
+            obj = await world.until(obj, lambda it: "ChildrenStable" in said(it))
+            await asyncio.sleep(300)
+            await world.update(obj, lambda it: setattr(it.spec, "name", "me"))
+            obj = await world.until(obj, lambda it: said(it)["ChildrenStable"][0] == "True", timeout=5)
+            assert (await world.get(Secret, "child")).metadata.annotations["n"] == "calm"
+
+    async def test_is_not_slowed_down_when_a_watched_object_changes_it(self):
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            child = secret("child")
+            source = await ctx.find(ConfigMap, "source")
+            child.metadata.annotations = {"n": "0" if source is None else source.metadata.annotations["n"]}
+            await ctx.apply(child)
+
+        watches = (Watch(ConfigMap, label="greeting"),)
+        async with operated(doing(act, watches=watches), objects=[greeting()]) as world:
+            named = ObjectMeta(name="source", labels={"greeting": "hello"}, annotations={"n": "0"})
+            source = await world.create(ConfigMap(metadata=named))
+            child = await world.until(secret("child"), lambda it: it.metadata.annotations)
+            for number in range(1, 50):
+                source = await world.update(
+                    source, lambda it, n=str(number): it.metadata.annotations.update(n=n)
+                )
+                await world.until(
+                    child, lambda it, n=str(number): it.metadata.annotations["n"] == n, timeout=1
+                )
+            assert self.gauge(world, "WantedDifferently") == 0
 
 
 def test_of_what_changed_meanwhile_only_what_is_wanted_is_told():

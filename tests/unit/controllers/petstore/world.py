@@ -260,6 +260,7 @@ class Process:
             cache=cache,
             events=self.events,
             settings=SettingValues({each: each.default_value() for each in PetOperator.declared_settings}),
+            metrics=server.metrics,
             rng=rng,
         )
         self.operator = PetOperator(manager)
