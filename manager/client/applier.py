@@ -18,13 +18,16 @@ from manager.cache import Cache, Record
 from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther
 from manager.client.ownership import (
     OwnEntries,
+    Path,
     creator_name,
+    field_path,
     holds,
     holds_exactly,
     may_repeat_keys,
     own_entries,
     takeover_patch,
     wants_otherwise,
+    without_fields,
 )
 from manager.client.reader import decode_at_once
 from manager.client.write import APPLY_PATCH, JSON_PATCH, STRICT, Writer, booked, sent_fields
@@ -75,17 +78,28 @@ class Applied(NamedTuple, Generic[R]):
 class Applier:
     """Applies the fields of one object, and leaves all other fields to others."""
 
-    def __init__(self, writer: Writer, cache: Cache, *, field_manager: str) -> None:
+    def __init__(
+        self, writer: Writer, cache: Cache, *, field_manager: str, former_managers: Sequence[str] = ()
+    ) -> None:
         self._writer = writer
         self._cache = cache
         self._field_manager = field_manager
+        self._former_managers = tuple(former_managers)
+        cache.managers.add(former_managers)
         self._settled = _Settled()
 
     async def apply(
-        self, obj: R, *, owner: Resource | None = None, force: bool = True, dry_run: bool = False
+        self,
+        obj: R,
+        *,
+        owner: Resource | None = None,
+        initial: Sequence[str] = (),
+        force: bool = True,
+        dry_run: bool = False,
     ) -> Applied[R]:
         """Create or change the object so that it holds every field set in `obj`; see `Client.apply`."""
         kind, key = type(obj), obj.key
+        given_up = tuple(map(field_path, initial))
         wanted = _wanted(obj, owner)
         if owner is not None and self._cache.shares_out:
             _add({self._cache.shard_label: label_of(owner.metadata.uid)}, wanted)
@@ -93,7 +107,7 @@ class Applier:
         found = await self._live(kind, key, owner)
         if found is None:
             try:
-                return await self._create(obj, wanted, dry_run=dry_run)
+                return await self._create(obj, wanted, given_up, dry_run=dry_run)
             except AlreadyExists:
                 # Not in the cache yet, or made by somebody else a moment ago: look before touching it.
                 found = await self._writer.read(kind, key)
@@ -105,22 +119,27 @@ class Applier:
             if label is not None and not self._cache.shares_out and label == label_of(owner.metadata.uid):
                 # It stays, since it is true: to take it away would be a write for each child.
                 _add({self._cache.shard_label: label}, wanted)
-        encoded = _encoded(wanted, obj)
+        wanted, encoded = _kept(wanted, obj, given_up)
         own = self._own_entries(live)
         uid = live["metadata"]["uid"]
-        if self._settled.knows(encoded, live, own) or self._holds(wanted, encoded, live, own):
+        # The entry of our create is only taken over before something is changed.
+        taken_over = own.former or (own.applied is not None and own.owns(given_up))
+        if not taken_over and (
+            self._settled.knows(encoded, live, own) or self._holds(wanted, encoded, live, own)
+        ):
             self._settled.note(uid, encoded)
             if (run := current_run()) is not None:
                 run.spares("apply", kind, key)
             return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
         # The uid makes the apply one of this very object: one that was replaced meanwhile is refused.
-        body = _encoded({**wanted, "metadata": {**wanted["metadata"], "uid": uid}}, obj)
-        if own.created is not None and not dry_run:
+        body = orjson.dumps({**orjson.loads(encoded), "metadata": {**wanted["metadata"], "uid": uid}})
+        taken_over = taken_over or own.created is not None
+        if taken_over and not dry_run:
             # What is refused changes nothing, not even whose the fields are.
             await self._send(kind, key, body, force=True, dry_run=True)
-            await self._take_over(kind, key)
+            await self._take_over(kind, key, given_up)
         conflicts: tuple[FieldConflict, ...] = ()
-        if own.created is not None and dry_run:
+        if taken_over and dry_run:
             # What we have created ourselves would seem to be another manager's.
             raw = await self._send(kind, key, body, force=True, dry_run=True)
         else:
@@ -198,8 +217,11 @@ class Applier:
         except NotFound:
             return None
 
-    async def _create(self, obj: R, wanted: dict[str, Any], *, dry_run: bool) -> Applied[R]:
+    async def _create(
+        self, obj: R, wanted: dict[str, Any], given_up: Sequence[Path], *, dry_run: bool
+    ) -> Applied[R]:
         kind, key, encoded = type(obj), obj.key, _encoded(wanted, obj)
+        _, kept = _kept(wanted, obj, given_up)
         if may_repeat_keys(orjson.loads(encoded)):
             # POST takes two items with one key, and no apply does, now or later. So an apply creates it. Of
             # an object that is there it demands a version that no object has.
@@ -211,9 +233,9 @@ class Applier:
             except Conflict as error:
                 raise AlreadyExists(409, "AlreadyExists", str(error)) from error
         else:
-            query = {**booked(creator_name(self._field_manager, encoded), dry_run=dry_run), **STRICT}
+            query = {**booked(creator_name(self._field_manager, kept), dry_run=dry_run), **STRICT}
             raw = await self._writer.send_create(kind, key, encoded, query)
-        after = _decoded(kind, raw) if dry_run else self._settle(kind, encoded, raw)
+        after = _decoded(kind, raw) if dry_run else self._settle(kind, kept, raw)
         return Applied(decode_at_once(raw, kind, key, parsed=after), None, Outcome.CREATED)
 
     def _refuse_foreign(
@@ -223,7 +245,7 @@ class Applier:
         controller = next((each for each in references if each.get("controller")), None)
         if controller is None:
             own = self._own_entries(live)
-            made_here = own.created is not None or own.applied is not None
+            made_here = own.created is not None or own.applied is not None or own.former
             raise OwnedByOther(kind.gvk.kind, key, None, made_here=made_here)
         if controller.get("uid") != owner.metadata.uid:
             try:
@@ -233,7 +255,8 @@ class Applier:
             raise OwnedByOther(kind.gvk.kind, key, other)
 
     def _own_entries(self, live: dict[str, Any]) -> OwnEntries:
-        return own_entries(live["metadata"].get("managedFields", ()), self._field_manager)
+        entries = live["metadata"].get("managedFields", ())
+        return own_entries(entries, self._field_manager, self._former_managers)
 
     def _holds(
         self, wanted: dict[str, Any], encoded: bytes, live: dict[str, Any], entries: OwnEntries
@@ -258,13 +281,14 @@ class Applier:
         self._settled.remember(encoded, after, self._own_entries(after))
         return after
 
-    async def _take_over(self, kind: type[Resource], key: ObjectKey) -> None:
-        """Turn the record of our create into one of an apply (see `ownership`)."""
+    async def _take_over(self, kind: type[Resource], key: ObjectKey, given_up: Sequence[Path]) -> None:
+        """Make one record of an apply of all that is ours (see `ownership`)."""
         version, refusal = None, None
         for _ in range(TAKEOVER_ATTEMPTS):
             # The cache keeps our own entries only, and the patch needs the position among all.
             metadata = _decoded(kind, await self._writer.read(kind, key))["metadata"]
-            patch = takeover_patch(metadata.get("managedFields", ()), self._field_manager)
+            entries = metadata.get("managedFields", ())
+            patch = takeover_patch(entries, self._field_manager, self._former_managers, given_up)
             if patch is None:
                 return
             if refusal is not None and metadata.get("resourceVersion") == version:
@@ -379,6 +403,15 @@ def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
     if obj.model_extra:
         wire |= obj.to_wire(only={*obj.model_extra} - {"status"})
     return wire
+
+
+def _kept(wanted: dict[str, Any], obj: Resource, given_up: Sequence[Path]) -> tuple[dict[str, Any], bytes]:
+    """Return what is wanted of an object that is there, also in JSON."""
+    encoded = _encoded(wanted, obj)
+    if not given_up:
+        return wanted, encoded
+    kept: dict[str, Any] = without_fields(orjson.loads(encoded), given_up)
+    return kept, orjson.dumps(kept)
 
 
 def _fields(wanted: dict[str, Any]) -> dict[str, Any]:

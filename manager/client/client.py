@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, TypeVar
 
@@ -54,22 +54,38 @@ class Client(CachedReader):
     children (`--shards`).
     """
 
-    def __init__(self, transport: Transport, mapper: RestMapper, cache: Cache, *, field_manager: str) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        mapper: RestMapper,
+        cache: Cache,
+        *,
+        field_manager: str,
+        former_managers: Sequence[str] = (),
+    ) -> None:
         self._transport = transport
         self._mapper = mapper
         self._writer = Writer(transport, mapper, cache)
         self.uncached = LiveReader(transport, mapper)
         super().__init__(cache, live=self.uncached)
-        self._applier = Applier(self._writer, cache, field_manager=field_manager)
+        self._applier = Applier(
+            self._writer, cache, field_manager=field_manager, former_managers=former_managers
+        )
         self.field_manager = field_manager
+        self.former_managers = tuple(former_managers)
         self.shard_label = cache.shard_label
         self.metadata = MetadataReader(cache, live=self.uncached)
         self.status = StatusClient(self._writer, field_manager=field_manager)
 
-    def named(self, controller: str) -> Client:
-        """A client with a field manager of its own, so that controllers do not share fields by accident."""
+    def named(self, controller: str, *, former_managers: Sequence[str] = ()) -> Client:
+        """A client with a field manager of its own, so that controllers do not share fields by accident.
+
+        What it applies, it takes over from these former managers, and from those that the controller had
+        under former names of the program.
+        """
+        former = (*(f"{each}-{controller}" for each in self.former_managers), *former_managers)
         name = f"{self.field_manager}-{controller}"
-        return Client(self._transport, self._mapper, self._cache, field_manager=name)
+        return Client(self._transport, self._mapper, self._cache, field_manager=name, former_managers=former)
 
     async def create(self, obj: R, *, dry_run: bool = False) -> R:
         """Create the object; raises AlreadyExists, and BadRequest if it has a field that the server does not
@@ -152,7 +168,13 @@ class Client(CachedReader):
         return await decode_object(raw, type(obj), obj.key)
 
     async def apply(
-        self, obj: R, *, owner: Resource | None = None, force: bool = True, dry_run: bool = False
+        self,
+        obj: R,
+        *,
+        owner: Resource | None = None,
+        initial: Sequence[str] = (),
+        force: bool = True,
+        dry_run: bool = False,
     ) -> Applied[R]:
         """Set the fields of the object that `obj` has, creating it if it is missing.
 
@@ -164,6 +186,9 @@ class Client(CachedReader):
         If others have set these fields to something else, the result names them and the fields. With
         `force=False`, ApplyConflict is raised instead, which does so, too.
 
+        `initial` are paths, such as `.spec.replicas`, of fields that are set when the object is created, and
+        left to others from then on. If the client owns them already, it gives them up, and their values stay.
+
         With `owner`, the object gets a controller reference to it. An object with another controller, or
         none, is left alone: raises OwnedByOther, which says whether this client created it. Raises ValueError
         for an owner in another namespace, or for a namespaced owner of a cluster-scoped object.
@@ -171,7 +196,7 @@ class Client(CachedReader):
         A dry run of an object that this client has created, and not changed since, cannot show which fields
         would be removed, nor conflicts.
         """
-        return await self._applier.apply(obj, owner=owner, force=force, dry_run=dry_run)
+        return await self._applier.apply(obj, owner=owner, initial=initial, force=force, dry_run=dry_run)
 
     async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
         """Raise OwnedByOther as `apply` would for the object of that name; nothing is written."""

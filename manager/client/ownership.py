@@ -25,7 +25,8 @@ is no longer wanted. (kubectl moves from client-side to server-side apply the sa
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -41,6 +42,13 @@ class OwnEntries:
     applied: Mapping[str, Any] | None
     created: Mapping[str, Any] | None
     created_by: str
+    former: bool
+    """Whether a former field manager has an entry that has to be taken over."""
+
+    def owns(self, paths: Iterable[Path]) -> bool:
+        """Return whether it owns any of the fields, or something below it."""
+        records = (self.applied or {}, self.created or {})
+        return any(_has(record, path) for path in paths for record in records)
 
 
 def creator_name(field_manager: str, wanted: bytes) -> str:
@@ -48,7 +56,9 @@ def creator_name(field_manager: str, wanted: bytes) -> str:
     return f"{field_manager}+{hashlib.blake2b(wanted, digest_size=6).hexdigest()}"
 
 
-def own_entries(managed_fields: Sequence[Mapping[str, Any]], field_manager: str) -> OwnEntries:
+def own_entries(
+    managed_fields: Sequence[Mapping[str, Any]], field_manager: str, former: Sequence[str] = ()
+) -> OwnEntries:
     """Pick the entries of `field_manager` for the object itself (subresources are booked apart).
 
     One whose record is not in the server's format counts as one without fields.
@@ -56,41 +66,162 @@ def own_entries(managed_fields: Sequence[Mapping[str, Any]], field_manager: str)
     applied = created = None
     created_by = ""
     for entry in managed_fields:
-        if entry.get("subresource"):
-            continue
-        manager, operation, fields = entry.get("manager"), entry.get("operation"), entry.get("fieldsV1")
-        if not isinstance(manager, str):
-            continue
+        sort = _sort(entry, field_manager, ())
+        fields = entry.get("fieldsV1")
         if not isinstance(fields, dict):
             fields = {}
-        if operation == "Apply" and manager == field_manager:
+        if sort == "applied":
             applied = fields
-        elif operation == "Update" and manager.startswith(field_manager + "+"):
-            created, created_by = fields, manager
-    return OwnEntries(applied, created, created_by)
+        elif sort == "created":
+            created, created_by = fields, entry["manager"]
+    taken = former and _taken_over(managed_fields, field_manager, former)
+    return OwnEntries(applied, created, created_by, bool(taken and _is_former(managed_fields, taken, former)))
+
+
+def _sort(entry: Mapping[str, Any], field_manager: str, former: Sequence[str]) -> str:
+    manager, operation = entry.get("manager"), entry.get("operation")
+    if entry.get("subresource") or not isinstance(manager, str):
+        return ""
+    if operation == "Apply" and manager == field_manager:
+        return "applied"
+    if operation == "Update" and manager.startswith(field_manager + "+"):
+        return "created"
+    return "former" if manager.partition("+")[0] in former else ""
+
+
+def _is_former(entries: Sequence[Mapping[str, Any]], places: Sequence[int], former: Sequence[str]) -> bool:
+    return any(entries[place]["manager"].partition("+")[0] in former for place in places)
+
+
+def _taken_over(entries: Sequence[Mapping[str, Any]], field_manager: str, former: Sequence[str]) -> list[int]:
+    """Return the places of all entries that are one in the end: first the one that the others join.
+
+    That is our own apply, if there is one. An entry that was written in another version of the kind names
+    other fields; it stays.
+    """
+    found = ((place, _sort(each, field_manager, former)) for place, each in enumerate(entries))
+    sorts = {place: sort for place, sort in found if sort}
+    places = sorted(sorts, key=lambda place: ("applied", "created", "former").index(sorts[place]))
+    version = entries[places[0]].get("apiVersion") if places else None
+    return [place for place in places if entries[place].get("apiVersion") == version]
 
 
 def takeover_patch(
-    managed_fields: Sequence[Mapping[str, Any]], field_manager: str
+    managed_fields: Sequence[Mapping[str, Any]],
+    field_manager: str,
+    former: Sequence[str] = (),
+    released: Sequence[Path] = (),
 ) -> list[dict[str, Any]] | None:
-    """The JSON patch that turns the entry of our create into an apply entry; None when there is none.
+    """The JSON patch that makes one apply entry of ours; None when there is nothing to do.
 
-    It tests what it renames, so a concurrent change of the list refuses it instead of corrupting it, and
-    other managers' writes in between (a status update, say) do not.
+    It gets the fields of our create and of former managers, as `csaupgrade` of client-go does it, except the
+    `released` fields, which lose their owner. It tests each entry that it changes, so a concurrent change of
+    the list refuses it instead of corrupting it, and other managers' writes in between (a status update, say)
+    do not.
     """
-    for position, entry in enumerate(managed_fields):
-        if entry.get("operation") != "Update" or entry.get("subresource"):
-            continue
-        manager = entry.get("manager")
-        if not isinstance(manager, str) or not manager.startswith(field_manager + "+"):
-            continue
-        path = f"/metadata/managedFields/{position}"
-        return [
-            {"op": "test", "path": f"{path}/manager", "value": manager},
-            {"op": "replace", "path": f"{path}/manager", "value": field_manager},
-            {"op": "replace", "path": f"{path}/operation", "value": "Apply"},
-        ]
-    return None
+    places = _taken_over(managed_fields, field_manager, former)
+    if not places:
+        return None
+    entries = [managed_fields[place] for place in places]
+    fields: dict[str, Any] = {}
+    for entry in entries:
+        fields = _union(fields, record if isinstance(record := entry.get("fieldsV1"), dict) else {})
+    for path in released:
+        fields = _without(fields, path)
+    ours = {**entries[0], "manager": field_manager, "operation": "Apply", "fieldsV1": fields}
+    if entries == [ours]:
+        return None
+    at = "/metadata/managedFields/"
+    tests = [
+        {"op": "test", "path": f"{at}{place}", "value": entry}
+        for place, entry in zip(places, entries, strict=True)
+    ]
+    removals = [{"op": "remove", "path": f"{at}{place}"} for place in sorted(places[1:], reverse=True)]
+    return [*tests, {"op": "replace", "path": f"{at}{places[0]}", "value": ours}, *removals]
+
+
+Path = tuple[str, ...]
+"""The steps to a field, as FieldsV1 has them: `("f:spec", "f:replicas")`."""
+
+_step = re.compile(r"""\.?([^.\[\]]+) | \[([^\]]*)\]""", re.VERBOSE)
+
+
+def field_path(text: str) -> Path:
+    """Read a path as the server writes it: `.spec.template.spec.containers[name="web"].resources`.
+
+    Raises ValueError if it is none.
+    """
+    for prefix in (".metadata.labels.", ".metadata.annotations."):
+        if (rest := f".{text.removeprefix('.')}").startswith(prefix):
+            return ("f:metadata", f"f:{prefix.split('.')[2]}", f"f:{rest.removeprefix(prefix)}")
+    steps: list[str] = []
+    end = 0
+    while end < len(text):
+        found = _step.match(text, end)
+        if found is None:
+            break
+        end = found.end()
+        steps.append(f"f:{found[1]}" if found[1] else _keyed(found[2]))
+    if not steps or end < len(text) or "" in steps or not steps[0].startswith("f:"):
+        raise ValueError(f'{text!r} is no path of a field, such as .spec.containers[name="web"].image')
+    return tuple(steps)
+
+
+def _keyed(text: str) -> str:
+    """Return the step to a list's item, "" if the text between brackets names none."""
+    parts = [part.partition("=") for part in text.split(",")]
+    try:
+        key = {name.strip(): orjson.loads(value) for name, _, value in parts}
+    except orjson.JSONDecodeError:
+        return ""
+    return f"k:{orjson.dumps(key, option=orjson.OPT_SORT_KEYS).decode()}"
+
+
+def without_fields(wanted: Any, paths: Sequence[Path]) -> Any:
+    """Return JSON without the fields at these paths; what is not changed is shared."""
+    for path in paths:
+        wanted = _without_field(wanted, path)
+    return wanted
+
+
+def _without_field(there: Any, path: Path) -> Any:
+    step, rest = path[0], path[1:]
+    below = _at(there, step, defaulted=True)
+    if below is _MISSING:
+        return there
+    left = _without_field(below, rest) if rest else _MISSING
+    if isinstance(there, dict):
+        kept = {name: value for name, value in there.items() if f"f:{name}" != step}
+        return kept if left is _MISSING else {**there, step[2:]: left}
+    return [left if item is below else item for item in there if item is not below or left is not _MISSING]
+
+
+def _has(record: Any, path: Path) -> bool:
+    for step in path:
+        if record.__class__ is not dict or step not in record:
+            return False
+        record = record[step]
+    return True
+
+
+def _union(one: dict[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record of the fields of both."""
+    result = dict(one)
+    for path, record in other.items():
+        there = result.get(path)
+        both = isinstance(there, dict) and isinstance(record, dict)
+        result[path] = _union(there, record) if both else record  # type: ignore[arg-type]
+    return result
+
+
+def _without(record: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return a record without a field, and without what only led to it."""
+    step, rest = path[0], path[1:]
+    if step not in record:
+        return record
+    left = _without(below, rest) if rest and isinstance(below := record[step], dict) else {}
+    kept = {name: value for name, value in record.items() if name != step}
+    return {**kept, step: left} if left else kept
 
 
 def holds_exactly(wanted: Mapping[str, Any], live: Mapping[str, Any], owned: Mapping[str, Any]) -> bool:

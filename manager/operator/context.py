@@ -238,6 +238,7 @@ class Context:
         *,
         created: str = "",
         changed: Callable[[R, R], tuple[str, str] | None] | None = None,
+        initial: Sequence[str] = (),
     ) -> R:
         """Set the fields of a child that `child` has, creating it if it is missing; returns it as stored.
 
@@ -246,6 +247,10 @@ class Context:
         says what was done: `Created`, with `created` after the name; `Restored` with the fields and who had
         changed them, if somebody else had; `Updated`, or the reason and message that `changed` returns for
         the child before and after, if the child is wanted differently than at the last apply.
+
+        `initial` are paths, such as `.spec.replicas`, of fields that are set when the child is created, and
+        left to others from then on: to an autoscaler, say. If the operator has set them before, it gives them
+        up, and their values stay.
 
         Sends nothing if nothing would change. Raises Blocked if the name belongs to somebody else, or is
         still used by a child of an earlier owner; do not catch it. Raises Invalid or BadRequest if the server
@@ -263,7 +268,7 @@ class Context:
                 self._look_again(pause)
                 return there
         try:
-            applied = await self._apply(child)
+            applied = await self._apply(child, initial)
         except OwnedByOther as error:
             raise await self._blocked(error, type(child)) from error
         if applied.outcome is Outcome.CREATED:
@@ -468,10 +473,10 @@ class Context:
         self._record(told)
         self.log.info(told.message, reason=told.reason, **details)
 
-    async def _apply(self, child: R) -> Applied[R]:
+    async def _apply(self, child: R, initial: Sequence[str]) -> Applied[R]:
         client, owner = self.client, self.object
         try:
-            return await client.apply(child, owner=owner)
+            return await client.apply(child, owner=owner, initial=initial)
         except Invalid as refusal:
             before = await self._extended(child, refusal)
             if before is None:
@@ -492,7 +497,7 @@ class Context:
             adopted = before.model_copy(deep=True)
             adopted.metadata.owner_references.append(controller_reference(owner, adopted.metadata))
             await client.patch(adopted)
-        applied = await client.apply(child, owner=owner)
+        applied = await client.apply(child, owner=owner, initial=initial)
         return Applied(applied.object, before, Outcome.RESTORED, applied.conflicts)
 
     async def _extended(self, child: R, refusal: Invalid) -> R | None:

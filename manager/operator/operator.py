@@ -63,6 +63,8 @@ class Operator(Generic[T]):
             any name: a `webhook.Admission`.
         finalizer: the name of the finalizer that keeps an object until `cleanup` is done.
         former_finalizers: earlier names of it, which it replaces.
+        former_managers: field managers by which an earlier operator has written the children: `apply` takes
+            their fields over, and removes those that are no longer wanted.
         finalizer_first: add it before `reconcile`; False if `reconcile` calls `ensure_finalizer`.
         skips_own_writes: do not reconcile again because of the reconcile's own writes. For operators that
             use what their writes return. An operator that creates something, returns, and expects to be
@@ -90,6 +92,7 @@ class Operator(Generic[T]):
     admission: ClassVar[AdmissionOptions] = AdmissionOptions()
     finalizer: ClassVar[str] = ""
     former_finalizers: ClassVar[tuple[str, ...]] = ()
+    former_managers: ClassVar[tuple[str, ...]] = ()
     finalizer_first: ClassVar[bool] = True
     skips_own_writes: ClassVar[bool] = False
     shared_out: ClassVar[bool] = True
@@ -111,7 +114,16 @@ class Operator(Generic[T]):
             return  # a base class for operators of several kinds
         cls.kind = kind
         check_spelling(cls, Operator, _HOOKS)
-        for name in ("versions", "owns", "watches", "reads", "rights", "conditions", "former_finalizers"):
+        for name in (
+            "versions",
+            "owns",
+            "watches",
+            "reads",
+            "rights",
+            "conditions",
+            "former_finalizers",
+            "former_managers",
+        ):
             if not isinstance(getattr(cls, name), tuple):
                 raise TypeError(f"{cls.__name__}.{name} has to be a tuple, as in `{name} = (Deployment,)`")
         for name in ("reconcile", "reconcile_key", "cleanup", "gone", "on_error"):
@@ -153,7 +165,7 @@ class Operator(Generic[T]):
         if not hasattr(type(self), "kind"):
             raise TypeError(f"{type(self).__name__} has no kind: class {type(self).__name__}(Operator[Kind])")
         self.manager = manager
-        self.client: Client = manager.client.named(self.name)
+        self.client: Client = manager.client.named(self.name, former_managers=self.former_managers)
         self.channel = ChannelSource()
         self._waiting: defaultdict[tuple[type[Resource], ObjectKey], set[ObjectKey]] = defaultdict(set)
         self._waits: dict[ObjectKey, set[tuple[type[Resource], ObjectKey]]] = {}

@@ -555,6 +555,73 @@ async def test_apply_by_which_an_object_is_created_leaves_the_object_of_another_
     assert "volumeMounts" not in there.spec["template"]["spec"]["containers"][0]
 
 
+@pytest.mark.parametrize("way", ["created", "updated", "applied", "applied and created by us"])
+async def test_apply_removes_the_fields_of_a_former_manager(bench: Bench, way: str):
+    client, old = bench.client, bench.client.named("old")
+    env = [{"name": "OLD", "value": "1"}, {"name": "BOTH", "value": "1"}]
+    theirs = bench.deployment("d", env=env)
+    theirs.metadata.annotations["old"] = "1"
+    if way == "created":
+        await old.create(theirs)
+    elif way == "updated":
+        await client.named("another").create(bench.deployment("d"))
+        there = await client.uncached.get(Deployment, bench.key("d"))
+        there.spec, there.metadata.annotations["old"] = theirs.spec, "1"
+        await old.patch(there)
+    else:
+        await old.apply(theirs)
+        if "by us" in way:
+            await client.named("new").apply(bench.deployment("d"))
+    new = client.named("new", former_managers=("test-old",))
+    await new.uncached.get(Deployment, bench.key("d"))
+    wanted = bench.deployment("d", env=[{"name": "BOTH", "value": "1"}])
+    applied = await new.apply(wanted)
+    assert applied.outcome is Outcome.UPDATED
+    [container] = applied.object.spec["template"]["spec"]["containers"]
+    assert container["env"] == [{"name": "BOTH", "value": "1"}]
+    stored = await client.uncached.get(Deployment, bench.key("d"))
+    assert "old" not in stored.metadata.annotations
+    entries = orjson.loads(stored.origin or b"")["metadata"]["managedFields"]
+    assert "test-old" not in {each["manager"].partition("+")[0] for each in entries}
+    before = bench.writes()
+    assert (await new.apply(wanted)).outcome is Outcome.UNCHANGED
+    assert bench.writes() == before
+
+
+@pytest.mark.parametrize("way", ["new", "created", "applied"])
+async def test_initial_fields_are_set_once_and_then_left_to_others(bench: Bench, way: str):
+    """As for an autoscaler, which takes over the number of replicas and never sets it to 1 in between."""
+    client, key = bench.client, bench.key("d")
+
+    def wanted(image: str = "image:1") -> Deployment:
+        made = bench.deployment("d", image=image, resources={"requests": {"cpu": "2"}})
+        made.spec["replicas"] = 3
+        return made
+
+    initial = (".spec.replicas", '.spec.template.spec.containers[name="main"].resources')
+    if way == "applied":
+        await client.apply(wanted("image:0"))
+    if way != "new":
+        await client.apply(wanted())
+    await client.apply(wanted(), initial=initial)
+    before = bench.writes()
+    assert (await client.apply(wanted(), initial=initial)).outcome is Outcome.UNCHANGED
+    assert bench.writes() == before
+    for replicas, image in ((3, "image:2"), (7, "image:3")):
+        scale = client.subresource("scale")
+        await scale.patch(wanted(), {"spec": {"replicas": replicas}})
+        there = await client.uncached.get(Deployment, key)
+        there.spec["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": str(replicas)}}
+        await client.named("another").patch(there)
+        applied = await client.apply(wanted(image), initial=initial, force=False)
+        assert applied.outcome is Outcome.UPDATED
+        [container] = applied.object.spec["template"]["spec"]["containers"]
+        assert (applied.object.spec["replicas"], container["image"]) == (replicas, image)
+        assert container["resources"] == {"requests": {"cpu": str(replicas)}}
+    with pytest.raises(ValueError, match=r"spec\.\.replicas"):
+        await client.apply(wanted(), initial=("spec..replicas",))
+
+
 async def test_a_value_that_the_server_spells_differently_is_sent_no_more_than_it_must(bench: Bench):
     client = bench.client
     wanted = bench.deployment("d", resources={"requests": {"cpu": "0.5", "memory": "1024Mi"}})
