@@ -63,7 +63,8 @@ def main(
     To `operators` come those that installed packages have for the program, as entry points of its group. A
     function that imports them is called by the commands that need them.
 
-    `name`, `version` and `former_names` are the program's: whatever a cluster sees of it is called after it (see `Program`).
+    `name`, `version` and `former_names` are the program's: whatever a cluster sees of it is called after it
+    (see `Program`).
     0 after a clean end, 1 on failure, 2 for a wrong command, flag or setting.
     """
     program = Program(name, version, tuple(former_names))
