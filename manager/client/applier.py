@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -94,6 +94,7 @@ class Applier:
         *,
         owner: Resource | None = None,
         initial: Sequence[str] = (),
+        may_update: Callable[[], bool] | None = None,
         force: bool = True,
         dry_run: bool = False,
     ) -> Applied[R]:
@@ -130,6 +131,8 @@ class Applier:
             self._settled.note(uid, encoded)
             if (run := current_run()) is not None:
                 run.spares("apply", kind, key)
+            return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
+        if may_update is not None and not self._wants_the_same(encoded, live, own, ()) and not may_update():
             return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
         # The uid makes the apply one of this very object: one that was replaced meanwhile is refused.
         body = orjson.dumps({**orjson.loads(encoded), "metadata": {**wanted["metadata"], "uid": uid}})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, TypeVar
 
@@ -173,6 +173,7 @@ class Client(CachedReader):
         *,
         owner: Resource | None = None,
         initial: Sequence[str] = (),
+        may_update: Callable[[], bool] | None = None,
         force: bool = True,
         dry_run: bool = False,
     ) -> Applied[R]:
@@ -189,6 +190,9 @@ class Client(CachedReader):
         `initial` are paths, such as `.spec.replicas`, of fields that are set when the object is created, and
         left to others from then on. If the client owns them already, it gives them up, and their values stay.
 
+        `may_update` is called before an update: not before the object is created or restored. If it returns
+        False, nothing is sent.
+
         With `owner`, the object gets a controller reference to it. An object with another controller, or
         none, is left alone: raises OwnedByOther, which says whether this client created it. Raises ValueError
         for an owner in another namespace, or for a namespaced owner of a cluster-scoped object.
@@ -196,7 +200,9 @@ class Client(CachedReader):
         A dry run of an object that this client has created, and not changed since, cannot show which fields
         would be removed, nor conflicts.
         """
-        return await self._applier.apply(obj, owner=owner, initial=initial, force=force, dry_run=dry_run)
+        return await self._applier.apply(
+            obj, owner=owner, initial=initial, may_update=may_update, force=force, dry_run=dry_run
+        )
 
     async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
         """Raise OwnedByOther as `apply` would for the object of that name; nothing is written."""

@@ -19,7 +19,8 @@ server books a POST as operation `Update` and counts its own defaults as ours, w
 neither compare nor take back. So the create is booked under a name that carries a digest of what was
 wanted (`memcached+1f0c…`): as long as the same is wanted, that entry answers for it, and before the first
 apply of something else it is renamed to a real apply entry, which then owns everything and lets go of what
-is no longer wanted. (kubectl moves from client-side to server-side apply the same way.)
+is no longer wanted. (kubectl moves from client-side to server-side apply the same way.) The entries of former
+field managers join it then, too.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from manager.kube.errors import ApiError, Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
 from manager.operator.child_writes import CONDITION
 from manager.operator.difference import changed_fields
+from manager.operator.rollouts import is_rolled_out, is_workload
 from manager.runs import LONGEST_TEXT, current_run
 from manager.shards.ranges import label_of
 
@@ -124,6 +125,8 @@ class Context:
         "_confirmed",
         "_later",
         "_operator",
+        "_rolling_out",
+        "_waits_to_roll_out",
         "client",
         "created",
         "look_again_after",
@@ -138,6 +141,7 @@ class Context:
         self._later: list[Callable[[], object]] = []
         self._applied: set[tuple[type[Resource], ObjectKey]] = set()
         self._confirmed = False
+        self._rolling_out = self._waits_to_roll_out = False
         self.created: set[tuple[type[Resource], ObjectKey]] = set()
         self.look_again_after: float | None = None
 
@@ -267,14 +271,17 @@ class Context:
             if there is not None and there.metadata.deletion_timestamp is None and self._is_owner_of(there):
                 self._look_again(pause)
                 return there
+        may_update = self._may_roll_out if self._operator.rollouts.limited and is_workload(child) else None
         try:
-            applied = await self._apply(child, initial)
+            applied = await self._apply(child, initial, may_update)
         except OwnedByOther as error:
             raise await self._blocked(error, type(child)) from error
         if applied.outcome is Outcome.CREATED:
             self.created.add(name)
         elif applied.previous is None:
             self._look_again(writes.held(self.object, name))
+        if may_update is not None and not is_rolled_out(applied.object):
+            self._rolling_out = True
         self._announce(applied, child, created, changed)
         return applied.object
 
@@ -407,6 +414,8 @@ class Context:
         Raises Gone when that shows that the object is gone, and there was something to clean up with it.
         """
         self._tell_of_unstable_children()
+        if self._operator.rollouts.limited and not self._rolling_out and not self._waits_to_roll_out:
+            self._operator.rollouts.end(self.object.key)
         if self._operator.has_status:
             if self._operator.has_observed_generation:
                 self.object.status.observed_generation = self.object.metadata.generation  # type: ignore[attr-defined]
@@ -473,10 +482,19 @@ class Context:
         self._record(told)
         self.log.info(told.message, reason=told.reason, **details)
 
-    async def _apply(self, child: R, initial: Sequence[str]) -> Applied[R]:
+    def _may_roll_out(self) -> bool:
+        """Return whether a workload may be updated. What the spec changes does not wait."""
+        if self.is_observed() and not self._operator.rollouts.may_begin(self.object.key):
+            self._waits_to_roll_out = True
+            return False
+        return True
+
+    async def _apply(
+        self, child: R, initial: Sequence[str], may_update: Callable[[], bool] | None
+    ) -> Applied[R]:
         client, owner = self.client, self.object
         try:
-            return await client.apply(child, owner=owner, initial=initial)
+            return await client.apply(child, owner=owner, initial=initial, may_update=may_update)
         except Invalid as refusal:
             before = await self._extended(child, refusal)
             if before is None:

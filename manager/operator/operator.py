@@ -16,6 +16,7 @@ from manager.controller.predicate import desired_state_changed
 from manager.operator.child_writes import ChildWrites
 from manager.operator.context import Blocked, Context
 from manager.operator.declaration import Owns, Reads, Watch, check_indexes, check_spelling
+from manager.operator.rollouts import Rollouts
 from manager.operator.timers import Timer, timers_of
 from manager.rights import RbacRule
 from manager.settings import Setting, SettingValues
@@ -175,6 +176,18 @@ class Operator(Generic[T]):
         """How often each child is changed."""
         gauge = partial(self.manager.metrics.unstable_children.labels, self.name)
         return ChildWrites(self.manager.rng, gauge)
+
+    @cached_property
+    def rollouts(self) -> Rollouts:
+        """Which objects replace their pods because of another version."""
+        gauge = self.manager.metrics.rollouts_waiting.labels(self.name)
+        most = self.options.max_concurrent_rollouts
+        return Rollouts(most, enqueue=partial(self.enqueue, priority=Priority.LOW), gauge=gauge)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Forget what the runtime remembers of an object that is gone, or another replica's."""
+        self.child_writes.forget(key)
+        self.rollouts.end(key)
 
     @cached_property
     def informer(self) -> Informer:

@@ -132,7 +132,7 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
 
 
 def _hand_over(operator: Operator[Any], key: ObjectKey) -> None:
-    operator.child_writes.forget(key)
+    operator.forget(key)
     operator.handed_over(key)
 
 
@@ -246,7 +246,7 @@ class ObjectReconciler(Generic[T]):
             finally:
                 if ctx.created:
                     self._has_created(key, state, ctx.created)
-        operator.child_writes.forget(key)
+        operator.forget(key)
         return await operator.gone(key)
 
     def _pause(self, key: ObjectKey, state: tuple[str, str]) -> float:
@@ -281,7 +281,7 @@ class ObjectReconciler(Generic[T]):
                 result = await operator.cleanup(obj, ctx)
                 if result is None:
                     await self._let_go(obj, ctx)
-                    operator.child_writes.forget(obj.key)
+                    operator.forget(obj.key)
                     return await operator.gone(obj.key)
             else:
                 if operator.finalizers and operator.finalizer_first:

@@ -27,10 +27,11 @@ from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import ConfigMap, Namespace, Secret
 from manager.cache import Selection
 from manager.cache.intake import Intake
-from manager.controller import Predicate, generation_changed
+from manager.controller import ControllerOptions, Predicate, generation_changed
 from manager.kube.errors import ServerError
 from manager.operator.context import Changed
 from manager.operator.difference import changed_fields
+from manager.operator.rollouts import is_rolled_out
 from manager.runs import SPARED, Run
 from manager.testing import World, operated
 from tests.unit.conftest import LogLines
@@ -548,6 +549,77 @@ class TestAChildThatIsChangedTooOften:
                     child, lambda it, n=str(number): it.metadata.annotations["n"] == n, timeout=1
                 )
             assert self.gauge(world, "WantedDifferently") == 0
+
+
+async def test_rollouts_wait_for_each_other_when_another_version_changes_the_children():
+    image = "image:1"
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        child = deployment(image=obj.spec.name if obj.spec.name != "you" else image)
+        child.metadata.name, child.spec["replicas"] = obj.metadata.name, 1
+        await ctx.apply(child)
+        obj.status.text = image
+
+    async def rolling(world: World) -> list[str]:
+        """The children that have the new image, and are not rolled out."""
+        children = await world.client.uncached.list(Deployment, namespace="default")
+        new = [each for each in children if image == each.spec["template"]["spec"]["containers"][0]["image"]]
+        return [each.metadata.name for each in new if not is_rolled_out(each)]
+
+    names = [f"hello-{number}" for number in range(6)]
+    options = ControllerOptions(max_concurrent_rollouts=2)
+    operator = doing(act, owns=(Deployment,), options=options)
+    async with operated(operator, objects=[greeting(name) for name in names]) as world:
+        for name in names:
+            child = Deployment(metadata=ObjectMeta(name=name, namespace="default"), spec={})
+            await world.until(child, is_rolled_out)
+        image = "image:2"
+        for name in names:
+            LAST[-1].enqueue(ObjectKey("default", name))
+        most = waited = 0
+        for _ in range(200):
+            most = max(most, len(await rolling(world)))
+            [family] = world.manager.metrics.rollouts_waiting.collect()
+            waited = max(waited, *(int(each.value) for each in family.samples))
+            await asyncio.sleep(0.02)
+        assert most == 2
+        assert waited > 1
+        for child in await world.client.uncached.list(Deployment, namespace="default"):
+            assert child.spec["template"]["spec"]["containers"][0]["image"] == image
+            assert is_rolled_out(child)
+
+
+async def test_rollouts_of_others_do_not_delay_a_change_of_the_spec():
+    image = "image:1"
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        # Nothing of the first one is ever available.
+        child = deployment(image=obj.spec.name if obj.spec.name != "you" else image)
+        child.metadata.name, child.spec["replicas"] = obj.metadata.name, 1
+        if obj.metadata.name == "first" and image == "image:2":
+            child.spec["template"]["spec"]["nodeSelector"] = {"no": "node"}
+        await ctx.apply(child)
+
+    operator = doing(act, owns=(Deployment,), options=ControllerOptions(max_concurrent_rollouts=1))
+    async with operated(operator, objects=[greeting("first"), greeting("second")]) as world:
+        children = {
+            name: Deployment(metadata=ObjectMeta(name=name, namespace="default"), spec={})
+            for name in ("first", "second")
+        }
+        for child in children.values():
+            await world.until(child, is_rolled_out)
+        image = "image:2"
+        for name in children:
+            LAST[-1].enqueue(ObjectKey("default", name))
+            await asyncio.sleep(5)
+        stays = await world.get(Deployment, "second")
+        assert stays.spec["template"]["spec"]["containers"][0]["image"] == "image:1"
+        await world.update(
+            greeting("second", namespace="default"), lambda it: setattr(it.spec, "name", "image:3")
+        )
+        await world.until(
+            stays, lambda it: it.spec["template"]["spec"]["containers"][0]["image"] == "image:3", timeout=5
+        )
 
 
 def test_of_what_changed_meanwhile_only_what_is_wanted_is_told():

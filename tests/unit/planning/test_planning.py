@@ -29,7 +29,7 @@ from manager.kube.transport import Transport
 from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.operator import add_controller
-from manager.planning.differences import differs, title, unified
+from manager.planning.differences import differs, replaced_pods, title, unified
 from manager.planning.dry_run import Change, DryRunTransport
 from manager.planning.planner import OUTSIDE, Planned, plan
 from manager.program import Program
@@ -343,6 +343,31 @@ def change(before: dict[str, Any] | None, after: dict[str, Any] | None) -> Chang
         return content and {**base, "metadata": {"name": "a", "resourceVersion": "1"}, **content}
 
     return Change(whole(before), whole(after), renamed=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "pods"),
+    [
+        ("Deployment", {}, 3),
+        ("Deployment", {"paused": True}, 0),
+        ("StatefulSet", {}, 3),
+        ("StatefulSet", {"updateStrategy": {"type": "OnDelete"}}, 0),
+        ("DaemonSet", {}, 4),
+        ("ReplicaSet", {}, 0),
+    ],
+)
+def test_replaced_pods_counts_those_of_another_template(kind: str, spec: dict[str, Any], pods: int):
+    def version(image: str) -> dict[str, Any]:
+        status = {"replicas": 3, "currentNumberScheduled": 4}
+        return {"kind": kind, "spec": {**spec, "template": {"spec": image}}, "status": status}
+
+    assert replaced_pods(Change(version("a"), version("b"), False)) == pods
+    assert replaced_pods(Change(version("a"), version("a"), False)) == 0
+    assert (
+        replaced_pods(Change(None, version("b"), False))
+        == replaced_pods(Change(version("a"), None, False))
+        == 0
+    )
 
 
 def test_a_difference_in_the_servers_own_books_is_none():
