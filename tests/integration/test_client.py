@@ -556,7 +556,7 @@ async def test_apply_by_which_an_object_is_created_leaves_the_object_of_another_
 
 
 @pytest.mark.parametrize("way", ["created", "updated", "applied", "applied and created by us"])
-async def test_apply_removes_the_fields_of_a_former_manager(bench: Bench, way: str):
+async def test_apply_removes_the_fields_of_a_former_manager(bench: Bench, crds: ControlPlane, way: str):
     client, old = bench.client, bench.client.named("old")
     env = [{"name": "OLD", "value": "1"}, {"name": "BOTH", "value": "1"}]
     theirs = bench.deployment("d", env=env)
@@ -573,7 +573,9 @@ async def test_apply_removes_the_fields_of_a_former_manager(bench: Bench, way: s
         if "by us" in way:
             await client.named("new").apply(bench.deployment("d"))
     new = client.named("new", former_managers=("test-old",))
-    await new.uncached.get(Deployment, bench.key("d"))
+    where = f"--namespace={bench.namespace}"
+    shown = crds.kubectl(where, "get", "deployment", "d", "-o", "yaml", "--show-managed-fields")
+    assert "manager: test-old" in shown.stdout
     wanted = bench.deployment("d", env=[{"name": "BOTH", "value": "1"}])
     applied = await new.apply(wanted)
     assert applied.outcome is Outcome.UPDATED

@@ -125,8 +125,7 @@ def test_an_upgraded_image_is_a_difference_in_the_child_and_in_the_status(cluste
     assert f"-image:{OLD}" in changed
     assert f"+image:{NEW}" in changed
     assert "+reason:RollingOut" in changed
-    pods = cluster.plane.api.get(deployment_path(cluster.namespace, "web"))["status"]["replicas"]
-    assert lines[-1] == f"1 of 1 objects would change something; {pods} pods would be replaced"
+    assert lines[-1] == "1 of 1 objects would change something"
 
 
 @pytest.mark.contract
