@@ -158,7 +158,13 @@ class Manager:
             metrics=metrics,
             rng=rng,
         )
-        self.client = Client(transport, self.mapper, self.cache, field_manager=program.name)
+        self.client = Client(
+            transport,
+            self.mapper,
+            self.cache,
+            field_manager=program.name,
+            former_managers=program.former_names,
+        )
         self.events = EventRecorder(
             transport, component=program.name, instance=identity, metrics=metrics, rng=rng
         )

@@ -136,10 +136,22 @@ class Metrics:
         self.active_workers = gauge(
             "controller_runtime_active_workers", "How many reconciles are running.", _CONTROLLER
         )
-        self.failing_objects = gauge(
-            "operator_manager_failing_objects",
-            "Objects whose latest reconcile failed, those that a retry cannot mend included.",
-            _CONTROLLER,
+        self.failing_objects, self.unstable_children, self.rollouts_waiting = (
+            gauge(
+                "operator_manager_failing_objects",
+                "Objects whose latest reconcile failed, those that a retry cannot mend included.",
+                _CONTROLLER,
+            ),
+            gauge(
+                "operator_manager_unstable_children",
+                "Children that are changed so often that they are changed less often now.",
+                (*_CONTROLLER, "reason"),
+            ),
+            gauge(
+                "operator_manager_rollouts_waiting",
+                "Objects whose pods are replaced later, as max_concurrent_rollouts others replace theirs.",
+                _CONTROLLER,
+            ),
         )
         self.reconciles_skipped = counter(
             "operator_manager_reconciles_skipped_total",

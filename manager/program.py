@@ -23,6 +23,8 @@ class Program:
 
     name: str
     version: str
+    former_names: tuple[str, ...] = ()
+    """Names that it had before: its operators take over the fields that they have written under these."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or len(self.name) > _LONGEST:

@@ -139,7 +139,7 @@ def without_manager(operator: type[O], *, settings: Mapping[Setting[Any], Any] |
     """
     defaults = {key: key.default_value() for key in operator.declared_settings}
     values = SettingValues({**defaults, **(settings or {})})
-    client = SimpleNamespace(named=lambda _: None)
+    client = SimpleNamespace(named=lambda _, **_former: None)
     return operator(cast("Manager", SimpleNamespace(client=client, settings=values)))
 
 

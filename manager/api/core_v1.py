@@ -81,6 +81,8 @@ class Secret(Resource, group="", version="v1", plural="secrets"):
     type: str | None = None
     immutable: bool | None = None
     data: dict[str, str | None] | None = Field(default=None, repr=False)
+    string_data: dict[str, str] | None = Field(default=None, repr=False)
+    """The same as text: a write sends it as part of `data`, and no read has it."""
 
     def value(self, key: str) -> bytes | None:
         """What is stored under the key; None when the Secret does not have it.
@@ -89,6 +91,20 @@ class Secret(Resource, group="", version="v1", plural="secrets"):
         """
         encoded = (self.data or {}).get(key)
         return None if encoded is None else base64.b64decode(encoded, validate=True)
+
+
+def fold_string_data(wire: dict[str, Any]) -> dict[str, Any]:
+    """Put what a Secret has as text into its `data`, as the server would; change nothing else.
+
+    The server remembers `stringData` of no apply, so it would not remove what is no longer in there. What is
+    no text stays, and the server says so.
+    """
+    texts = wire.get("stringData")
+    if isinstance(texts, dict) and all(isinstance(each, str) for each in texts.values()):
+        del wire["stringData"]
+        encoded = {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
+        wire["data"] = {**(wire.get("data") or {}), **encoded}
+    return wire
 
 
 class LoadBalancerIngress(ApiModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -159,8 +159,7 @@ class Arrival(NamedTuple):
 class RecordDecoder:
     """Makes records of one kind.
 
-    Of `managedFields`, which can be half of an object, only entries are kept that belong to our own field
-    managers: `field_manager` itself and every name that begins with it.
+    Of `managedFields`, which can be half of an object, only the entries of our field managers are kept.
 
     With `metadata_only`, all but the metadata is dropped, whatever the server sent, and with `parts` all but
     the metadata and these. So are managedFields, and annotations that hold content: kubectl's copy of what
@@ -175,7 +174,7 @@ class RecordDecoder:
         self,
         gvk: GroupVersionKind,
         *,
-        field_manager: str,
+        field_manager: str | FieldManagers,
         metadata_only: bool = False,
         owners: set[tuple[str, str]] | None = None,
         parts: Parts | None = None,
@@ -184,8 +183,9 @@ class RecordDecoder:
         self._kind = gvk.kind
         self._what = f"a {gvk.kind} object"
         self._metadata_only = metadata_only
+        managers = FieldManagers(field_manager) if isinstance(field_manager, str) else field_manager
         # An apply, which asks for them, knows all of its object.
-        self._managed_fields = OwnManagedFields(None if metadata_only or parts else field_manager)
+        self._managed_fields = OwnManagedFields(None if metadata_only or parts else managers)
         self._parts = parts
 
     def __call__(self, raw: bytes | msgspec.Raw) -> tuple[Record, Meta]:
@@ -284,17 +284,39 @@ def _with_less(raw: bytes, less: Mapping[str, Any]) -> bytes:
     return b'%b,"%b":%b}' % (raw[:-1], CUT.encode(), msgspec.json.encode(lists)) if lists else raw
 
 
+class FieldManagers:
+    """The field managers whose entries in `managedFields` are kept.
+
+    They are all whose names begin with `own`, and those that are added: a name itself, and with a digest.
+    """
+
+    def __init__(self, own: str) -> None:
+        self._names = {own}
+        self._own = own
+        self.add(())
+
+    def add(self, names: Iterable[str]) -> None:
+        """Keep the entries of these managers, too, of what is read from now on."""
+        self._names.update(names)
+        others = (re.escape(_quoted(name)) + rb'["+]' for name in sorted(self._names - {self._own}))
+        any_of = b"|".join((re.escape(_quoted(self._own)), *others))
+        # The text stands nowhere else in an entry: quotes within its strings are escaped.
+        self.find = re.compile(rb'"manager"\s*:\s*"(?:' + any_of + rb")").search
+
+
+def _quoted(name: str) -> bytes:
+    """A name as it stands between quotes."""
+    return msgspec.json.encode(name)[1:-1]
+
+
 class OwnManagedFields:
     """Cuts out of objects what `managedFields` says of others.
 
-    Our own are the managers whose names begin with `field_manager`; their entries stay as they are. None
-    means that none are.
+    The entries of `managers` stay as they are. None means that no entry does.
     """
 
-    def __init__(self, field_manager: str | None) -> None:
-        self._field_manager = None if field_manager is None else field_manager.encode()
-        # The text stands nowhere else in an entry: quotes within its strings are escaped.
-        self._is_own = re.compile(rb'"manager"\s*:\s*"' + re.escape(self._field_manager or b"")).search
+    def __init__(self, managers: FieldManagers | None) -> None:
+        self._managers = managers
 
     def strip(self, raw: bytes, value: bytes) -> bytes:
         """Return the object's JSON without others' entries, given the JSON of its `metadata.managedFields`.
@@ -324,9 +346,9 @@ class OwnManagedFields:
 
     def _own_entries(self, value: bytes) -> bytes:
         """The JSON of our own entries, empty when there are none."""
-        if self._field_manager is None or self._field_manager not in value:
+        if self._managers is None or self._managers.find(value) is None:
             return b""
-        own = [entry for entry in map(bytes, _decode_entries(value)) if self._is_own(entry)]
+        own = [entry for entry in map(bytes, _decode_entries(value)) if self._managers.find(entry)]
         return b"[%b]" % b",".join(own) if own else b""
 
 

@@ -13,7 +13,7 @@ from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.cache.division import ByOwner, ByUid, Division
 from manager.cache.informer import Informer
 from manager.cache.parts import Parts
-from manager.cache.record import Record, RecordDecoder
+from manager.cache.record import FieldManagers, Record, RecordDecoder
 from manager.cache.spec import WHOLE, Selection, SelectionOptions, WatchSpec
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -31,7 +31,8 @@ class Cache:
     With `restrict`, informers that are asked for as `shared_out` hold only objects of some ranges, and those
     that are asked for as `owned_by` only children of such.
 
-    Attributes: `shard_label` is the key of the label of these children.
+    Attributes: `shard_label` is the key of the label of these children; `managers` are the field managers
+    whose managedFields are kept.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Cache:
     ) -> None:
         self._transport = transport
         self._mapper = mapper
-        self._field_manager = field_manager
+        self.managers = FieldManagers(field_manager)
         self.shard_label = label_key(field_manager)
         self._namespaces = tuple(namespaces)
         self._metrics = metrics
@@ -303,7 +304,7 @@ class Cache:
             WatchSpec.of(kind, namespaces=self._namespaces, metadata_only=metadata_only, selection=selection),
             RecordDecoder(
                 kind.gvk,
-                field_manager=self._field_manager,
+                field_manager=self.managers,
                 metadata_only=metadata_only,
                 owners=owners,
                 parts=Parts(selection.keeps) if selection.keeps else None,

@@ -56,16 +56,18 @@ def main(
     *,
     name: str,
     version: str,
+    former_names: Sequence[str] = (),
 ) -> int:
     """Run the command in `argv` (without the program's name) and return the exit code.
 
     To `operators` come those that installed packages have for the program, as entry points of its group. A
     function that imports them is called by the commands that need them.
 
-    `name` and `version` are the program's: whatever a cluster sees of it is called after it (see `Program`).
+    `name`, `version` and `former_names` are the program's: whatever a cluster sees of it is called after it
+    (see `Program`).
     0 after a clean end, 1 on failure, 2 for a wrong command, flag or setting.
     """
-    program = Program(name, version)
+    program = Program(name, version, tuple(former_names))
     _open_standard_files()
     if not argv:
         print(_help(program), file=sys.stderr)

@@ -28,7 +28,7 @@ from manager.loop import loop_factory
 from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.operator import AnyOperator, Operator, add_controller
-from manager.planning.differences import title, unified
+from manager.planning.differences import replaced_pods, title, unified
 from manager.planning.dry_run import DryRunTransport
 from manager.planning.planner import OUTSIDE, Planned
 from manager.planning.planner import plan as plan_one
@@ -258,7 +258,7 @@ def _keys(
 
 async def _tell_all(targets: Sequence[_Target], transport: DryRunTransport) -> int:
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    changing = failing = unshown = 0
+    changing = failing = unshown = pods = 0
     room = _MOST_SHOWN
     async with aclosing(_each_planned(targets, transport)) as each_planned:
         async for target, planned in each_planned:
@@ -269,6 +269,7 @@ async def _tell_all(targets: Sequence[_Target], transport: DryRunTransport) -> i
                 continue
             changing += bool(planned.changes or planned.other)
             failing += planned.failed
+            pods += sum(map(replaced_pods, planned.changes))
             if room <= 0:
                 unshown += bool(planned.changes or planned.other)
                 continue
@@ -277,8 +278,9 @@ async def _tell_all(targets: Sequence[_Target], transport: DryRunTransport) -> i
                 _print(line)
     if unshown:
         _print(f"{unshown} objects more would change something, which is not shown")
+    replaced = f"; {pods} pods would be replaced" if pods else ""
     failed = f"; {failing} failed" if failing else ""
-    _print(f"{changing} of {len(targets)} objects would change something{failed}")
+    _print(f"{changing} of {len(targets)} objects would change something{replaced}{failed}")
     return FAILED if failing else CHANGES if changing else NOTHING
 
 

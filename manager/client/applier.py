@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -11,19 +12,25 @@ import orjson
 from pydantic import ValidationError
 
 from manager.api import ObjectKey, OwnerReference, Resource
+from manager.api.core_v1 import Secret
 from manager.api.resource import reference_to
 from manager.cache import Cache, Record
-from manager.client.errors import ApplyConflict, OwnedByOther
+from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther
 from manager.client.ownership import (
     OwnEntries,
+    Path,
     creator_name,
+    field_path,
     holds,
     holds_exactly,
+    may_repeat_keys,
     own_entries,
     takeover_patch,
+    wants_otherwise,
+    without_fields,
 )
 from manager.client.reader import decode_at_once
-from manager.client.write import APPLY_PATCH, JSON_PATCH, Writer, booked
+from manager.client.write import APPLY_PATCH, JSON_PATCH, STRICT, Writer, booked, sent_fields
 from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from manager.loop import own_turn
@@ -43,35 +50,57 @@ APPLIED_METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
 
 
 class Outcome(enum.Enum):
-    """Whether an apply created the object, changed it, or found nothing to change."""
+    """What an apply did, and why: created the object, changed it, or found nothing to change."""
 
     CREATED = "created"
     UPDATED = "updated"
+    """It is wanted differently than at the last apply, as far as this can be known."""
+
+    RESTORED = "restored"
+    """Somebody else had changed it."""
+
     UNCHANGED = "unchanged"
 
 
 class Applied(NamedTuple, Generic[R]):
-    """The object as the server has it now, as it was before (None unless it was changed), and the outcome."""
+    """What came of an apply.
+
+    Attributes: `object` as the server has it now; `previous` as it was before, None unless it was changed;
+    `outcome`; `conflicts`, the fields that others had set to something else, and who.
+    """
 
     object: R
     previous: R | None
     outcome: Outcome
+    conflicts: tuple[FieldConflict, ...] = ()
 
 
 class Applier:
     """Applies the fields of one object, and leaves all other fields to others."""
 
-    def __init__(self, writer: Writer, cache: Cache, *, field_manager: str) -> None:
+    def __init__(
+        self, writer: Writer, cache: Cache, *, field_manager: str, former_managers: Sequence[str] = ()
+    ) -> None:
         self._writer = writer
         self._cache = cache
         self._field_manager = field_manager
+        self._former_managers = tuple(former_managers)
+        cache.managers.add(former_managers)
         self._settled = _Settled()
 
     async def apply(
-        self, obj: R, *, owner: Resource | None = None, force: bool = True, dry_run: bool = False
+        self,
+        obj: R,
+        *,
+        owner: Resource | None = None,
+        initial: Sequence[str] = (),
+        may_update: Callable[[], bool] | None = None,
+        force: bool = True,
+        dry_run: bool = False,
     ) -> Applied[R]:
         """Create or change the object so that it holds every field set in `obj`; see `Client.apply`."""
         kind, key = type(obj), obj.key
+        given_up = tuple(map(field_path, initial))
         wanted = _wanted(obj, owner)
         if owner is not None and self._cache.shares_out:
             _add({self._cache.shard_label: label_of(owner.metadata.uid)}, wanted)
@@ -79,7 +108,7 @@ class Applier:
         found = await self._live(kind, key, owner)
         if found is None:
             try:
-                return await self._create(obj, _encoded(wanted, obj), dry_run=dry_run)
+                return await self._create(obj, wanted, given_up, dry_run=dry_run)
             except AlreadyExists:
                 # Not in the cache yet, or made by somebody else a moment ago: look before touching it.
                 found = await self._writer.read(kind, key)
@@ -91,31 +120,42 @@ class Applier:
             if label is not None and not self._cache.shares_out and label == label_of(owner.metadata.uid):
                 # It stays, since it is true: to take it away would be a write for each child.
                 _add({self._cache.shard_label: label}, wanted)
-        encoded = _encoded(wanted, obj)
+        wanted, encoded = _kept(wanted, obj, given_up)
         own = self._own_entries(live)
-        if self._settled.knows(encoded, live, own) or self._holds(wanted, encoded, live, own):
+        uid = live["metadata"]["uid"]
+        # The entry of our create is only taken over before something is changed.
+        taken_over = own.former or (own.applied is not None and own.owns(given_up))
+        if not taken_over and (
+            self._settled.knows(encoded, live, own) or self._holds(wanted, encoded, live, own)
+        ):
+            self._settled.note(uid, encoded)
             if (run := current_run()) is not None:
                 run.spares("apply", kind, key)
             return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
-        if own.created is not None:
-            if dry_run:
-                force = True  # what we have created ourselves would seem to be of another
-            else:
-                await self._take_over(kind, key)
+        if may_update is not None and not self._wants_the_same(encoded, live, own, ()) and not may_update():
+            return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
         # The uid makes the apply one of this very object: one that was replaced meanwhile is refused.
-        targeted = {**wanted, "metadata": {**wanted["metadata"], "uid": live["metadata"]["uid"]}}
-        query = {**booked(self._field_manager, dry_run=dry_run), "force": "true" if force else "false"}
-        try:
-            raw = await self._writer.send(kind, key, APPLY_PATCH, _encoded(targeted, obj), query)
-        except Conflict as error:
-            raise ApplyConflict.of(error) or error from None
+        body = orjson.dumps({**orjson.loads(encoded), "metadata": {**wanted["metadata"], "uid": uid}})
+        taken_over = taken_over or own.created is not None
+        if taken_over and not dry_run:
+            # What is refused changes nothing, not even whose the fields are.
+            await self._send(kind, key, body, force=True, dry_run=True)
+            await self._take_over(kind, key, given_up)
+        conflicts: tuple[FieldConflict, ...] = ()
+        if taken_over and dry_run:
+            # What we have created ourselves would seem to be another manager's.
+            raw = await self._send(kind, key, body, force=True, dry_run=True)
+        else:
+            raw, conflicts = await self._send_unforced(kind, key, body, force=force, dry_run=dry_run)
         await own_turn(len(raw))
+        restores = self._wants_the_same(encoded, live, own, conflicts)
         after = _decoded(kind, raw) if dry_run else self._settle(kind, encoded, raw)
         changed = _content(after) != _content(live)
         now = decode_at_once(raw, kind, key, parsed=after)
         if not changed:
             return Applied(now, None, Outcome.UNCHANGED)  # only ownership was to be written down
-        return Applied(now, decode_at_once(found, kind, key, parsed=live), Outcome.UPDATED)
+        outcome = Outcome.RESTORED if restores else Outcome.UPDATED
+        return Applied(now, decode_at_once(found, kind, key, parsed=live), outcome, conflicts)
 
     async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
         """Raise as `apply` for the object of that name, if it is there and is not the owner's."""
@@ -123,6 +163,44 @@ class Applier:
         if found is not None:
             await own_turn(len(found))
             self._refuse_foreign(kind, key, _decoded(kind, found), owner)
+
+    async def _send_unforced(
+        self, kind: type[Resource], key: ObjectKey, body: bytes, *, force: bool, dry_run: bool
+    ) -> tuple[bytes, tuple[FieldConflict, ...]]:
+        """Apply, with `force` a second time if others have set the fields: only a refusal says who."""
+        try:
+            return await self._send(kind, key, body, force=False, dry_run=dry_run), ()
+        except ApplyConflict as conflict:
+            if not force:
+                raise
+            raw = await self._send(kind, key, body, force=True, dry_run=dry_run)
+            return raw, conflict.conflicts
+
+    async def _send(
+        self, kind: type[Resource], key: ObjectKey, body: bytes, *, force: bool, dry_run: bool
+    ) -> bytes:
+        query = {**booked(self._field_manager, dry_run=dry_run), "force": "true" if force else "false"}
+        try:
+            return await self._writer.send(kind, key, APPLY_PATCH, body, query)
+        except Conflict as error:
+            raise ApplyConflict.of(error) or error from None
+
+    def _wants_the_same(
+        self, encoded: bytes, live: dict[str, Any], own: OwnEntries, conflicts: Sequence[FieldConflict]
+    ) -> bool:
+        """Return whether our last apply of the object was the same, so that somebody else has changed it.
+
+        Of an object that another process of ours has written last, the record of fields tells, unless others
+        have only removed fields, or moved items: nobody is said to have done that.
+        """
+        known = self._settled.wanted(live["metadata"]["uid"])
+        if known is not None:
+            return known == hash(encoded)
+        if own.created is not None:
+            return own.created_by == creator_name(self._field_manager, encoded)
+        if own.applied is None or not conflicts:
+            return False
+        return not wants_otherwise(_fields(orjson.loads(encoded)), live, own.applied)
 
     async def _live(self, kind: type[Resource], key: ObjectKey, owner: Resource | None) -> bytes | None:
         """The object as it is known; only metadata of what is certainly not the owner's."""
@@ -142,11 +220,26 @@ class Applier:
         except NotFound:
             return None
 
-    async def _create(self, obj: R, encoded: bytes, *, dry_run: bool) -> Applied[R]:
-        query = booked(creator_name(self._field_manager, encoded), dry_run=dry_run)
-        raw = await self._writer.send_create(type(obj), obj.key, encoded, query)
-        after = _decoded(type(obj), raw) if dry_run else self._settle(type(obj), encoded, raw)
-        return Applied(decode_at_once(raw, type(obj), obj.key, parsed=after), None, Outcome.CREATED)
+    async def _create(
+        self, obj: R, wanted: dict[str, Any], given_up: Sequence[Path], *, dry_run: bool
+    ) -> Applied[R]:
+        kind, key, encoded = type(obj), obj.key, _encoded(wanted, obj)
+        _, kept = _kept(wanted, obj, given_up)
+        if may_repeat_keys(orjson.loads(encoded)):
+            # POST takes two items with one key, and no apply does, now or later. So an apply creates it. Of
+            # an object that is there it demands a version that no object has.
+            named = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": "1"}}
+            query = {**booked(self._field_manager, dry_run=dry_run), "force": "true"}
+            body = _encoded(named, obj)
+            try:
+                raw = await self._writer.send(kind, key, APPLY_PATCH, body, query, creates=True)
+            except Conflict as error:
+                raise AlreadyExists(409, "AlreadyExists", str(error)) from error
+        else:
+            query = {**booked(creator_name(self._field_manager, kept), dry_run=dry_run), **STRICT}
+            raw = await self._writer.send_create(kind, key, encoded, query)
+        after = _decoded(kind, raw) if dry_run else self._settle(kind, kept, raw)
+        return Applied(decode_at_once(raw, kind, key, parsed=after), None, Outcome.CREATED)
 
     def _refuse_foreign(
         self, kind: type[Resource], key: ObjectKey, live: dict[str, Any], owner: Resource
@@ -155,7 +248,7 @@ class Applier:
         controller = next((each for each in references if each.get("controller")), None)
         if controller is None:
             own = self._own_entries(live)
-            made_here = own.created is not None or own.applied is not None
+            made_here = own.created is not None or own.applied is not None or own.former
             raise OwnedByOther(kind.gvk.kind, key, None, made_here=made_here)
         if controller.get("uid") != owner.metadata.uid:
             try:
@@ -165,7 +258,8 @@ class Applier:
             raise OwnedByOther(kind.gvk.kind, key, other)
 
     def _own_entries(self, live: dict[str, Any]) -> OwnEntries:
-        return own_entries(live["metadata"].get("managedFields", ()), self._field_manager)
+        entries = live["metadata"].get("managedFields", ())
+        return own_entries(entries, self._field_manager, self._former_managers)
 
     def _holds(
         self, wanted: dict[str, Any], encoded: bytes, live: dict[str, Any], entries: OwnEntries
@@ -190,13 +284,14 @@ class Applier:
         self._settled.remember(encoded, after, self._own_entries(after))
         return after
 
-    async def _take_over(self, kind: type[Resource], key: ObjectKey) -> None:
-        """Turn the record of our create into one of an apply (see `ownership`)."""
+    async def _take_over(self, kind: type[Resource], key: ObjectKey, given_up: Sequence[Path]) -> None:
+        """Make one record of an apply of all that is ours (see `ownership`)."""
         version, refusal = None, None
         for _ in range(TAKEOVER_ATTEMPTS):
             # The cache keeps our own entries only, and the patch needs the position among all.
             metadata = _decoded(kind, await self._writer.read(kind, key))["metadata"]
-            patch = takeover_patch(metadata.get("managedFields", ()), self._field_manager)
+            entries = metadata.get("managedFields", ())
+            patch = takeover_patch(entries, self._field_manager, self._former_managers, given_up)
             if patch is None:
                 return
             if refusal is not None and metadata.get("resourceVersion") == version:
@@ -224,15 +319,33 @@ class _Settled:
         self._known: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
     def remember(self, wanted: bytes, live: dict[str, Any], own: OwnEntries) -> None:
-        uid = live["metadata"]["uid"]
-        self._known[uid] = _state(wanted, live, own)
+        self._keep(live["metadata"]["uid"], _state(wanted, live, own))
+
+    def note(self, uid: str, wanted: bytes) -> None:
+        """Note what is wanted of an object that has it, in whatever state."""
+        if self.wanted(uid) != hash(wanted):
+            self._keep(uid, (hash(wanted), _UNKNOWN))
+
+    def wanted(self, uid: str) -> int | None:
+        """The hash of what was wanted last of an object, if that is known."""
+        known = self._known.get(uid)
+        return None if known is None else known[0]
+
+    def knows(self, wanted: bytes, live: dict[str, Any], own: OwnEntries) -> bool:
+        known = self._known.get(live["metadata"]["uid"])
+        if known is None or known[1] == _UNKNOWN or known[0] != hash(wanted):
+            return False
+        return known == _state(wanted, live, own)
+
+    def _keep(self, uid: str, state: tuple[int, int]) -> None:
+        self._known[uid] = state
         self._known.move_to_end(uid)
         if len(self._known) > SETTLED_OBJECTS:
             self._known.popitem(last=False)
 
-    def knows(self, wanted: bytes, live: dict[str, Any], own: OwnEntries) -> bool:
-        known = self._known.get(live["metadata"]["uid"])
-        return known is not None and known[0] == hash(wanted) and known == _state(wanted, live, own)
+
+_UNKNOWN = -1
+"""In place of the hash of a state, which Python never makes it."""
 
 
 def _state(wanted: bytes, live: dict[str, Any], own: OwnEntries) -> tuple[int, int]:
@@ -282,8 +395,8 @@ def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
     }
     metadata = {name: value for name, value in named.items() if value}
     plain = _plain_fields(type(obj))
-    if plain is None:
-        wire = obj.to_wire()
+    if plain is None or obj.gvk == Secret.gvk:
+        wire = sent_fields(obj)
         wire.pop("status", None)
         wire["metadata"] = metadata
         return wire
@@ -293,6 +406,15 @@ def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
     if obj.model_extra:
         wire |= obj.to_wire(only={*obj.model_extra} - {"status"})
     return wire
+
+
+def _kept(wanted: dict[str, Any], obj: Resource, given_up: Sequence[Path]) -> tuple[dict[str, Any], bytes]:
+    """Return what is wanted of an object that is there, also in JSON."""
+    encoded = _encoded(wanted, obj)
+    if not given_up:
+        return wanted, encoded
+    kept: dict[str, Any] = without_fields(orjson.loads(encoded), given_up)
+    return kept, orjson.dumps(kept)
 
 
 def _fields(wanted: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, TypeVar
 
@@ -15,7 +15,16 @@ from manager.client.applier import Applied, Applier
 from manager.client.live import LiveList, LiveReader, followed
 from manager.client.reader import CachedReader, MetadataReader, decode_object
 from manager.client.subresource import StatusClient, SubresourceClient
-from manager.client.write import JSON, MERGE_PATCH, Writer, booked, merge_diff, whole_object
+from manager.client.write import (
+    JSON,
+    MERGE_PATCH,
+    STRICT,
+    Writer,
+    booked,
+    merge_diff,
+    sent_fields,
+    whole_object,
+)
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -45,28 +54,46 @@ class Client(CachedReader):
     children (`--shards`).
     """
 
-    def __init__(self, transport: Transport, mapper: RestMapper, cache: Cache, *, field_manager: str) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        mapper: RestMapper,
+        cache: Cache,
+        *,
+        field_manager: str,
+        former_managers: Sequence[str] = (),
+    ) -> None:
         self._transport = transport
         self._mapper = mapper
         self._writer = Writer(transport, mapper, cache)
         self.uncached = LiveReader(transport, mapper)
         super().__init__(cache, live=self.uncached)
-        self._applier = Applier(self._writer, cache, field_manager=field_manager)
+        self._applier = Applier(
+            self._writer, cache, field_manager=field_manager, former_managers=former_managers
+        )
         self.field_manager = field_manager
+        self.former_managers = tuple(former_managers)
         self.shard_label = cache.shard_label
         self.metadata = MetadataReader(cache, live=self.uncached)
         self.status = StatusClient(self._writer, field_manager=field_manager)
 
-    def named(self, controller: str) -> Client:
-        """A client with a field manager of its own, so that controllers do not share fields by accident."""
+    def named(self, controller: str, *, former_managers: Sequence[str] = ()) -> Client:
+        """A client with a field manager of its own, so that controllers do not share fields by accident.
+
+        What it applies, it takes over from these former managers, and from those that the controller had
+        under former names of the program.
+        """
+        former = (*(f"{each}-{controller}" for each in self.former_managers), *former_managers)
         name = f"{self.field_manager}-{controller}"
-        return Client(self._transport, self._mapper, self._cache, field_manager=name)
+        return Client(self._transport, self._mapper, self._cache, field_manager=name, former_managers=former)
 
     async def create(self, obj: R, *, dry_run: bool = False) -> R:
-        """Create the object; raises AlreadyExists. Returns it as stored."""
+        """Create the object; raises AlreadyExists, and BadRequest if it has a field that the server does not
+        know. Returns it as stored.
+        """
         await self._writer.check_owners(obj, type(obj))
         body = orjson.dumps(whole_object(obj))
-        query = booked(self.field_manager, dry_run=dry_run)
+        query = {**booked(self.field_manager, dry_run=dry_run), **STRICT}
         raw = await self._writer.send_create(type(obj), obj.key, body, query)
         return await decode_object(raw, type(obj), obj.key)
 
@@ -107,7 +134,7 @@ class Client(CachedReader):
         await own_turn(len(obj.origin))
         original = orjson.loads(obj.origin)
         before = _patchable(original)
-        changes = merge_diff(before, _patchable(obj.to_wire()))
+        changes = merge_diff(before, _patchable(sent_fields(obj)))
         if not changes:
             if (run := current_run()) is not None:
                 run.spares("patch", kind, obj.key)
@@ -141,16 +168,30 @@ class Client(CachedReader):
         return await decode_object(raw, type(obj), obj.key)
 
     async def apply(
-        self, obj: R, *, owner: Resource | None = None, force: bool = True, dry_run: bool = False
+        self,
+        obj: R,
+        *,
+        owner: Resource | None = None,
+        initial: Sequence[str] = (),
+        may_update: Callable[[], bool] | None = None,
+        force: bool = True,
+        dry_run: bool = False,
     ) -> Applied[R]:
         """Set the fields of the object that `obj` has, creating it if it is missing.
 
         This is a forced server-side apply: changes of these fields by others are reverted, fields that were
         applied before and are no longer in `obj` are removed, and other fields stay. Sends nothing if the
-        cached object already matches.
+        cached object already matches. The outcome is RESTORED if the same was wanted at the last apply, so
+        that somebody else has changed the object, and UPDATED otherwise.
 
-        With `force=False`, raises ApplyConflict if others have set these fields to something else; it names
-        them and the fields.
+        If others have set these fields to something else, the result names them and the fields. With
+        `force=False`, ApplyConflict is raised instead, which does so, too.
+
+        `initial` are paths, such as `.spec.replicas`, of fields that are set when the object is created, and
+        left to others from then on. If the client owns them already, it gives them up, and their values stay.
+
+        `may_update` is called before an update: not before the object is created or restored. If it returns
+        False, nothing is sent.
 
         With `owner`, the object gets a controller reference to it. An object with another controller, or
         none, is left alone: raises OwnedByOther, which says whether this client created it. Raises ValueError
@@ -159,7 +200,9 @@ class Client(CachedReader):
         A dry run of an object that this client has created, and not changed since, cannot show which fields
         would be removed, nor conflicts.
         """
-        return await self._applier.apply(obj, owner=owner, force=force, dry_run=dry_run)
+        return await self._applier.apply(
+            obj, owner=owner, initial=initial, may_update=may_update, force=force, dry_run=dry_run
+        )
 
     async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
         """Raise OwnedByOther as `apply` would for the object of that name; nothing is written."""

@@ -19,15 +19,18 @@ server books a POST as operation `Update` and counts its own defaults as ours, w
 neither compare nor take back. So the create is booked under a name that carries a digest of what was
 wanted (`memcached+1f0c…`): as long as the same is wanted, that entry answers for it, and before the first
 apply of something else it is renamed to a real apply entry, which then owns everything and lets go of what
-is no longer wanted. (kubectl moves from client-side to server-side apply the same way.)
+is no longer wanted. (kubectl moves from client-side to server-side apply the same way.) The entries of former
+field managers join it then, too.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -40,6 +43,13 @@ class OwnEntries:
     applied: Mapping[str, Any] | None
     created: Mapping[str, Any] | None
     created_by: str
+    former: bool
+    """Whether a former field manager has an entry that has to be taken over."""
+
+    def owns(self, paths: Iterable[Path]) -> bool:
+        """Return whether it owns any of the fields, or something below it."""
+        records = (self.applied or {}, self.created or {})
+        return any(_has(record, path) for path in paths for record in records)
 
 
 def creator_name(field_manager: str, wanted: bytes) -> str:
@@ -47,7 +57,9 @@ def creator_name(field_manager: str, wanted: bytes) -> str:
     return f"{field_manager}+{hashlib.blake2b(wanted, digest_size=6).hexdigest()}"
 
 
-def own_entries(managed_fields: Sequence[Mapping[str, Any]], field_manager: str) -> OwnEntries:
+def own_entries(
+    managed_fields: Sequence[Mapping[str, Any]], field_manager: str, former: Sequence[str] = ()
+) -> OwnEntries:
     """Pick the entries of `field_manager` for the object itself (subresources are booked apart).
 
     One whose record is not in the server's format counts as one without fields.
@@ -55,41 +67,162 @@ def own_entries(managed_fields: Sequence[Mapping[str, Any]], field_manager: str)
     applied = created = None
     created_by = ""
     for entry in managed_fields:
-        if entry.get("subresource"):
-            continue
-        manager, operation, fields = entry.get("manager"), entry.get("operation"), entry.get("fieldsV1")
-        if not isinstance(manager, str):
-            continue
+        sort = _sort(entry, field_manager, ())
+        fields = entry.get("fieldsV1")
         if not isinstance(fields, dict):
             fields = {}
-        if operation == "Apply" and manager == field_manager:
+        if sort == "applied":
             applied = fields
-        elif operation == "Update" and manager.startswith(field_manager + "+"):
-            created, created_by = fields, manager
-    return OwnEntries(applied, created, created_by)
+        elif sort == "created":
+            created, created_by = fields, entry["manager"]
+    taken = former and _taken_over(managed_fields, field_manager, former)
+    return OwnEntries(applied, created, created_by, bool(taken and _is_former(managed_fields, taken, former)))
+
+
+def _sort(entry: Mapping[str, Any], field_manager: str, former: Sequence[str]) -> str:
+    manager, operation = entry.get("manager"), entry.get("operation")
+    if entry.get("subresource") or not isinstance(manager, str):
+        return ""
+    if operation == "Apply" and manager == field_manager:
+        return "applied"
+    if operation == "Update" and manager.startswith(field_manager + "+"):
+        return "created"
+    return "former" if manager.partition("+")[0] in former else ""
+
+
+def _is_former(entries: Sequence[Mapping[str, Any]], places: Sequence[int], former: Sequence[str]) -> bool:
+    return any(entries[place]["manager"].partition("+")[0] in former for place in places)
+
+
+def _taken_over(entries: Sequence[Mapping[str, Any]], field_manager: str, former: Sequence[str]) -> list[int]:
+    """Return the places of all entries that are one in the end: first the one that the others join.
+
+    That is our own apply, if there is one. An entry that was written in another version of the kind names
+    other fields; it stays.
+    """
+    found = ((place, _sort(each, field_manager, former)) for place, each in enumerate(entries))
+    sorts = {place: sort for place, sort in found if sort}
+    places = sorted(sorts, key=lambda place: ("applied", "created", "former").index(sorts[place]))
+    version = entries[places[0]].get("apiVersion") if places else None
+    return [place for place in places if entries[place].get("apiVersion") == version]
 
 
 def takeover_patch(
-    managed_fields: Sequence[Mapping[str, Any]], field_manager: str
+    managed_fields: Sequence[Mapping[str, Any]],
+    field_manager: str,
+    former: Sequence[str] = (),
+    released: Sequence[Path] = (),
 ) -> list[dict[str, Any]] | None:
-    """The JSON patch that turns the entry of our create into an apply entry; None when there is none.
+    """The JSON patch that makes one apply entry of ours; None when there is nothing to do.
 
-    It tests what it renames, so a concurrent change of the list refuses it instead of corrupting it, and
-    other managers' writes in between (a status update, say) do not.
+    It gets the fields of our create and of former managers, as `csaupgrade` of client-go does it, except the
+    `released` fields, which lose their owner. It tests each entry that it changes, so a concurrent change of
+    the list refuses it instead of corrupting it, and other managers' writes in between (a status update, say)
+    do not.
     """
-    for position, entry in enumerate(managed_fields):
-        if entry.get("operation") != "Update" or entry.get("subresource"):
-            continue
-        manager = entry.get("manager")
-        if not isinstance(manager, str) or not manager.startswith(field_manager + "+"):
-            continue
-        path = f"/metadata/managedFields/{position}"
-        return [
-            {"op": "test", "path": f"{path}/manager", "value": manager},
-            {"op": "replace", "path": f"{path}/manager", "value": field_manager},
-            {"op": "replace", "path": f"{path}/operation", "value": "Apply"},
-        ]
-    return None
+    places = _taken_over(managed_fields, field_manager, former)
+    if not places:
+        return None
+    entries = [managed_fields[place] for place in places]
+    fields: dict[str, Any] = {}
+    for entry in entries:
+        fields = _union(fields, record if isinstance(record := entry.get("fieldsV1"), dict) else {})
+    for path in released:
+        fields = _without(fields, path)
+    ours = {**entries[0], "manager": field_manager, "operation": "Apply", "fieldsV1": fields}
+    if entries == [ours]:
+        return None
+    at = "/metadata/managedFields/"
+    tests = [
+        {"op": "test", "path": f"{at}{place}", "value": entry}
+        for place, entry in zip(places, entries, strict=True)
+    ]
+    removals = [{"op": "remove", "path": f"{at}{place}"} for place in sorted(places[1:], reverse=True)]
+    return [*tests, {"op": "replace", "path": f"{at}{places[0]}", "value": ours}, *removals]
+
+
+Path = tuple[str, ...]
+"""The steps to a field, as FieldsV1 has them: `("f:spec", "f:replicas")`."""
+
+_step = re.compile(r"""\.?([^.\[\]]+) | \[([^\]]*)\]""", re.VERBOSE)
+
+
+def field_path(text: str) -> Path:
+    """Read a path as the server writes it: `.spec.template.spec.containers[name="web"].resources`.
+
+    Raises ValueError if it is none.
+    """
+    for prefix in (".metadata.labels.", ".metadata.annotations."):
+        if (rest := f".{text.removeprefix('.')}").startswith(prefix):
+            return ("f:metadata", f"f:{prefix.split('.')[2]}", f"f:{rest.removeprefix(prefix)}")
+    steps: list[str] = []
+    end = 0
+    while end < len(text):
+        found = _step.match(text, end)
+        if found is None:
+            break
+        end = found.end()
+        steps.append(f"f:{found[1]}" if found[1] else _keyed(found[2]))
+    if not steps or end < len(text) or "" in steps or not steps[0].startswith("f:"):
+        raise ValueError(f'{text!r} is no path of a field, such as .spec.containers[name="web"].image')
+    return tuple(steps)
+
+
+def _keyed(text: str) -> str:
+    """Return the step to a list's item, "" if the text between brackets names none."""
+    parts = [part.partition("=") for part in text.split(",")]
+    try:
+        key = {name.strip(): orjson.loads(value) for name, _, value in parts}
+    except orjson.JSONDecodeError:
+        return ""
+    return f"k:{orjson.dumps(key, option=orjson.OPT_SORT_KEYS).decode()}"
+
+
+def without_fields(wanted: Any, paths: Sequence[Path]) -> Any:
+    """Return JSON without the fields at these paths; what is not changed is shared."""
+    for path in paths:
+        wanted = _without_field(wanted, path)
+    return wanted
+
+
+def _without_field(there: Any, path: Path) -> Any:
+    step, rest = path[0], path[1:]
+    below = _at(there, step, defaulted=True)
+    if below is _MISSING:
+        return there
+    left = _without_field(below, rest) if rest else _MISSING
+    if isinstance(there, dict):
+        kept = {name: value for name, value in there.items() if f"f:{name}" != step}
+        return kept if left is _MISSING else {**there, step[2:]: left}
+    return [left if item is below else item for item in there if item is not below or left is not _MISSING]
+
+
+def _has(record: Any, path: Path) -> bool:
+    for step in path:
+        if record.__class__ is not dict or step not in record:
+            return False
+        record = record[step]
+    return True
+
+
+def _union(one: dict[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record of the fields of both."""
+    result = dict(one)
+    for path, record in other.items():
+        there = result.get(path)
+        both = isinstance(there, dict) and isinstance(record, dict)
+        result[path] = _union(there, record) if both else record  # type: ignore[arg-type]
+    return result
+
+
+def _without(record: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return a record without a field, and without what only led to it."""
+    step, rest = path[0], path[1:]
+    if step not in record:
+        return record
+    left = _without(below, rest) if rest and isinstance(below := record[step], dict) else {}
+    kept = {name: value for name, value in record.items() if name != step}
+    return {**kept, step: left} if left else kept
 
 
 def holds_exactly(wanted: Mapping[str, Any], live: Mapping[str, Any], owned: Mapping[str, Any]) -> bool:
@@ -108,6 +241,45 @@ def holds(wanted: Mapping[str, Any], live: Mapping[str, Any], owned: Mapping[str
     more than was wanted.
     """
     return _map_matches(wanted, live, owned, exact=False)
+
+
+KEYS = (
+    "containerPort",
+    "devicePath",
+    "driver",
+    "ip",
+    "mountPath",
+    "name",
+    "port",
+    "resourceID",
+    "rule",
+    "topologyKey",
+    "type",
+    "uid",
+)
+"""Of the keys by which lists of Kubernetes' own kinds are merged, one of each list. Custom kinds' lists are
+checked by the server when they are created, too."""
+
+
+def may_repeat_keys(wanted: Any) -> bool:
+    """Return whether any list may have two items with one key, or a value twice.
+
+    Without the schema nobody knows it for sure: True also for two mounts of one volume, False never where an
+    apply would say `duplicate entries for key`.
+    """
+    if isinstance(wanted, dict):
+        return any(map(may_repeat_keys, wanted.values()))
+    if not isinstance(wanted, list):
+        return False
+    seen = set[Any]()
+    for item in wanted:
+        keys: list[Any] = [str(item)]
+        if isinstance(item, dict):
+            keys = [(name, str(item[name])) for name in KEYS if name in item] or [()]
+        if not seen.isdisjoint(keys):
+            return True
+        seen.update(keys)
+    return any(map(may_repeat_keys, wanted))
 
 
 _MISSING = object()
@@ -154,35 +326,35 @@ def _matches(wanted: Any, live: Any, owned: Mapping[str, Any], *, exact: bool) -
 def _list_matches(
     wanted: Sequence[Any], live: Sequence[Any], owned: Mapping[str, Any], *, exact: bool
 ) -> bool:
+    """Compare a list that is merged by keys, or as a set.
+
+    The server puts the applied items into their own order. Items of others may stand anywhere between them,
+    and stay there. So an apply changes nothing if the wanted items stand in `live` in the wanted order.
+    """
     # Whoever may write the object makes the record and the live list as long as they like. So the live list
     # is looked through for no more paths than there are wanted items.
     unclaimed = len(wanted)
+    places = [-1] * unclaimed
     for path, record in owned.items():
-        if path.startswith("k:"):
-            key = _named(path)
-            if not isinstance(key, dict):
+        keyed = path.startswith("k:")
+        if not keyed and not path.startswith("v:"):
+            continue
+        named = _named(path)
+        if named is None or (keyed and not isinstance(named, dict)):
+            return False
+        mine = _place_of_item(wanted, named, defaulted=True) if keyed else _place_of_value(wanted, named)
+        if mine is None:
+            if exact:
                 return False
-            mine = _item(wanted, key, defaulted=True)
-            if mine is None:
-                if exact:
-                    return False
-                continue
-            unclaimed -= 1
-            theirs = _item(live, key, defaulted=False) if unclaimed >= 0 else None
-            if theirs is None or not _item_matches(mine, theirs, record, exact=exact):
-                return False
-        elif path.startswith("v:"):
-            value = _named(path)
-            if value is None:
-                return False
-            if value not in wanted:
-                if exact:
-                    return False
-                continue
-            unclaimed -= 1
-            if unclaimed < 0 or value not in live:
-                return False
-    return unclaimed == 0
+            continue
+        unclaimed -= 1
+        if unclaimed < 0:
+            return False
+        theirs = _place_of_item(live, named, defaulted=False) if keyed else _place_of_value(live, named)
+        if theirs is None or (keyed and not _item_matches(wanted[mine], live[theirs], record, exact=exact)):
+            return False
+        places[mine] = theirs
+    return unclaimed == 0 and all(one < other for one, other in pairwise(places))
 
 
 def _item_matches(
@@ -228,10 +400,49 @@ _OFTEN = 200
 _read_often = lru_cache(maxsize=1024)(_read)
 
 
-def _item(items: Sequence[Any], key: Mapping[str, Any], *, defaulted: bool) -> Mapping[str, Any] | None:
+def wants_otherwise(wanted: Any, live: Any, owned: Mapping[str, Any]) -> bool:
+    """Return whether a field that we have applied has still its value, and is not wanted with it any more.
+
+    Whoever changes a field becomes its owner. So what differs, and is owned by us, was applied by us.
+    """
+    for path, record in owned.items():
+        if path == "." or record.__class__ is not dict:
+            continue
+        mine, theirs = _at(wanted, path, defaulted=True), _at(live, path, defaulted=False)
+        if mine is _MISSING:
+            return True
+        if theirs is _MISSING:
+            continue
+        if not record or (len(record) == 1 and "." in record):
+            if not _equal(mine, theirs):
+                return True
+        elif wants_otherwise(mine, theirs, record):
+            return True
+    return False
+
+
+def _at(there: Any, path: str, *, defaulted: bool) -> Any:
+    """Follow one step of a FieldsV1 record."""
+    if path.startswith("f:"):
+        return there.get(path[2:], _MISSING) if isinstance(there, dict) else _MISSING
+    named = _named(path)
+    if not isinstance(there, list):
+        return _MISSING
+    if isinstance(named, dict):
+        place = _place_of_item(there, named, defaulted=defaulted)
+    else:
+        place = _place_of_value(there, named)
+    return _MISSING if place is None else there[place]
+
+
+def _place_of_value(items: Sequence[Any], value: Any) -> int | None:
+    return items.index(value) if value in items else None
+
+
+def _place_of_item(items: Sequence[Any], key: Mapping[str, Any], *, defaulted: bool) -> int | None:
     """Find the list-map item with that key. A wanted item may leave key fields to the server's defaults."""
-    candidate: Mapping[str, Any] | None = None
-    for item in items:
+    candidate: int | None = None
+    for place, item in enumerate(items):
         if not isinstance(item, dict):
             return None
         spelled_out = True
@@ -242,9 +453,9 @@ def _item(items: Sequence[Any], key: Mapping[str, Any], *, defaulted: bool) -> M
                 break
         else:
             if spelled_out:
-                return item
+                return place
             if defaulted and candidate is None:
-                candidate = item  # kept back: another item may spell the whole key out
+                candidate = place  # kept back: another item may spell the whole key out
     return candidate
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import orjson
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
+from manager.api.core_v1 import Secret, fold_string_data
 from manager.cache import Cache
-from manager.kube.errors import NoMatch
+from manager.kube.errors import BadRequest, NoMatch, ServerError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 
@@ -48,12 +49,24 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 Query = Mapping[str, str]
 
+_UNTYPED = "failed to create typed patch object"
+
 DRY_RUN = {"dryRun": "All"}
+
+
+STRICT = {"fieldValidation": "Strict"}
+"""Has the server refuse fields that it does not know; else it drops them. It does so at each apply anyway."""
 
 
 def booked(field_manager: str, *, dry_run: bool = False) -> Query:
     """What a write says of itself: under which name it is booked, and whether it is only to be tried."""
     return {"fieldManager": field_manager, **(DRY_RUN if dry_run else {})}
+
+
+def sent_fields(obj: Resource) -> dict[str, Any]:
+    """The object in JSON, as every write sends it."""
+    wire = obj.to_wire()
+    return fold_string_data(wire) if obj.gvk == Secret.gvk else wire
 
 
 def whole_object(obj: Resource) -> dict[str, Any]:
@@ -62,7 +75,7 @@ def whole_object(obj: Resource) -> dict[str, Any]:
     Without `managedFields`: a cached object carries our own entries only, and the server would take them for
     all there are. Left out, they stay as they are.
     """
-    wire = obj.to_wire()
+    wire = sent_fields(obj)
     wire.get("metadata", {}).pop("managedFields", None)
     return wire
 
@@ -137,17 +150,29 @@ class Writer:
         subresource: str = "",
         *,
         replaces: str = "",
+        creates: bool = False,
     ) -> bytes:
         """PUT the object, or a subresource of it, or PATCH it as the content type says; the object as stored.
 
-        `replaces` is the resourceVersion that the body demands, if it does.
+        `replaces` is the resourceVersion that the body demands, if it does. `creates` says that the body
+        cannot change an object that is there. Raises BadRequest for an apply that does not fit the schema.
         """
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
         method = "PUT" if content_type == JSON else "PATCH"
-        raw = await self._transport.request(method, path, query=query, body=body, content_type=content_type)
+        try:
+            raw = await self._transport.request(
+                method, path, query=query, body=body, content_type=content_type
+            )
+        except ServerError as error:
+            # The server says 500 of an apply with a field it does not know, or with one key twice.
+            if error.message.startswith(_UNTYPED):
+                what = error.message.partition("): ")[2] or error.message
+                raise BadRequest(400, "BadRequest", f"{kind.gvk.kind} {key}: {what}") from error
+            raise
         if "dryRun" not in query:
-            self._cache.observe_write(kind, raw, before=int(replaces or 0) or None)  # "0" demands nothing
+            before = 0 if creates else int(replaces or 0) or None  # "0" demands nothing
+            self._cache.observe_write(kind, raw, before=before)
         return raw
 
     async def send_delete(

@@ -76,6 +76,9 @@ _AWAITED: dict[type[Exception], str] = {
     Forbidden: _PERMISSION,
 }
 
+_refuses_one = re.compile(r"denied (the )?request|violates PodSecurity| usage per |failed quota").search
+"""Whether admission refuses an object for what it has in it: an answer, whatever its status code is."""
+
 _particulars = re.compile(r""" "[^"]*" | '[^']*' | (?:[^\W0-9]|[.-])*[0-9][\w.-]* """, re.VERBOSE)
 
 
@@ -158,6 +161,8 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _awaited(error: BaseException) -> str | None:
+    if isinstance(error, ApiError) and _refuses_one(error.message):
+        return None
     return next((name for kind, name in _AWAITED.items() if isinstance(error, kind)), None)
 
 

@@ -113,6 +113,14 @@ class ControllerOptions:
     end.
     """
 
+    max_concurrent_rollouts: int | None = None
+    """How many objects may replace pods at once because of another version or other settings of the program;
+    None for no limit.
+
+    The next object is updated when the Deployments, StatefulSets and DaemonSets of one are rolled out and
+    available. If that never happens, the others stay as they are. A change of an object's spec does not wait.
+    """
+
     rate_limiter: RateLimiter | None = None
     """Another rate limiter, instead of `rate_limit`; controllers with a common quota may share it."""
 
@@ -143,6 +151,10 @@ class ControllerOptions:
         if self.max_concurrent_reconciles < 1:
             raise ValueError(
                 f"max_concurrent_reconciles must be at least 1, not {self.max_concurrent_reconciles}"
+            )
+        if self.max_concurrent_rollouts is not None and self.max_concurrent_rollouts < 1:
+            raise ValueError(
+                f"max_concurrent_rollouts must be at least 1, or None, not {self.max_concurrent_rollouts}"
             )
         if self.rate_limit is not None and self.rate_limiter is not None:
             raise ValueError("rate_limit and rate_limiter are two limits; set one of them")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
@@ -15,18 +15,22 @@ from manager.api import (
     ObjectKey,
     ObjectMeta,
     Resource,
+    controller_of,
     controller_reference,
+    is_crd,
     set_condition,
 )
 from manager.api.apps_v1 import Deployment
 from manager.api.pod_health import PodHealth
-from manager.client import Applied, ApplyConflict, Client, FieldConflict, ObjectList, Outcome, OwnedByOther
-from manager.kube.errors import Conflict, Invalid, NotFound
+from manager.client import Applied, Client, FieldConflict, ObjectList, Outcome, OwnedByOther
+from manager.kube.errors import ApiError, Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
 from manager.loop import Portions
+from manager.operator.child_writes import CONDITION
 from manager.operator.declaration import WatchPods, health_of
 from manager.operator.difference import changed_fields
 from manager.operator.pod_events import ASK_AGAIN_AFTER
+from manager.operator.rollouts import is_rolled_out, is_workload
 from manager.runs import LONGEST_TEXT, current_run
 from manager.shards.ranges import label_of
 
@@ -126,6 +130,8 @@ class Context:
         "_confirmed",
         "_later",
         "_operator",
+        "_rolling_out",
+        "_waits_to_roll_out",
         "client",
         "created",
         "look_again_after",
@@ -140,6 +146,7 @@ class Context:
         self._later: list[Callable[[], object]] = []
         self._applied: set[tuple[type[Resource], ObjectKey]] = set()
         self._confirmed = False
+        self._rolling_out = self._waits_to_roll_out = False
         self.created: set[tuple[type[Resource], ObjectKey]] = set()
         self.look_again_after: float | None = None
 
@@ -256,26 +263,47 @@ class Context:
         *,
         created: str = "",
         changed: Callable[[R, R], tuple[str, str] | None] | None = None,
+        initial: Sequence[str] = (),
     ) -> R:
         """Set the fields of a child that `child` has, creating it if it is missing; returns it as stored.
 
         The object becomes its owner. A child that this operator created and that has lost its owner reference
         gets it back. Changes by others to these fields are reverted, also their items in our lists. An Event
-        says what was done: `Created`, with `created` after the name; `Restored` if the spec has not changed;
-        else `Updated`, or the reason and message that `changed` returns for the child before and after.
+        says what was done: `Created`, with `created` after the name; `Restored` with the fields and who had
+        changed them, if somebody else had; `Updated`, or the reason and message that `changed` returns for
+        the child before and after, if the child is wanted differently than at the last apply.
+
+        `initial` are paths, such as `.spec.replicas`, of fields that are set when the child is created, and
+        left to others from then on: to an autoscaler, say. If the operator has set them before, it gives them
+        up, and their values stay.
 
         Sends nothing if nothing would change. Raises Blocked if the name belongs to somebody else, or is
-        still used by a child of an earlier owner; do not catch it. Raises Invalid if the server refuses the
-        child, and ValueError for a child in another namespace.
+        still used by a child of an earlier owner; do not catch it. Raises Invalid or BadRequest if the server
+        refuses the child, and ValueError for a child in another namespace.
+
+        A child that is changed ten times in a minute, and not because the object's spec or a watched object
+        changes, is then changed less often: once a minute at last. Until then the child is returned as it is.
+        The condition `ChildrenStable` and an Event say so.
         """
-        self._applied.add((type(child), child.key))
+        name, writes = (type(child), child.key), self._operator.child_writes
+        self._applied.add(name)
+        if (pause := writes.pause(self.object, name)) > 0:
+            there = await self.client.find(type(child), child.key)
+            if there is not None and there.metadata.deletion_timestamp is None and self._is_owner_of(there):
+                self._look_again_within(pause)
+                return there
+        may_update = self._may_roll_out if self._operator.rollouts.limited and is_workload(child) else None
         try:
-            applied, conflicts = await self._apply(child)
+            applied = await self._apply(child, initial, may_update)
         except OwnedByOther as error:
             raise await self._blocked(error, type(child)) from error
         if applied.outcome is Outcome.CREATED:
-            self.created.add((type(child), child.key))
-        self._announce(applied, child, created, changed, conflicts)
+            self.created.add(name)
+        elif applied.previous is None:
+            self._look_again_within(writes.held(self.object, name))
+        if may_update is not None and not is_rolled_out(applied.object):
+            self._rolling_out = True
+        self._announce(applied, child, created, changed)
         return applied.object
 
     async def refuse_taken(self, kind: type[Resource], name: str) -> None:
@@ -357,7 +385,9 @@ class Context:
             self._look_again_within(ASK_AGAIN_AFTER)
         return pods
 
-    def _look_again_within(self, seconds: float) -> None:
+    def _look_again_within(self, seconds: float | None) -> None:
+        if seconds is None:
+            return
         known = self.look_again_after
         self.look_again_after = max(seconds, 0.1) if known is None else min(known, max(seconds, 0.1))
 
@@ -439,6 +469,9 @@ class Context:
 
         Raises Gone when that shows that the object is gone, and there was something to clean up with it.
         """
+        self._tell_of_unstable_children()
+        if self._operator.rollouts.limited and not self._rolling_out and not self._waits_to_roll_out:
+            self._operator.rollouts.end(self.object.key)
         if self._operator.has_status:
             if self._operator.has_observed_generation:
                 self.object.status.observed_generation = self.object.metadata.generation  # type: ignore[attr-defined]
@@ -451,6 +484,24 @@ class Context:
                     await self.confirm()  # another object may have its name now
                 raise
         self.written()
+
+    def _is_owner_of(self, child: Resource) -> bool:
+        controller = controller_of(child.metadata)
+        return controller is not None and controller.uid == self.object.metadata.uid
+
+    def _tell_of_unstable_children(self) -> None:
+        """Set the condition, if the object ever had such a child: others need not know that there is one."""
+        if not self._operator.has_conditions or not is_crd(self._operator.kind):
+            return
+        troubles = list(self._operator.child_writes.troubles(self.object, self._applied))
+        if troubles:
+            reason, _ = troubles[0]
+            message = "; ".join(message for _, message in troubles)
+            self.condition(CONDITION, False, reason, message)
+            return
+        conditions: list[Condition] = self.object.status.conditions  # type: ignore[attr-defined]
+        if any(each.type == CONDITION and each.status != "True" for each in conditions):
+            self.condition(CONDITION, True, "AsWanted", "its children stay as they are wanted")
 
     def _cached(self) -> bytes | None:
         """The object, if the cache has another state of it by now."""
@@ -483,28 +534,28 @@ class Context:
         self._record(told)
         self.log.info(told.message, reason=told.reason, **details)
 
-    async def _apply(self, child: R) -> tuple[Applied[R], Sequence[FieldConflict]]:
-        """What came of it, and what others had set that was to be put back, in spite of them."""
+    def _may_roll_out(self) -> bool:
+        """Return whether a workload may be updated. What the spec changes does not wait."""
+        if self.is_observed() and not self._operator.rollouts.may_begin(self.object.key):
+            self._waits_to_roll_out = True
+            return False
+        return True
+
+    async def _apply(
+        self, child: R, initial: Sequence[str], may_update: Callable[[], bool] | None
+    ) -> Applied[R]:
         client, owner = self.client, self.object
-        conflicts: Sequence[FieldConflict] = ()
         try:
-            if self.is_observed():
-                # Somebody else has changed it, if it differs: who, only an apply that gives way is told.
-                try:
-                    return await client.apply(child, owner=owner, force=False), ()
-                except ApplyConflict as conflict:
-                    conflicts = conflict.conflicts
-            return await client.apply(child, owner=owner), conflicts
-        except Invalid:
-            # An apply merges lists by the keys of their items: where somebody has changed a port from 80 to
-            # 8080, it puts 80 beside it, and the server refuses two ports of one name. Then, and only then,
-            # our lists replace theirs as a whole.
-            before = await client.uncached.find(type(child), child.key)
+            return await client.apply(child, owner=owner, initial=initial, may_update=may_update)
+        except Invalid as refusal:
+            before = await self._extended(child, refusal)
             if before is None:
                 raise
             mended = _overlaid(before, child)
-            if mended == before:
-                raise
+            try:
+                await client.patch(mended, dry_run=True)
+            except ApiError:
+                raise refusal from None
             await client.patch(mended)
         except OwnedByOther as error:
             before = await client.uncached.find(type(child), child.key) if error.made_here else None
@@ -516,8 +567,23 @@ class Context:
             adopted = before.model_copy(deep=True)
             adopted.metadata.owner_references.append(controller_reference(owner, adopted.metadata))
             await client.patch(adopted)
-        applied = await client.apply(child, owner=owner)
-        return Applied(applied.object, before, Outcome.UPDATED), conflicts
+        applied = await client.apply(child, owner=owner, initial=initial)
+        return Applied(applied.object, before, Outcome.RESTORED, applied.conflicts)
+
+    async def _extended(self, child: R, refusal: Invalid) -> R | None:
+        """Return the child as it is, if it is refused only for lists that somebody else has changed.
+
+        An apply merges lists by the keys of their items: where somebody has changed a port from 80 to 8080,
+        it puts 80 beside it, and the server refuses two ports of one name. Then, and only then, our lists
+        replace theirs as a whole.
+        """
+        causes = refusal.details.get("causes")
+        fields = [str(each.get("field", "")) for each in causes or () if isinstance(each, dict)]
+        lists = tuple(f"{path}[" for path in _lists(child.to_wire()))
+        if not fields or not all(field.startswith(lists) for field in fields):
+            return None
+        before = await self.client.uncached.find(type(child), child.key)
+        return before if before is not None and _overlaid(before, child) != before else None
 
     async def _blocked(self, error: OwnedByOther, kind: type[Resource]) -> Blocked:
         """What to say of a child whose name is taken, and how its end is heard of."""
@@ -551,26 +617,37 @@ class Context:
         wanted: R,
         created: str,
         changed: Callable[[R, R], tuple[str, str] | None] | None,
-        conflicts: Sequence[FieldConflict],
     ) -> None:
-        child = applied.object
+        child, before = applied.object, applied.previous
         name = f"{child.gvk.kind} {child.metadata.name}"
         if applied.outcome is Outcome.CREATED:
             self.event("Created", f"Created {name} {created}".rstrip())
-        elif applied.outcome is Outcome.UPDATED:
-            details: dict[str, object] = {}
-            if applied.previous is not None:
-                details["fields"] = fields = changed_fields(applied.previous, child, wanted)
-                if not fields and self._was_labelled(applied.previous.metadata, child.metadata):
-                    return
-            if conflicts:
-                details["set_by"] = sorted({each.manager for each in conflicts})
-            better = None
-            if self.is_observed():
-                better = ("Restored", f"Put {name} back as it should be")
-            elif changed is not None and applied.previous is not None:
-                better = changed(applied.previous, child)
-            self._did(_Told("Normal", *(better or ("Updated", f"Updated {name}"))), **details)
+        if before is None:
+            return
+        fields = changed_fields(before, child, wanted)
+        if not fields and self._was_labelled(before.metadata, child.metadata):
+            return
+        details: dict[str, object] = {"fields": fields}
+        if applied.conflicts:
+            details["set_by"] = sorted({each.manager for each in applied.conflicts})
+        trouble = self._operator.child_writes.wrote(
+            self.object,
+            (type(wanted), wanted.key),
+            applied.outcome,
+            current_run(),
+            partial(_unstable, name, applied, fields),
+        )
+        if trouble is not None:
+            reason, message = trouble
+            self._record(_Told("Warning", reason, message))
+            self.log.warning("child is changed too often", child=name, reason=reason, why=message, **details)
+            return
+        if applied.outcome is Outcome.RESTORED:
+            said = f"Put {name} back as it should be: {_who(applied.conflicts, fields)}"
+            self._did(_Told("Normal", "Restored", shortened(said)), **details)
+            return
+        better = None if changed is None else changed(before, child)
+        self._did(_Told("Normal", *(better or ("Updated", f"Updated {name}"))), **details)
 
     def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
         """Whether a child has got the label of its range, and nothing else that people are told of."""
@@ -579,6 +656,37 @@ class Context:
             before.labels.get(label) != after.labels.get(label)
             and before.owner_references == after.owner_references
         )
+
+
+def _unstable(name: str, applied: Applied[Any], fields: Sequence[str]) -> str:
+    """Say why a child is changed too often."""
+    if applied.outcome is Outcome.UPDATED:
+        said = (
+            f"each reconcile wants {name} differently, at {', '.join(fields)}; it is updated less often now"
+        )
+    else:
+        said = f"{name} is changed in turn: {_who(applied.conflicts, fields)}; it is put back less often now"
+    return shortened(said)
+
+
+def _who(conflicts: Sequence[FieldConflict], fields: Sequence[str]) -> str:
+    """Say who had changed which fields. Whoever only removes a field leaves no name."""
+    if not conflicts:
+        return f"somebody had changed {', '.join(fields)}"
+    by: dict[str, list[str]] = {}
+    for each in conflicts:
+        by.setdefault(each.manager or "somebody", []).append(each.field)
+    parts = (f"{manager} had set {', '.join(named)}" for manager, named in sorted(by.items()))
+    return "; ".join(parts)
+
+
+def _lists(value: Any, path: str = "") -> Iterator[str]:
+    """Find the paths of lists of objects, as the causes of a refusal name them."""
+    if isinstance(value, Mapping):
+        for name, below in value.items():
+            yield from _lists(below, f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
+        yield path
 
 
 def _overlaid(live: R, wanted: R) -> R:

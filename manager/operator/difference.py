@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from manager.api import Resource
+from manager.api.core_v1 import Secret, fold_string_data
 
 _SHOWN = 8
 
@@ -21,7 +22,9 @@ def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[
     # To write a whole object out costs more than all the rest.
     differing = {name for name in fields if getattr(before, name, None) != getattr(after, name, None)}
     plain = {name for name in differing if _is_plain(type(after), name)}
-    ours = _content(wanted, differing, set())
+    ours = _content(wanted, differing | {"string_data", "stringData"}, set())
+    if wanted.gvk == Secret.gvk:
+        fold_string_data(ours)
     # `apply` adds the owner to what is wanted.
     ours["metadata"].setdefault("ownerReferences", [])
     found = list(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from manager.api import ObjectKey, Resource, is_crd
@@ -13,9 +13,11 @@ from manager.cache import WHOLE, IndexFunction, Informer, Selection
 from manager.client import Client
 from manager.controller import ChannelSource, ControllerOptions, Predicate, Priority, Result
 from manager.controller.predicate import desired_state_changed
+from manager.operator.child_writes import ChildWrites
 from manager.operator.context import Blocked, Context
 from manager.operator.declaration import Owns, Reads, Watch, check_indexes, check_spelling
 from manager.operator.pod_events import PodEvents
+from manager.operator.rollouts import Rollouts
 from manager.operator.timers import Timer, timers_of
 from manager.rights import RbacRule
 from manager.settings import Setting, SettingValues
@@ -63,6 +65,8 @@ class Operator(Generic[T]):
             any name: a `webhook.Admission`.
         finalizer: the name of the finalizer that keeps an object until `cleanup` is done.
         former_finalizers: earlier names of it, which it replaces.
+        former_managers: field managers by which an earlier operator has written the children: `apply` takes
+            their fields over, and removes those that are no longer wanted.
         finalizer_first: add it before `reconcile`; False if `reconcile` calls `ensure_finalizer`.
         skips_own_writes: do not reconcile again because of the reconcile's own writes. For operators that
             use what their writes return. An operator that creates something, returns, and expects to be
@@ -90,6 +94,7 @@ class Operator(Generic[T]):
     admission: ClassVar[AdmissionOptions] = AdmissionOptions()
     finalizer: ClassVar[str] = ""
     former_finalizers: ClassVar[tuple[str, ...]] = ()
+    former_managers: ClassVar[tuple[str, ...]] = ()
     finalizer_first: ClassVar[bool] = True
     skips_own_writes: ClassVar[bool] = False
     shared_out: ClassVar[bool] = True
@@ -111,7 +116,16 @@ class Operator(Generic[T]):
             return  # a base class for operators of several kinds
         cls.kind = kind
         check_spelling(cls, Operator, _HOOKS)
-        for name in ("versions", "owns", "watches", "reads", "rights", "conditions", "former_finalizers"):
+        for name in (
+            "versions",
+            "owns",
+            "watches",
+            "reads",
+            "rights",
+            "conditions",
+            "former_finalizers",
+            "former_managers",
+        ):
             if not isinstance(getattr(cls, name), tuple):
                 raise TypeError(f"{cls.__name__}.{name} has to be a tuple, as in `{name} = (Deployment,)`")
         for name in ("reconcile", "reconcile_key", "cleanup", "gone", "on_error"):
@@ -153,10 +167,28 @@ class Operator(Generic[T]):
         if not hasattr(type(self), "kind"):
             raise TypeError(f"{type(self).__name__} has no kind: class {type(self).__name__}(Operator[Kind])")
         self.manager = manager
-        self.client: Client = manager.client.named(self.name)
+        self.client: Client = manager.client.named(self.name, former_managers=self.former_managers)
         self.channel = ChannelSource()
         self._waiting: defaultdict[tuple[type[Resource], ObjectKey], set[ObjectKey]] = defaultdict(set)
         self._waits: dict[ObjectKey, set[tuple[type[Resource], ObjectKey]]] = {}
+
+    @cached_property
+    def child_writes(self) -> ChildWrites:
+        """How often each child is changed."""
+        gauge = partial(self.manager.metrics.unstable_children.labels, self.name)
+        return ChildWrites(self.manager.rng, gauge)
+
+    @cached_property
+    def rollouts(self) -> Rollouts:
+        """Which objects replace their pods because of another version."""
+        gauge = self.manager.metrics.rollouts_waiting.labels(self.name)
+        most = self.options.max_concurrent_rollouts
+        return Rollouts(most, enqueue=partial(self.enqueue, priority=Priority.LOW), gauge=gauge)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Forget what the runtime remembers of an object that is gone, or another replica's."""
+        self.child_writes.forget(key)
+        self.rollouts.end(key)
 
     @cached_property
     def informer(self) -> Informer:

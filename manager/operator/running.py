@@ -111,7 +111,7 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
             metrics=manager.metrics,
             whole=not operator.shared_out,
             enqueue=partial(operator.enqueue, priority=Priority.LOW),
-            handed_over=operator.handed_over,
+            handed_over=partial(_hand_over, operator),
         )
         if isinstance(reconciler, ObjectReconciler):
             reconciler.share = share
@@ -129,6 +129,11 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
     )
     manager.add_controller(controller)
     return controller
+
+
+def _hand_over(operator: Operator[Any], key: ObjectKey) -> None:
+    operator.forget(key)
+    operator.handed_over(key)
 
 
 def _objects(on: Predicate, objects: Informer, running: Callable[[ObjectKey], bool]) -> Source:
@@ -241,6 +246,7 @@ class ObjectReconciler(Generic[T]):
             finally:
                 if ctx.created:
                     self._has_created(key, state, ctx.created)
+        operator.forget(key)
         return await operator.gone(key)
 
     def _pause(self, key: ObjectKey, state: tuple[str, str]) -> float:
@@ -275,6 +281,7 @@ class ObjectReconciler(Generic[T]):
                 result = await operator.cleanup(obj, ctx)
                 if result is None:
                     await self._let_go(obj, ctx)
+                    operator.forget(obj.key)
                     return await operator.gone(obj.key)
             else:
                 if operator.finalizers and operator.finalizer_first:

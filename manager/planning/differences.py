@@ -55,6 +55,28 @@ def differs(change: Change) -> bool:
     return before != after
 
 
+def replaced_pods(change: Change) -> int:
+    """Return how many pods would be replaced, because their template would be another one."""
+    if change.before is None or change.after is None:
+        return 0
+    before, after = (each.get("spec") or {} for each in (change.before, change.after))
+    if not isinstance(after.get("template"), dict) or before.get("template") == after["template"]:
+        return 0
+    kind, status = change.after.get("kind"), change.before.get("status") or {}
+    by_hand = (after.get("updateStrategy") or {}).get("type") == "OnDelete"
+    if kind not in _ROLLED_OUT or by_hand or (kind == "Deployment" and after.get("paused")):
+        return 0
+    return int(status.get(_ROLLED_OUT[kind]) or 0)
+
+
+_ROLLED_OUT = {
+    "Deployment": "replicas",
+    "StatefulSet": "replicas",
+    "DaemonSet": "currentNumberScheduled",
+}
+"""Kinds that replace their pods when the template changes, and the field of the status that counts them."""
+
+
 def unified(change: Change, *, coloured: bool = False) -> Iterator[str]:
     """The lines of `diff -u`, without confidential values and control characters."""
     before, after = _shown(change)

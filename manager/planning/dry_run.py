@@ -41,7 +41,8 @@ class _Planned:
         self.stored = stored
         self.after = stored
         """What would be. Nothing in it is changed but its version: it shares what is in `stored`."""
-        self.renamed = False
+        self.taken_over: list[Object] = []
+        """Entries of managedFields that an apply joins: as they will be, then as they are."""
 
 
 class _Plan:
@@ -54,7 +55,7 @@ class _Plan:
 
     def taken(self) -> tuple[list[Change], list[str]]:
         planned = [self.planned[path] for path in self.touched]
-        return [Change(each.stored, each.after, each.renamed) for each in planned], self.other
+        return [Change(each.stored, each.after, bool(each.taken_over)) for each in planned], self.other
 
 
 _plan: ContextVar[_Plan | None] = ContextVar("plan", default=None)
@@ -109,6 +110,8 @@ class DryRunTransport(Transport):
         if method == "GET":
             known = self._plan.planned.get(path)
             return await send(method, path, query=query) if known is None else self._shown(path, known)
+        if "dryRun" in (query or {}) and path not in self._plan.planned:
+            return await send(method, path, query=query, body=body)  # tried by the operator itself
         if method == "DELETE":
             # A server that finds options in the body looks for none in the query.
             body = orjson.dumps({**(orjson.loads(body) if body else {}), "dryRun": ["All"]})
@@ -142,8 +145,9 @@ class DryRunTransport(Transport):
         """A write to an object that is there, or would be."""
         if planned.stored is None and planned.after is not None:
             return self._becomes(where, planned, write.put_into_effect(planned.after))
+        applies = bool(planned.taken_over) and write.content_type == APPLY_PATCH
         try:
-            raw = await send(body=write.body)
+            raw = await send(body=_with_released(write.body, planned) if applies else write.body)
         except (Conflict, Invalid):
             if where not in self._plan.touched or planned.after is None or write.content_type == APPLY_PATCH:
                 raise
@@ -153,22 +157,25 @@ class DryRunTransport(Transport):
             self._becomes(where, planned, None)
             return raw
         after = json_object(raw, "an object")
-        if planned.renamed and write.content_type == APPLY_PATCH:
+        if applies:
             after = await self._applied(where, planned, after, write.query)
         if planned.stored is not None and planned.after is not None:
             after = _merged(planned.after, merge_diff(planned.stored, after))
-        planned.renamed |= b"/metadata/managedFields/" in (write.body or b"")
+        if write.content_type == JSON_PATCH and b"/metadata/managedFields/" in (write.body or b""):
+            operations = orjson.loads(write.body or b"[]")
+            ours = [each["value"] for each in operations if each["op"] == "replace"]
+            planned.taken_over = [*ours, *(each["value"] for each in operations if each["op"] == "test")]
         return self._becomes(where, planned, after)
 
     async def _applied(
         self, where: str, planned: _Planned, after: Object, query: Mapping[str, str] | None
     ) -> Object:
-        """What an apply makes of an object that was not changed since it was created (`_without_released`).
+        """What an apply makes of an object whose fields it takes over (`_without_dropped`).
 
         The server fills in its defaults for what is gone, if it lets itself be asked.
         """
         manager = (query or {}).get("fieldManager", "")
-        left = _without_released(after, manager)
+        left = _without_dropped(after, planned.taken_over[1:], manager)
         if left != after:
             left["metadata"]["resourceVersion"] = (planned.stored or after)["metadata"]["resourceVersion"]
             left["metadata"].pop("managedFields", None)
@@ -178,7 +185,7 @@ class DryRunTransport(Transport):
             except ApiError:
                 return after
             after = json_object(raw, "an object")
-        planned.renamed = False
+        planned.taken_over = []
         return after
 
     def _becomes(self, where: str, planned: _Planned, after: Object | None) -> bytes:
@@ -301,20 +308,44 @@ def _patched(there: Object, operations: list[Any]) -> Object:
     return document
 
 
-def _without_released(answer: Object, field_manager: str) -> Object:
-    """What an apply leaves of an object whose creation it takes over: fields that nobody counts as theirs go.
+def _with_released(body: bytes | None, planned: _Planned) -> bytes:
+    """An apply, with the values of fields that are released: to the server they would seem to be dropped."""
+    wanted = orjson.loads(body or b"{}")
+    ours, *taken_over = planned.taken_over
+    for each in taken_over:
+        _fill(wanted, planned.stored, each.get("fieldsV1") or {}, ours.get("fieldsV1") or {})
+    return orjson.dumps(wanted)
 
-    The server would do it, had the creation's record been renamed before (see `client.ownership`).
+
+def _fill(wanted: Any, there: Any, owned: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
+    """Put into a map, or a list, the values of what `owned` names and `kept` does not."""
+    for path, below in owned.items():
+        if path.startswith("f:") and isinstance(wanted, dict) and isinstance(there, dict):
+            step = path[2:]
+            if path not in kept and step in there:
+                wanted.setdefault(step, there[step])
+            elif step in wanted and step in there:
+                _fill(wanted[step], there[step], below, kept[path])
+        elif path.startswith("k:") and isinstance(wanted, list) and isinstance(there, list):
+            key = orjson.loads(path[2:])
+            place, stored = _position(wanted, key, keyed=True), _position(there, key, keyed=True)
+            if stored is not None and path not in kept:
+                wanted.append(there[stored])
+            elif stored is not None and place is not None:
+                _fill(wanted[place], there[stored], below, kept[path])
+
+
+def _without_dropped(answer: Object, taken_over: list[Object], manager: str) -> Object:
+    """What an apply leaves of an object whose entries it takes over: fields that nobody counts as theirs go.
+
+    The server would do it, had the entries been joined before (see `client.ownership`).
     """
+    joined = {(each.get("manager"), each.get("operation")) for each in taken_over} - {(manager, "Apply")}
     entries = [each for each in answer["metadata"].get("managedFields", ()) if not each.get("subresource")]
-    created = [
-        each
-        for each in entries
-        if each.get("operation") == "Update" and str(each.get("manager")).startswith(f"{field_manager}+")
-    ]
-    kept = [each.get("fieldsV1") or {} for each in entries if each not in created]
+    dropped = [each for each in entries if (each.get("manager"), each.get("operation")) in joined]
+    kept = [each.get("fieldsV1") or {} for each in entries if each not in dropped]
     left = copy.deepcopy(answer)
-    for each in created:
+    for each in dropped:
         _release(left, each.get("fieldsV1") or {}, kept)
     return left
 

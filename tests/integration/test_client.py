@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -15,12 +15,13 @@ import pytest_asyncio
 from pydantic import Field
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
-from manager.api import Condition, ObjectKey, ObjectMeta, Resource, Unstructured
+from manager.api import Condition, ObjectKey, ObjectMeta, Resource, Unstructured, core_v1
 from manager.api.apps_v1 import Deployment
 from manager.cache import Cache
 from manager.client import Client, NotCached, Outcome
+from manager.client.applier import _wanted
 from manager.kube.config import load_config
-from manager.kube.errors import AlreadyExists, Conflict, Invalid, NoMatch, NotFound
+from manager.kube.errors import AlreadyExists, BadRequest, Conflict, Invalid, NoMatch, NotFound
 from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -389,10 +390,238 @@ async def test_an_apply_puts_back_what_others_changed_and_leaves_what_they_added
 
         await eventually_async(has_come)
         applied = await client.apply(wanted)
-        assert applied.outcome is Outcome.UPDATED
+        assert applied.outcome is Outcome.RESTORED
+        fields = {each.field: each.manager for each in applied.conflicts}
+        assert fields == {'.spec.template.spec.containers[name="main"].image': "kubectl-set"}
         [container] = applied.object.spec["template"]["spec"]["containers"]
         assert container["image"] == "image:1"
         assert container["env"] == [{"name": "ADDED", "value": "1"}]
+
+
+# Where a list of a pod is, by what its items are told apart, and the rest of each.
+ORDERED: list[tuple[str, str, list[Any], dict[str, Any]]] = [
+    ("containers", "name", ["main", "b", "a"], {"image": "image:1"}),
+    ("initContainers", "name", ["c", "b", "a"], {"image": "image:1"}),
+    ("containers/0/env", "name", ["C", "B", "A"], {"value": "1"}),
+    ("containers/0/ports", "containerPort", [3, 2, 1], {}),
+    ("containers/0/volumeMounts", "mountPath", ["/c", "/b", "/a"], {"name": "v"}),
+    ("volumes", "name", ["v", "u", "t"], {"emptyDir": {}}),
+    ("hostAliases", "ip", ["10.0.0.3", "10.0.0.2", "10.0.0.1"], {"hostnames": ["h"]}),
+    ("imagePullSecrets", "name", ["c", "b", "a"], {}),
+    (
+        "topologySpreadConstraints",
+        "topologyKey",
+        ["c", "b", "a"],
+        {"whenUnsatisfiable": "ScheduleAnyway", "maxSkew": 1},
+    ),
+    ("tolerations", "key", ["c", "b", "a"], {"operator": "Exists"}),
+]
+
+
+@pytest.mark.parametrize(("path", "key", "names", "rest"), ORDERED, ids=[each[0] for each in ORDERED])
+async def test_apply_follows_the_wanted_order_and_sends_nothing_more(
+    bench: Bench, path: str, key: str, names: list[Any], rest: dict[str, Any]
+):
+    def items(deployment: Deployment) -> list[dict[str, Any]]:
+        pod = deployment.spec["template"]["spec"]
+        *parent, name = path.split("/")
+        found: list[dict[str, Any]] = (pod["containers"][0] if parent else pod).setdefault(name, [])
+        return found
+
+    def deployment(wanted: list[Any]) -> Deployment:
+        made = bench.deployment("d")
+        made.spec["template"]["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+        items(made)[:] = [{key: name, **rest} for name in wanted]
+        return made
+
+    async def apply(wanted: list[Any], outcome: Outcome) -> list[Any]:
+        applied = await bench.client.apply(deployment(wanted))
+        assert applied.outcome is outcome
+        before = bench.writes()
+        for _ in range(2):
+            assert (await bench.client.apply(deployment(wanted))).outcome is Outcome.UNCHANGED
+        assert bench.writes() == before
+        return [item[key] for item in items(applied.object)]
+
+    async def arranged_by_another(arrange: Callable[[list[Any]], None]) -> None:
+        read = await bench.client.uncached.get(Deployment, bench.key("d"))
+        arrange(items(read))
+        read.metadata.resource_version = ""  # whatever controllers do to it meanwhile
+        await bench.client.named("another").update(read)
+
+    assert await apply(names, Outcome.CREATED) == names
+    await arranged_by_another(lambda there: there.reverse())
+    assert await apply(names, Outcome.RESTORED) == names, "what was created is put back"
+    await arranged_by_another(lambda there: there.reverse())
+    assert await apply(names, Outcome.RESTORED) == names, "what was applied is put back"
+    turned = names[::-1]
+    assert await apply(turned, Outcome.UPDATED) == turned
+    foreign = {int: 9, str: "10.0.0.9" if key == "ip" else "x"}[type(names[0])]
+    await arranged_by_another(lambda there: there.insert(1, {**rest, key: foreign}))
+    if path == "tolerations":  # replaced as a whole
+        assert await apply(turned, Outcome.RESTORED) == turned
+        return
+    assert await apply(turned, Outcome.UNCHANGED) == [turned[0], foreign, *turned[1:]]
+    assert [each for each in await apply(names, Outcome.UPDATED) if each != foreign] == names
+
+
+async def test_apply_removes_a_key_that_leaves_string_data(bench: Bench):
+    named = ObjectMeta(name="s", namespace=bench.namespace)
+    texts = {"a": "1", "b": "2"}
+    plain = {"metadata": {"name": "s", "namespace": bench.namespace}}
+    for kind in (core_v1.Secret, Unstructured.of("v1", "Secret")):
+
+        async def apply(texts: dict[str, str], outcome: Outcome, kind: Any = kind) -> None:
+            if kind is core_v1.Secret:
+                wanted = kind(metadata=named, string_data=texts, data={"c": "Mw=="})
+            else:
+                wanted = kind.model_validate({**plain, "stringData": texts, "data": {"c": "Mw=="}})
+            assert (await bench.client.apply(wanted)).outcome is outcome
+            before = bench.writes()
+            assert (await bench.client.apply(wanted)).outcome is Outcome.UNCHANGED
+            assert bench.writes() == before
+            stored = await bench.client.uncached.get(core_v1.Secret, bench.key("s"))
+            assert {key: stored.value(key) for key in stored.data or {}} == {
+                **{key: text.encode() for key, text in texts.items()},
+                "c": b"3",
+            }
+
+        await apply(texts, Outcome.CREATED)
+        await apply({"a": "4"}, Outcome.UPDATED)
+        await apply({}, Outcome.UPDATED)
+        await bench.client.delete(await bench.client.uncached.get(core_v1.Secret, bench.key("s")))
+
+
+async def test_string_data_is_sent_by_every_write(bench: Bench):
+    client, named = bench.client, ObjectMeta(name="s", namespace=bench.namespace)
+    stored = await client.create(core_v1.Secret(metadata=named, string_data={"a": "1"}))
+    assert stored.value("a") == b"1"
+    stored.string_data = {"a": "2", "b": "3"}
+    stored = await client.patch(stored)
+    assert (stored.value("a"), stored.value("b")) == (b"2", b"3")
+    stored.string_data = {"b": "4"}
+    stored = await client.update(stored)
+    assert (stored.value("a"), stored.value("b")) == (b"2", b"4")
+
+
+# What POST alone would take, and the field that is named.
+UNAPPLICABLE: list[tuple[dict[str, Any], str]] = [
+    ({"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}, "env"),
+    ({"ports": [{"containerPort": 1, "name": "a"}, {"containerPort": 1, "name": "b"}]}, "ports"),
+    ({"imagee": "image:1"}, "imagee"),
+    ({"env": [{"name": "A", "valu": "1"}]}, "valu"),
+]
+
+
+@pytest.mark.parametrize(("container", "field"), UNAPPLICABLE, ids=[each[1] for each in UNAPPLICABLE])
+async def test_apply_refuses_at_the_first_write_what_it_refuses_later(
+    bench: Bench, container: dict[str, Any], field: str
+):
+    refused = bench.deployment("refused", **container)
+    with pytest.raises(BadRequest, match=field):
+        await bench.client.apply(refused, dry_run=True)
+    with pytest.raises(BadRequest, match=field):
+        await bench.client.apply(refused)
+    assert await bench.client.uncached.find(Deployment, bench.key("refused")) is None
+    await bench.client.apply(bench.deployment("taken"))
+    with pytest.raises(BadRequest, match=f"Deployment {bench.namespace}/taken: .*{field}"):
+        await bench.client.apply(bench.deployment("taken", **container))
+
+
+async def test_create_refuses_a_field_that_the_server_does_not_know(bench: Bench):
+    with pytest.raises(BadRequest, match="imagee"):
+        await bench.client.create(bench.deployment("d", imagee="image:1"))
+
+
+async def test_apply_by_which_an_object_is_created_leaves_the_object_of_another_alone(bench: Bench):
+    """Two mounts of one volume look as if a key might be there twice: then an apply creates the object."""
+
+    def wanted(name: str) -> Deployment:
+        mounts = [{"name": "v", "mountPath": path} for path in ("/a", "/b")]
+        made = bench.deployment(name, volumeMounts=mounts)
+        made.spec["template"]["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+        return made
+
+    made = await bench.client.apply(wanted("new"))
+    assert made.outcome is Outcome.CREATED
+    entries = orjson.loads(made.object.origin or b"")["metadata"]["managedFields"]
+    assert [(each["manager"], each["operation"]) for each in entries] == [("test", "Apply")]
+    assert (await bench.client.apply(wanted("new"))).outcome is Outcome.UNCHANGED
+    await bench.client.named("another").create(bench.deployment("d"))
+    late = wanted("d")
+    with pytest.raises(AlreadyExists):
+        await bench.client._applier._create(late, _wanted(late, None), dry_run=False)
+    there = await bench.client.uncached.get(Deployment, bench.key("d"))
+    assert "volumeMounts" not in there.spec["template"]["spec"]["containers"][0]
+
+
+@pytest.mark.parametrize("way", ["created", "updated", "applied", "applied and created by us"])
+async def test_apply_removes_the_fields_of_a_former_manager(bench: Bench, crds: ControlPlane, way: str):
+    client, old = bench.client, bench.client.named("old")
+    env = [{"name": "OLD", "value": "1"}, {"name": "BOTH", "value": "1"}]
+    theirs = bench.deployment("d", env=env)
+    theirs.metadata.annotations["old"] = "1"
+    if way == "created":
+        await old.create(theirs)
+    elif way == "updated":
+        await client.named("another").create(bench.deployment("d"))
+        there = await client.uncached.get(Deployment, bench.key("d"))
+        there.spec, there.metadata.annotations["old"] = theirs.spec, "1"
+        await old.patch(there)
+    else:
+        await old.apply(theirs)
+        if "by us" in way:
+            await client.named("new").apply(bench.deployment("d"))
+    new = client.named("new", former_managers=("test-old",))
+    where = f"--namespace={bench.namespace}"
+    shown = crds.kubectl(where, "get", "deployment", "d", "-o", "yaml", "--show-managed-fields")
+    assert "manager: test-old" in shown.stdout
+    wanted = bench.deployment("d", env=[{"name": "BOTH", "value": "1"}])
+    applied = await new.apply(wanted)
+    assert applied.outcome is Outcome.UPDATED
+    [container] = applied.object.spec["template"]["spec"]["containers"]
+    assert container["env"] == [{"name": "BOTH", "value": "1"}]
+    stored = await client.uncached.get(Deployment, bench.key("d"))
+    assert "old" not in stored.metadata.annotations
+    entries = orjson.loads(stored.origin or b"")["metadata"]["managedFields"]
+    assert "test-old" not in {each["manager"].partition("+")[0] for each in entries}
+    before = bench.writes()
+    assert (await new.apply(wanted)).outcome is Outcome.UNCHANGED
+    assert bench.writes() == before
+
+
+@pytest.mark.parametrize("way", ["new", "created", "applied"])
+async def test_initial_fields_are_set_once_and_then_left_to_others(bench: Bench, way: str):
+    """As for an autoscaler, which takes over the number of replicas and never sets it to 1 in between."""
+    client, key = bench.client, bench.key("d")
+
+    def wanted(image: str = "image:1") -> Deployment:
+        made = bench.deployment("d", image=image, resources={"requests": {"cpu": "2"}})
+        made.spec["replicas"] = 3
+        return made
+
+    initial = (".spec.replicas", '.spec.template.spec.containers[name="main"].resources')
+    if way == "applied":
+        await client.apply(wanted("image:0"))
+    if way != "new":
+        await client.apply(wanted())
+    await client.apply(wanted(), initial=initial)
+    before = bench.writes()
+    assert (await client.apply(wanted(), initial=initial)).outcome is Outcome.UNCHANGED
+    assert bench.writes() == before
+    for replicas, image in ((3, "image:2"), (7, "image:3")):
+        scale = client.subresource("scale")
+        await scale.patch(wanted(), {"spec": {"replicas": replicas}})
+        there = await client.uncached.get(Deployment, key)
+        there.spec["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": str(replicas)}}
+        await client.named("another").patch(there)
+        applied = await client.apply(wanted(image), initial=initial, force=False)
+        assert applied.outcome is Outcome.UPDATED
+        [container] = applied.object.spec["template"]["spec"]["containers"]
+        assert (applied.object.spec["replicas"], container["image"]) == (replicas, image)
+        assert container["resources"] == {"requests": {"cpu": str(replicas)}}
+    with pytest.raises(ValueError, match=r"spec\.\.replicas"):
+        await client.apply(wanted(), initial=("spec..replicas",))
 
 
 async def test_a_value_that_the_server_spells_differently_is_sent_no_more_than_it_must(bench: Bench):

@@ -65,6 +65,9 @@ RUN_BY: Mapping[str, Sequence[str]] = {
         ".venv/bin/operator-manager run",
     ),
     f"{_DOCUMENTATION}::test_what_a_page_shows_without_a_cluster_is_what_comes": (".venv/bin/devcluster up",),
+    "tests/integration/test_client.py::test_apply_removes_the_fields_of_a_former_manager": (
+        "kubectl get deployment web -o yaml --show-managed-fields",
+    ),
     f"{_DOCUMENTATION}::test_the_operator_of_writing_an_operator_runs": (
         ".venv/bin/operator-manager create api --group hello --version v1 --kind Greeting --owns ConfigMap",
         ".venv/bin/operator-manager run --controllers=greeting",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from manager.api import ObjectMeta
 from manager.api.apps_v1 import Deployment
 from manager.cache import Cache
-from manager.client import ApplyConflict, Client, Outcome, OwnedByOther
+from manager.client import Applied, ApplyConflict, Client, Outcome, OwnedByOther
 from manager.client.ownership import creator_name
 from manager.controller.failure import Failure
 from manager.kube.errors import Conflict, Invalid, ProtocolError
@@ -58,7 +58,7 @@ async def test_a_change_answers_what_there_is_and_what_there_was(
     if watched != "all":
         wire.on("GET", PATH, stored(5))
     wire.on("PATCH", PATH, stored(1))
-    now, before, outcome = await client.apply(WANTED)
+    now, before, outcome, _ = await client.apply(WANTED)
     assert before is not None
     assert (now.spec, before.spec, outcome) == ({"replicas": 1}, {"replicas": 5}, Outcome.UPDATED)
 
@@ -66,7 +66,7 @@ async def test_a_change_answers_what_there_is_and_what_there_was(
 async def test_a_create_answers_what_there_is(client: Client, wire: ScriptedWire):
     wire.on("GET", PATH, Reply.status(404, "NotFound"))
     wire.on("POST", COLLECTION, stored(1))
-    now, before, outcome = await client.apply(WANTED)
+    now, before, outcome, _ = await client.apply(WANTED)
     assert (now.spec, before, outcome) == ({"replicas": 1}, None, Outcome.CREATED)
 
 
@@ -176,7 +176,88 @@ async def test_an_unforced_apply_names_who_has_set_the_fields_and_is_none_of_the
     with pytest.raises(Conflict) as by_another_cause:
         await client.apply(WANTED)
     assert Failure.of(by_another_cause.value) is Failure.RACE
-    assert [sent.query["force"] for sent in wire.sent("PATCH")] == ["false", "true"]
+    assert [sent.query["force"] for sent in wire.sent("PATCH")] == ["false", "false"]
+
+
+class TestOutcome:
+    """Of a change: UPDATED if it is wanted differently than before, RESTORED if somebody else changed it."""
+
+    CONFLICT = Reply.status(
+        409,
+        "Conflict",
+        details={
+            "causes": [
+                {
+                    "reason": "FieldManagerConflict",
+                    "message": 'conflict with "kubectl" using apps/v1',
+                    "field": ".spec.replicas",
+                }
+            ]
+        },
+    )
+    OURS: ClassVar[dict[str, Any]] = {"f:spec": {"f:replicas": {}, "f:paused": {}}}
+
+    async def apply(self, client: Client, wire: ScriptedWire, *replies: Reply, **spec: Any) -> Applied[Any]:
+        wire.on("PATCH", PATH, *replies)
+        return await client.apply(Deployment(metadata=WANTED.metadata, spec=spec))
+
+    @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the one that applied it"])
+    async def test_is_restored_when_another_manager_has_set_the_field(
+        self, client: Client, wire: ScriptedWire, known: bool
+    ):
+        if known:
+            wire.on("GET", PATH, applied({"replicas": 1, "paused": True}, self.OURS))
+            await self.apply(client, wire, replicas=1, paused=True)
+        wire.on(
+            "GET", PATH, applied({"replicas": 5, "paused": True}, {"f:spec": {"f:paused": {}}}, version=2)
+        )
+        done = applied({"replicas": 1, "paused": True}, self.OURS, version=3)
+        came = await self.apply(client, wire, self.CONFLICT, done, replicas=1, paused=True)
+        assert came.outcome is Outcome.RESTORED
+        assert came.conflicts == (("kubectl", ".spec.replicas"),)
+        assert [sent.query["force"] for sent in wire.sent("PATCH")] == ["false", "true"]
+
+    @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the one that applied it"])
+    async def test_is_updated_when_our_own_field_is_wanted_differently(
+        self, client: Client, wire: ScriptedWire, known: bool
+    ):
+        wire.on("GET", PATH, applied({"replicas": 1, "paused": True}, self.OURS))
+        if known:
+            await self.apply(client, wire, replicas=1, paused=True)
+        done = applied({"replicas": 2, "paused": True}, self.OURS, version=3)
+        came = await self.apply(client, wire, done, replicas=2, paused=True)
+        assert (came.outcome, came.conflicts) == (Outcome.UPDATED, ())
+        assert len(wire.sent("PATCH")) == 1
+
+    async def test_is_updated_when_a_new_version_changes_one_field_and_another_manager_another(
+        self, client: Client, wire: ScriptedWire
+    ):
+        wire.on("GET", PATH, applied({"replicas": 5, "paused": True}, {"f:spec": {"f:paused": {}}}))
+        done = applied({"replicas": 1, "paused": False}, self.OURS, version=3)
+        came = await self.apply(client, wire, self.CONFLICT, done, replicas=1, paused=False)
+        assert (came.outcome, len(came.conflicts)) == (Outcome.UPDATED, 1)
+
+    async def test_is_restored_when_somebody_has_removed_a_field_of_the_last_apply(
+        self, client: Client, wire: ScriptedWire
+    ):
+        wire.on("GET", PATH, applied({"replicas": 1, "paused": True}, self.OURS))
+        await self.apply(client, wire, replicas=1, paused=True)
+        wire.on("GET", PATH, applied({"replicas": 1}, {"f:spec": {"f:replicas": {}}}, version=2))
+        done = applied({"replicas": 1, "paused": True}, self.OURS, version=3)
+        assert (await self.apply(client, wire, done, replicas=1, paused=True)).outcome is Outcome.RESTORED
+
+    @pytest.mark.parametrize("same", [True, False])
+    async def test_follows_the_digest_of_a_create_when_another_process_has_created_it(
+        self, client: Client, wire: ScriptedWire, same: bool
+    ):
+        name = {"name": "cache", "namespace": "team"}
+        was = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": name, "spec": {"replicas": 1}}
+        digest = creator_name("test", orjson.dumps(was) if same else b"something else")
+        object_ = created_by_us(1)
+        object_["metadata"]["managedFields"][0]["manager"] = digest
+        wire.on("GET", PATH, Reply.json(object_))
+        came = await self.apply(client, wire, stored(1), replicas=1)
+        assert came.outcome is (Outcome.RESTORED if same else Outcome.UPDATED)
 
 
 async def test_a_dry_run_takes_nothing_over_and_is_not_remembered(client: Client, wire: ScriptedWire):
@@ -210,7 +291,8 @@ async def test_a_garbled_look_at_the_object_is_an_error_of_the_protocol(
     with pytest.raises(ProtocolError, match=r"^not a Deployment object") as caught:
         await client.apply(WANTED)
     assert "hunter2" not in str(caught.value)
-    # The same where our create is to be turned into an apply.
+    # The same where our create is to be turned into an apply, which the server would take.
+    wire.on("PATCH", PATH, stored(1))
     wire.on("GET", PATH, Reply.json(created_by_us(1)), answer)
     with pytest.raises(ProtocolError, match=r"^not a Deployment object"):
         await client.apply(WANTED)
@@ -260,7 +342,7 @@ async def test_a_record_of_ownership_that_cannot_be_read_is_written_anew(
     wire.on("PATCH", PATH, Reply.json(stored))
     assert (await client.apply(wanted)).outcome is Outcome.UNCHANGED
     written = len(wire.sent("PATCH"))
-    assert written in {1, 2}  # the entry of a create is renamed first
+    assert written in {1, 3}  # the entry of a create is renamed first, once a dry run was accepted
     # What the server answers is no better, and is not written again and again.
     assert (await client.apply(wanted)).outcome is Outcome.UNCHANGED
     assert len(wire.sent("PATCH")) == written
@@ -301,20 +383,22 @@ async def test_an_owner_that_cannot_be_read_is_an_error_of_the_protocol(client: 
 
 async def test_who_is_always_slower_than_others_has_a_conflict(client: Client, wire: ScriptedWire):
     wire.on("GET", PATH, *(Reply.json(created_by_us(version)) for version in range(1, 9)))
-    wire.on("PATCH", PATH, Reply.status(422, "Invalid", "the server rejected our request"))
+    wire.on("PATCH", PATH, stored(1), Reply.status(422, "Invalid", "the server rejected our request"))
     with pytest.raises(Conflict, match=r"^Deployment team/cache keeps being changed by others$"):
         await client.apply(WANTED)
-    assert len(wire.sent("PATCH")) == 3
+    assert len(wire.sent("PATCH")) == 1 + 3
 
 
-async def test_a_patch_that_is_refused_although_nobody_was_in_between_is_invalid(
-    client: Client, wire: ScriptedWire
+@pytest.mark.parametrize("accepted", [0, 1], ids=["by a dry run", "although nobody was in between"])
+async def test_apply_is_invalid_when_what_would_take_over_our_create_is_refused(
+    client: Client, wire: ScriptedWire, accepted: int
 ):
     wire.on("GET", PATH, Reply.json(created_by_us(1)))
-    wire.on("PATCH", PATH, Reply.status(422, "Invalid", "replicas must be 7"))
+    wire.on("PATCH", PATH, *[stored(1)] * accepted, Reply.status(422, "Invalid", "replicas must be 7"))
     with pytest.raises(Invalid, match="replicas must be 7"):
         await client.apply(WANTED)
-    assert len(wire.sent("PATCH")) == 1
+    sent = wire.sent("PATCH")
+    assert ["dryRun" in each.query for each in sent] == [True, False][: 1 + accepted]
 
 
 class TestAChildWhoseNameSomebodyHas:
@@ -364,7 +448,7 @@ class TestAChildWhoseNameSomebodyHas:
     ):
         wire.on("GET", PATH, self.hold(cache))
         wire.on("PATCH", PATH, stored(6))
-        now, before, outcome = await client.apply(WANTED)
+        now, before, outcome, _ = await client.apply(WANTED)
         assert before is not None
         assert (now.spec, before.spec, outcome) == ({"replicas": 6}, {"replicas": 5}, Outcome.UPDATED)
         assert (await client.get(Deployment, WANTED.key)).spec == {"replicas": 6}

@@ -7,8 +7,18 @@ from typing import Any
 import orjson
 import pytest
 
+from devcluster.types import table
 from manager.client import ownership
-from manager.client.ownership import holds, holds_exactly, takeover_patch
+from manager.client.ownership import (
+    KEYS,
+    field_path,
+    holds,
+    holds_exactly,
+    may_repeat_keys,
+    own_entries,
+    takeover_patch,
+    without_fields,
+)
 from tests.support.effort import Effort
 
 WANTED: dict[str, Any] = {
@@ -158,6 +168,82 @@ def test_sets_are_compared_by_member():
     assert not holds_exactly({"finalizers": []}, {"finalizers": ["b", "a"]}, owned)
 
 
+KEYED: list[tuple[list[str], dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    (["name"], {"name": "a"}, {"name": "b"}, {"name": "x"}),
+    (["containerPort", "protocol"], {"containerPort": 1}, {"containerPort": 2}, {"containerPort": 3}),
+    (["containerPort", "protocol"], {"containerPort": 1}, {"containerPort": 1, "protocol": "UDP"}, {}),
+    (["mountPath"], {"mountPath": "/a"}, {"mountPath": "/b"}, {"mountPath": "/x"}),
+    (["ip"], {"ip": "::1"}, {"ip": "::2"}, {"ip": "::3"}),
+    (
+        ["topologyKey", "whenUnsatisfiable"],
+        {"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"},
+        {"topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"},
+        {"topologyKey": "host", "whenUnsatisfiable": "ScheduleAnyway"},
+    ),
+]
+
+
+@pytest.mark.parametrize("compare", [holds, holds_exactly])
+@pytest.mark.parametrize(
+    ("keys", "one", "other", "foreign"), KEYED, ids=["-".join(each[0]) for each in KEYED]
+)
+def test_keyed_items_hold_in_the_wanted_order_alone_wherever_items_of_others_stand(
+    keys: list[str], one: dict[str, Any], other: dict[str, Any], foreign: dict[str, Any], compare: Any
+):
+    def full(item: dict[str, Any]) -> dict[str, Any]:
+        return {**({"protocol": "TCP"} if "protocol" in keys else {}), **item}
+
+    def path(item: dict[str, Any]) -> str:
+        named = {name: value for name, value in full(item).items() if name in keys}
+        return f"k:{orjson.dumps(named, option=orjson.OPT_SORT_KEYS).decode()}"
+
+    def held(wanted: list[dict[str, Any]], *live: dict[str, Any]) -> bool:
+        record = {path(item): {".": {}, **{f"f:{name}": {} for name in item}} for item in (one, other)}
+        nested = {"spec": {"items": wanted}}
+        return bool(compare(nested, {"spec": {"items": [*map(full, live)]}}, {"f:spec": {"f:items": record}}))
+
+    for wanted, reverse in (([one, other], [other, one]), ([other, one], [one, other])):
+        assert held(wanted, *wanted)
+        assert not held(wanted, *reverse)
+        assert held(wanted, foreign, wanted[0], foreign, wanted[1], foreign)
+        assert not held(wanted, foreign, reverse[0], foreign, reverse[1], foreign)
+
+
+@pytest.mark.parametrize("compare", [holds, holds_exactly])
+def test_members_of_a_set_hold_in_the_wanted_order_alone(compare: Any):
+    owned = {"f:tags": {'v:"a"': {}, 'v:"b"': {}}}
+    assert compare({"tags": ["b", "a"]}, {"tags": ["x", "b", "y", "a"]}, owned)
+    assert not compare({"tags": ["a", "b"]}, {"tags": ["x", "b", "y", "a"]}, owned)
+
+
+REPEATED: list[Any] = [
+    [{"name": "A", "value": "1"}, {"name": "B"}, {"name": "A", "value": "2"}],
+    [{"containerPort": 80, "name": "a"}, {"containerPort": 80, "name": "b", "protocol": "TCP"}],
+    [{"mountPath": "/a", "name": "a"}, {"mountPath": "/a", "name": "b"}],
+    [{"ip": "::1", "hostnames": ["a"]}, {"ip": "::1", "hostnames": ["b"]}],
+    ["a", "b", "a"],
+    [{}, {}],
+]
+
+
+@pytest.mark.parametrize("items", REPEATED)
+def test_may_repeat_keys_finds_a_key_that_is_there_twice(items: list[Any]):
+    for wanted in ({"spec": {"list": items}}, {"spec": {"containers": [{"name": "a", "list": items}]}}):
+        assert may_repeat_keys(wanted)
+
+
+def test_may_repeat_keys_knows_a_key_of_each_list_of_a_builtin_kind():
+    types = [each["schema"].get("properties", {}) for each in table.entries().values() if "schema" in each]
+    fields = (field for properties in types for field in properties.values() if isinstance(field, dict))
+    keys = {tuple(each) for field in fields if (each := field.get("x-kubernetes-list-map-keys"))}
+    assert ("name",) in keys
+    assert {each for each in keys if not {*each} & {*KEYS}} == set()
+
+
+def test_may_repeat_keys_lets_the_usual_object_be_created_by_post():
+    assert not may_repeat_keys(WANTED)
+
+
 def test_true_is_not_one():
     assert not holds_exactly({"a": True}, {"a": 1}, {"f:a": {}})
     assert holds_exactly({"a": True}, {"a": True}, {"f:a": {}})
@@ -223,15 +309,95 @@ def test_a_forged_record_beside_a_long_list_costs_no_more_than_the_two_of_them(p
     assert spent.units < 50
 
 
-def test_a_create_is_taken_over_wherever_its_entry_stands():
-    ours = "memcached+1f0c"
+def entry(manager: str, operation: str, *fields: str, **more: Any) -> dict[str, Any]:
+    record = {"f:spec": {f"f:{name}": {} for name in fields}}
+    return {"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsV1": record, **more}
+
+
+def patched(entries: list[dict[str, Any]], *former: str, released: tuple[str, ...] = ()) -> Any:
+    """The entries after the patch; None without one."""
+    patch = takeover_patch(entries, "memcached", former, tuple(map(field_path, released)))
+    if patch is None:
+        return None
+    result = copy.deepcopy(entries)
+    for each in patch:
+        place = int(each["path"].rpartition("/")[2])
+        if each["op"] == "test":
+            assert result[place] == each["value"]
+        elif each["op"] == "replace":
+            result[place] = each["value"]
+        else:
+            del result[place]
+    return result
+
+
+def test_takeover_patch_turns_our_create_into_an_apply_wherever_its_entry_stands():
+    ours = entry("memcached+1f0c", "Update", "a", "b")
+    others = [entry("kubectl", "Update", "c"), entry("memcached+1f0c", "Update", subresource="status")]
+    assert patched([*others, ours]) == [*others, entry("memcached", "Apply", "a", "b")]
+    assert patched(others) is None
+    assert patched([*others, entry("memcached", "Apply", "a")]) is None
+
+
+@pytest.mark.parametrize("operation", ["Update", "Apply"])
+@pytest.mark.parametrize("old", ["old", "old+1f0c"])
+def test_takeover_patch_joins_the_fields_of_former_managers_with_ours(operation: str, old: str):
+    old = old if operation == "Update" else "old"
     entries = [
-        {"manager": "kubectl", "operation": "Update"},
-        {"manager": "memcached", "operation": "Apply"},
-        {"manager": ours, "operation": "Update", "subresource": "status"},
-        {"manager": ours, "operation": "Update"},
+        entry(old, operation, "a"),
+        entry("memcached", "Apply", "b"),
+        entry("other", "Update", "c"),
+        entry("older", "Update", "d"),
+        entry("old", "Update", "e", subresource="status"),
+        entry("old", "Update", "f", apiVersion="v2"),
     ]
-    patch = takeover_patch(entries, "memcached")
-    assert patch is not None
-    assert patch[0] == {"op": "test", "path": "/metadata/managedFields/3/manager", "value": ours}
-    assert takeover_patch(entries[:-1], "memcached") is None
+    joined = [entry("memcached", "Apply", "b", "a", "d"), entries[2], *entries[4:]]
+    assert patched(entries, "old", "older") == joined
+    assert patched(joined, "old", "older") is None, "it is not done again"
+    assert not own_entries(joined, "memcached", ("old", "older")).former
+    assert own_entries(entries, "memcached", ("old", "older")).former
+
+
+def test_takeover_patch_leaves_released_fields_to_nobody():
+    assert patched([entry("memcached", "Apply", "a", "b")], released=(".spec.a",)) == [
+        entry("memcached", "Apply", "b")
+    ]
+    assert patched([entry("memcached+1", "Update", "a")], released=(".spec.a",)) == [
+        {**entry("memcached", "Apply"), "fieldsV1": {}}
+    ]
+    assert patched([entry("memcached", "Apply", "a")], released=(".spec.c",)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        (".spec.replicas", ("f:spec", "f:replicas")),
+        ("spec.replicas", ("f:spec", "f:replicas")),
+        (".metadata.annotations.example.com/a", ("f:metadata", "f:annotations", "f:example.com/a")),
+        (
+            '.spec.containers[name="web"].resources.limits',
+            ("f:spec", "f:containers", 'k:{"name":"web"}', "f:resources", "f:limits"),
+        ),
+        ('.spec.ports[port=80,protocol="TCP"]', ("f:spec", "f:ports", 'k:{"port":80,"protocol":"TCP"}')),
+    ],
+)
+def test_field_path_reads_what_the_server_writes(text: str, path: tuple[str, ...]):
+    assert field_path(text) == path
+
+
+@pytest.mark.parametrize(
+    "text", ["", ".", "spec..replicas", ".spec.a[0]", ".spec.a[name=web]", "[a=1]", ".a b["]
+)
+def test_field_path_refuses_what_is_none(text: str):
+    with pytest.raises(ValueError, match="is no path of a field, such as"):
+        field_path(text)
+
+
+def test_without_fields_takes_out_fields_of_maps_and_items():
+    paths = tuple(
+        map(field_path, (".spec.replicas", '.spec.items[name="b"]', '.spec.items[name="a"].x', ".gone"))
+    )
+    wanted = {"spec": {"replicas": 1, "items": [{"name": "a", "x": 1}, {"name": "b"}]}}
+    before = copy.deepcopy(wanted)
+    assert without_fields(wanted, paths) == {"spec": {"items": [{"name": "a"}]}}
+    assert wanted == before

@@ -8,14 +8,18 @@ from itertools import cycle, pairwise
 
 import pytest
 
+from manager.controller.failure import Cause
 from manager.controller.reconciler import Request, Result
 from manager.kube.errors import (
+    BadRequest,
     Conflict,
     ConnectionLost,
     Forbidden,
+    Invalid,
     KubeError,
     ServerError,
     ServiceUnavailable,
+    TooLarge,
     TooManyRequests,
     Unauthorized,
     Unreachable,
@@ -79,6 +83,26 @@ async def test_when_it_answers_again_all_that_waited_are_tried_soon(error: KubeE
         assert len(server.done) == 20
         assert max(server.done.values()) < OUTAGE + 30
         assert Numbers(running.controller._queue).backing_off == 0
+
+
+DENIALS = [
+    Forbidden(403, "Forbidden", 'admission webhook "w" denied the request: no'),
+    ServerError(500, "InternalError", 'admission webhook "w" denied the request: broken'),
+    Forbidden(403, "Forbidden", "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"),
+    Forbidden(
+        403, "Forbidden", 'pods "p" is forbidden: violates PodSecurity "restricted:latest": privileged'
+    ),
+    Forbidden(403, "Forbidden", 'pods "p" is forbidden: maximum cpu usage per Container is 1, not 2'),
+    Forbidden(403, "Forbidden", 'pods "p" is forbidden: failed quota: q: must specify limits.cpu for: c'),
+    BadRequest(400, "BadRequest", ".spec.foo: field not declared in schema"),
+    Invalid(422, "Invalid", "selector is immutable"),
+    TooLarge(413, "RequestEntityTooLarge", "too long"),
+]
+
+
+@pytest.mark.parametrize("error", DENIALS, ids=lambda error: error.message[-30:])
+def test_cause_awaits_nothing_when_the_server_refuses_the_object_itself(error: KubeError):
+    assert Cause.of(error).awaited is None
 
 
 async def test_who_looks_at_what_waited_sees_that_it_was_answered():

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, ClassVar
 
+import orjson
 import pytest
 from pydantic import Field
 
-from manager import Blocked, Context, Operator, Owns, Result, TerminalError
+from manager import Blocked, Context, Operator, Owns, Result, TerminalError, Watch
 from manager.api import (
     ApiModel,
     Condition,
@@ -21,13 +23,15 @@ from manager.api import (
     crd,
     list_map,
 )
-from manager.api.core_v1 import Namespace, Secret
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import ConfigMap, Namespace, Secret
 from manager.cache import Selection
 from manager.cache.intake import Intake
-from manager.controller import Predicate, generation_changed
+from manager.controller import ControllerOptions, Predicate, generation_changed
 from manager.kube.errors import ServerError
 from manager.operator.context import Changed
 from manager.operator.difference import changed_fields
+from manager.operator.rollouts import is_rolled_out
 from manager.runs import SPARED, Run
 from manager.testing import World, operated
 from tests.unit.conftest import LogLines
@@ -352,12 +356,270 @@ async def test_the_log_has_a_line_for_each_deed_with_the_fields_and_whose_they_w
         await world.until(child, lambda it: it.metadata.labels["for"] == "me")
         assert deeds() == [
             ("Created Secret child", None, None),
-            ("Put Secret child back as it should be", [".metadata.labels.for"], ["test-test"]),
+            (
+                "Put Secret child back as it should be: test-test had set .metadata.labels.for",
+                [".metadata.labels.for"],
+                ["test-test"],
+            ),
             ("Updated Secret child", [".metadata.labels.for"], None),
         ]
         await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
         await world.until(obj, lambda it: it.status.text == "nobody")
         assert ("Deleted Secret child", None, None) in deeds()
+
+
+def deployment(**changed: Any) -> Deployment:
+    """A child with lists and an immutable selector."""
+    labels = {"app": "hello", **({} if changed.get("fewer") else {"old": "1"})}
+    port = {"name": "web", "containerPort": changed.get("port", 80)}
+    container = {"name": "main", "image": changed.get("image", "image:1"), "ports": [port]}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    return Deployment(metadata=ObjectMeta(name="child", namespace="default"), spec=spec)
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["created", "applied"])
+async def test_apply_changes_nothing_when_the_server_refuses_it(applied: bool):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        wanted = {"you": {}, "again": {"image": "image:2"}, "refused": {"image": "image:3", "fewer": True}}
+        await ctx.apply(deployment(**wanted[obj.spec.name]))
+        obj.status.text = obj.spec.name
+
+    def state(child: Deployment) -> tuple[Any, ...]:
+        entries = orjson.loads(child.origin or b"")["metadata"]["managedFields"]
+        ours = [(each["manager"], each["fieldsV1"]) for each in entries if "subresource" not in each]
+        return child.metadata.generation, child.spec, ours
+
+    async with operated(doing(act, owns=(Deployment,)), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        if applied:
+            await world.update(obj, lambda it: setattr(it.spec, "name", "again"))
+            await world.until(obj, lambda it: it.status.text == "again")
+        uncached = world.client.uncached
+        before = state(await uncached.get(Deployment, ObjectKey("default", "child")))
+        await world.update(obj, lambda it: setattr(it.spec, "name", "refused"))
+        runs = await recorded(world, lambda runs: len([run for run in runs if run.error_type]) > 1)
+        assert {run.error_type for run in runs if run.error} == {"Invalid"}
+        assert state(await uncached.get(Deployment, ObjectKey("default", "child"))) == before
+        verbs = [each.verb for run in runs if run.error for each in run.requests]
+        assert not [verb for verb in verbs if "patch" in verb]
+
+
+@pytest.mark.parametrize("spoiled", [False, True], ids=["", "and something else is refused"])
+async def test_apply_replaces_a_list_that_somebody_has_changed_if_only_that_is_in_the_way(spoiled: bool):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if obj.spec.name != "nobody":
+            await ctx.apply(deployment(fewer=obj.spec.name == "refused"))
+        obj.status.text = obj.spec.name
+
+    def another_port(child: Deployment) -> None:
+        child.spec["template"]["spec"]["containers"][0]["ports"][0]["containerPort"] = 8080
+
+    async with operated(doing(act, owns=(Deployment,)), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
+        await world.until(obj, lambda it: it.status.text == "nobody")
+        child = await world.get(Deployment, "child")
+        generation = (await world.update(child, another_port)).metadata.generation
+        await world.update(obj, lambda it: setattr(it.spec, "name", "refused" if spoiled else "you"))
+        if spoiled:
+            await recorded(world, lambda runs: any(run.error_type == "Invalid" for run in runs))
+            assert (await world.get(Deployment, "child")).metadata.generation == generation
+            return
+        child = await world.until(child, lambda it: it.metadata.generation != generation)
+        [container] = child.spec["template"]["spec"]["containers"]
+        assert [each["containerPort"] for each in container["ports"]] == [80]
+
+
+class TestAChildThatIsChangedTooOften:
+    """It is changed once a minute at last, and the object, an Event, a metric and the log say so."""
+
+    def gauge(self, world: World, reason: str) -> float:
+        [family] = world.manager.metrics.unstable_children.collect()
+        return sum(each.value for each in family.samples if each.labels["reason"] == reason)
+
+    async def changes(self, world: World, seconds: float) -> int:
+        """How often the child is changed in so many seconds."""
+        before = await world.get(Secret, "child")
+        await asyncio.sleep(seconds)
+        after = await world.get(Secret, "child")
+        return int(after.metadata.annotations["n"]) - int(before.metadata.annotations["n"])
+
+    async def test_is_told_and_slowed_down_when_each_reconcile_wants_it_differently(
+        self, log_lines: LogLines
+    ):
+        count = itertools.count(1)
+        calm = False
+
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            child = secret("child")
+            child.metadata.annotations = {"n": "0" if calm else str(next(count))}
+            await ctx.apply(child)
+            ctx.condition("Available", True, "Greeted")
+
+        async with operated(doing(act), objects=[greeting()]) as world:
+            obj = greeting(namespace="default")
+            await world.until(
+                obj, lambda it: said(it).get("ChildrenStable") == ("False", "WantedDifferently")
+            )
+            assert 10 <= next(count) < 20
+            await asyncio.sleep(300)
+            # The event of each change has it reconciled once more, and then nothing is changed.
+            assert await self.changes(world, 600) in range(2 * 9, 2 * 13)
+            assert self.gauge(world, "WantedDifferently") == 1
+            obj = await world.get(Greeting, "hello")
+            [condition] = [each for each in obj.status.conditions if each.type == "ChildrenStable"]
+            assert "wants Secret child differently, at .metadata.annotations.n" in condition.message
+            events = await world.events(obj)
+            assert events.count("WantedDifferently") == 1, "the others are counted"
+            assert "Restored" not in events
+            warned = [line for line in log_lines if line["event"] == "child is changed too often"]
+            assert warned[0]["fields"] == [".metadata.annotations.n"]
+            calm = True
+            await world.until(obj, lambda it: said(it)["ChildrenStable"] == ("True", "AsWanted"), timeout=300)
+            assert self.gauge(world, "WantedDifferently") == 0
+
+    async def test_is_told_with_the_other_manager_when_both_change_it_in_turn(self):
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            child = secret("child")
+            child.metadata.labels = {"for": obj.spec.name}
+            await ctx.apply(child)
+            ctx.condition("Available", True, "Greeted")
+
+        async def fight(world: World) -> None:
+            other = world.client.named("rival")
+            while True:
+                child = await other.uncached.get(Secret, ObjectKey("default", "child"))
+                if child.metadata.labels["for"] != "me":
+                    child.metadata.labels["for"] = "me"
+                    child.metadata.annotations["n"] = str(int(child.metadata.annotations.get("n", "0")) + 1)
+                    await other.patch(child)
+                await asyncio.sleep(0.05)
+
+        async with operated(doing(act), objects=[greeting()]) as world:
+            obj = await world.until(greeting(namespace="default"), said)
+            async with asyncio.TaskGroup() as group:
+                rival = group.create_task(fight(world))
+                obj = await world.until(obj, lambda it: "ChildrenStable" in said(it))
+                assert said(obj)["ChildrenStable"] == ("False", "ChangedInTurn")
+                [told] = [each.message for each in obj.status.conditions if each.type == "ChildrenStable"]
+                assert "test-rival had set .metadata.labels.for" in told
+                await asyncio.sleep(300)
+                assert await self.changes(world, 600) in range(9, 13)
+                assert self.gauge(world, "ChangedInTurn") == 1
+                assert "ChangedInTurn" in await world.events(obj)
+                rival.cancel()
+            await world.until(obj, lambda it: said(it)["ChildrenStable"][0] == "True", timeout=300)
+            assert (await world.get(Secret, "child")).metadata.labels["for"] == "you"
+
+    async def test_is_changed_at_once_when_the_spec_changes(self):
+        count = itertools.count(1)
+
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            child = secret("child")
+            child.metadata.annotations = {"n": str(next(count)) if obj.spec.name == "you" else "calm"}
+            await ctx.apply(child)
+            ctx.condition("Available", True, "Greeted")
+
+        async with operated(doing(act), objects=[greeting()]) as world:
+            obj = greeting(namespace="default")
+            obj = await world.until(obj, lambda it: "ChildrenStable" in said(it))
+            await asyncio.sleep(300)
+            await world.update(obj, lambda it: setattr(it.spec, "name", "me"))
+            obj = await world.until(obj, lambda it: said(it)["ChildrenStable"][0] == "True", timeout=5)
+            assert (await world.get(Secret, "child")).metadata.annotations["n"] == "calm"
+
+    async def test_is_not_slowed_down_when_a_watched_object_changes_it(self):
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            child = secret("child")
+            source = await ctx.find(ConfigMap, "source")
+            child.metadata.annotations = {"n": "0" if source is None else source.metadata.annotations["n"]}
+            await ctx.apply(child)
+
+        watches = (Watch(ConfigMap, label="greeting"),)
+        async with operated(doing(act, watches=watches), objects=[greeting()]) as world:
+            named = ObjectMeta(name="source", labels={"greeting": "hello"}, annotations={"n": "0"})
+            source = await world.create(ConfigMap(metadata=named))
+            child = await world.until(secret("child"), lambda it: it.metadata.annotations)
+            for number in range(1, 50):
+                source = await world.update(
+                    source, lambda it, n=str(number): it.metadata.annotations.update(n=n)
+                )
+                await world.until(
+                    child, lambda it, n=str(number): it.metadata.annotations["n"] == n, timeout=1
+                )
+            assert self.gauge(world, "WantedDifferently") == 0
+
+
+async def test_rollouts_wait_for_each_other_when_another_version_changes_the_children():
+    image = "image:1"
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        child = deployment(image=obj.spec.name if obj.spec.name != "you" else image)
+        child.metadata.name, child.spec["replicas"] = obj.metadata.name, 1
+        await ctx.apply(child)
+        obj.status.text = image
+
+    async def rolling(world: World) -> list[str]:
+        """The children that have the new image, and are not rolled out."""
+        children = await world.client.uncached.list(Deployment, namespace="default")
+        new = [each for each in children if image == each.spec["template"]["spec"]["containers"][0]["image"]]
+        return [each.metadata.name for each in new if not is_rolled_out(each)]
+
+    names = [f"hello-{number}" for number in range(6)]
+    options = ControllerOptions(max_concurrent_rollouts=2)
+    operator = doing(act, owns=(Deployment,), options=options)
+    async with operated(operator, objects=[greeting(name) for name in names]) as world:
+        for name in names:
+            child = Deployment(metadata=ObjectMeta(name=name, namespace="default"), spec={})
+            await world.until(child, is_rolled_out)
+        image = "image:2"
+        for name in names:
+            LAST[-1].enqueue(ObjectKey("default", name))
+        most = waited = 0
+        for _ in range(200):
+            most = max(most, len(await rolling(world)))
+            [family] = world.manager.metrics.rollouts_waiting.collect()
+            waited = max(waited, *(int(each.value) for each in family.samples))
+            await asyncio.sleep(0.02)
+        assert most == 2
+        assert waited > 1
+        for child in await world.client.uncached.list(Deployment, namespace="default"):
+            assert child.spec["template"]["spec"]["containers"][0]["image"] == image
+            assert is_rolled_out(child)
+
+
+async def test_rollouts_of_others_do_not_delay_a_change_of_the_spec():
+    image = "image:1"
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        # Nothing of the first one is ever available.
+        child = deployment(image=obj.spec.name if obj.spec.name != "you" else image)
+        child.metadata.name, child.spec["replicas"] = obj.metadata.name, 1
+        if obj.metadata.name == "first" and image == "image:2":
+            child.spec["template"]["spec"]["nodeSelector"] = {"no": "node"}
+        await ctx.apply(child)
+
+    operator = doing(act, owns=(Deployment,), options=ControllerOptions(max_concurrent_rollouts=1))
+    async with operated(operator, objects=[greeting("first"), greeting("second")]) as world:
+        children = {
+            name: Deployment(metadata=ObjectMeta(name=name, namespace="default"), spec={})
+            for name in ("first", "second")
+        }
+        for child in children.values():
+            await world.until(child, is_rolled_out)
+        image = "image:2"
+        for name in children:
+            LAST[-1].enqueue(ObjectKey("default", name))
+            await asyncio.sleep(5)
+        stays = await world.get(Deployment, "second")
+        assert stays.spec["template"]["spec"]["containers"][0]["image"] == "image:1"
+        await world.update(
+            greeting("second", namespace="default"), lambda it: setattr(it.spec, "name", "image:3")
+        )
+        await world.until(
+            stays, lambda it: it.spec["template"]["spec"]["containers"][0]["image"] == "image:3", timeout=5
+        )
 
 
 def test_of_what_changed_meanwhile_only_what_is_wanted_is_told():

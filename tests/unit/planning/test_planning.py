@@ -29,7 +29,7 @@ from manager.kube.transport import Transport
 from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.operator import add_controller
-from manager.planning.differences import differs, title, unified
+from manager.planning.differences import differs, replaced_pods, title, unified
 from manager.planning.dry_run import Change, DryRunTransport
 from manager.planning.planner import OUTSIDE, Planned, plan
 from manager.program import Program
@@ -191,7 +191,8 @@ async def test_what_was_planned_before_may_be_changed_again_by_its_version():
     assert "+    two: '2'" in shown(planned)
 
 
-async def test_what_is_no_longer_set_in_a_child_is_seen_to_go_although_nobody_changed_it_since():
+@pytest.mark.parametrize("by", ["created", "applied", "a former manager"])
+async def test_plan_shows_fields_that_go_and_none_that_are_given_up(by: str):
     labels = {"app": "web"}
     before = {"name": "a", "image": "b", "env": [{"name": "X", "value": "1"}], "workingDir": "/"}
 
@@ -199,27 +200,30 @@ async def test_what_is_no_longer_set_in_a_child_is_seen_to_go_although_nobody_ch
         template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
         annotations = {"kept": "y", **({"old": "x"} if container is before else {})}
         metadata = ObjectMeta(name="web", namespace="default", labels=labels, annotations=annotations)
-        return Deployment(
-            metadata=metadata, spec={"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
-        )
+        spec = {"replicas": 0, "paused": True, "selector": {"matchLabels": labels}, "template": template}
+        return Deployment(metadata=metadata, spec=spec)
 
     async def apply(greeting: Greeting, ctx: Context) -> None:
-        await ctx.apply(deployment({"name": "a", "image": "c"}))
+        await ctx.apply(deployment({"name": "a", "image": "c"}), initial=(".spec.paused",))
 
     async with planning() as cluster:
         transport = Transport(cluster.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
         mapper = RestMapper(transport)
         cache = Cache(transport, mapper, field_manager="test", metrics=Metrics(), rng=random.Random(1))
-        client = Client(transport, mapper, cache, field_manager="test-greeting")
+        name = "old" if by == "a former manager" else "test-greeting"
+        client = Client(transport, mapper, cache, field_manager=name)
         greeting = await client.uncached.get(Greeting, KEY)
+        if by == "applied":
+            await client.apply(deployment({**before, "image": "a"}), owner=greeting)
         await client.apply(deployment(before), owner=greeting)
-        planned = await cluster.plan(apply, owns=(Deployment,))
+        planned = await cluster.plan(apply, owns=(Deployment,), former_managers=("old",))
     assert planned.ends == ""
     child = planned.changes[0]
     assert not child.renamed
     changed = [line.strip("+- ") for line in unified(child) if line[0] in "+-"][2:]
     gone = ["old: x", "env:", "name: X", "value: '1'", "workingDir: /"]
-    assert sorted(changed) == sorted([*gone, "generation: 1", "generation: 2", "image: b", "image: c"])
+    counted = ["generation: 2", "generation: 3"] if by == "applied" else ["generation: 1", "generation: 2"]
+    assert sorted(changed) == sorted([*gone, *counted, "image: b", "image: c"])
 
 
 async def test_what_is_deleted_is_gone_for_the_rest_of_the_reconcile():
@@ -339,6 +343,31 @@ def change(before: dict[str, Any] | None, after: dict[str, Any] | None) -> Chang
         return content and {**base, "metadata": {"name": "a", "resourceVersion": "1"}, **content}
 
     return Change(whole(before), whole(after), renamed=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "pods"),
+    [
+        ("Deployment", {}, 3),
+        ("Deployment", {"paused": True}, 0),
+        ("StatefulSet", {}, 3),
+        ("StatefulSet", {"updateStrategy": {"type": "OnDelete"}}, 0),
+        ("DaemonSet", {}, 4),
+        ("ReplicaSet", {}, 0),
+    ],
+)
+def test_replaced_pods_counts_those_of_another_template(kind: str, spec: dict[str, Any], pods: int):
+    def version(image: str) -> dict[str, Any]:
+        status = {"replicas": 3, "currentNumberScheduled": 4}
+        return {"kind": kind, "spec": {**spec, "template": {"spec": image}}, "status": status}
+
+    assert replaced_pods(Change(version("a"), version("b"), False)) == pods
+    assert replaced_pods(Change(version("a"), version("a"), False)) == 0
+    assert (
+        replaced_pods(Change(None, version("b"), False))
+        == replaced_pods(Change(version("a"), None, False))
+        == 0
+    )
 
 
 def test_a_difference_in_the_servers_own_books_is_none():

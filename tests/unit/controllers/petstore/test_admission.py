@@ -224,7 +224,9 @@ def test_every_pet_that_is_written_is_looked_at_and_none_that_is_deleted():
 
 
 def test_an_operator_that_does_not_run_answers_without_the_values_of_its_settings():
-    manager: Any = SimpleNamespace(client=SimpleNamespace(named=lambda name: None), settings=SettingValues())
+    manager: Any = SimpleNamespace(
+        client=SimpleNamespace(named=lambda name, **_: None), settings=SettingValues()
+    )
     assert len(list(registrations(PetOperator(manager)))) == 2
 
 

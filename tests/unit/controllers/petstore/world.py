@@ -11,7 +11,7 @@ import asyncio
 import datetime
 import random
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -242,7 +242,7 @@ class FatefulClient(Client):
             "get", partial(read, *of), ConnectionLost("by fate")
         )
 
-    def named(self, controller: str) -> FatefulClient:
+    def named(self, controller: str, *, former_managers: Sequence[str] = ()) -> FatefulClient:
         return self
 
 
@@ -260,6 +260,7 @@ class Process:
             cache=cache,
             events=self.events,
             settings=SettingValues({each: each.default_value() for each in PetOperator.declared_settings}),
+            metrics=server.metrics,
             rng=rng,
         )
         self.operator = PetOperator(manager)

@@ -1,0 +1,138 @@
+"""Children that are changed too often: wanted differently each time, or by others in turn."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Any
+
+from manager import clock
+from manager.api import ObjectKey, Resource
+from manager.backoff import Backoff
+from manager.client import Outcome
+from manager.runs import Run, Trigger
+
+MOST_WRITES, WITHIN = 10, 60.0
+"""So many changes of one child within so many seconds are too many, if the object's spec stays the same."""
+
+PAUSES = (1.0, 60.0)
+"""Seconds between two changes from then on, at first and at last."""
+
+CONDITION = "ChildrenStable"
+"""The condition that is false for an object with such a child; no other object has it."""
+
+REASONS = {Outcome.UPDATED: "WantedDifferently", Outcome.RESTORED: "ChangedInTurn"}
+
+Child = tuple[type[Resource], ObjectKey]
+
+
+@dataclass(slots=True)
+class _Writes:
+    """The latest writes of one child."""
+
+    generation: int
+    times: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_WRITES))
+    pauses: Backoff | None = None
+    """Set once there were too many."""
+    until: float = 0.0
+    reason: str = ""
+    message: str = ""
+
+
+class ChildWrites:
+    """Counts how often each child is changed, and has it changed less often where that does not end."""
+
+    def __init__(self, rng: Random, gauge: Callable[[str], Any]) -> None:
+        """`gauge` gives the gauge of children that are changed too often, for a reason."""
+        self._rng = rng
+        self._of: OrderedDict[ObjectKey, dict[Child, _Writes]] = OrderedDict()
+        for reason in REASONS.values():
+            gauge(reason).set_function(partial(self._unstable, reason))
+
+    def _unstable(self, reason: str) -> int:
+        return sum(each.reason == reason for writes in self._of.values() for each in writes.values())
+
+    def pause(self, owner: Resource, child: Child) -> float:
+        """Return for how many seconds the child is left as it is."""
+        found = self._find(owner, child)
+        return 0.0 if found is None else max(0.0, found.until - clock.monotonic())
+
+    def wrote(
+        self, owner: Resource, child: Child, outcome: Outcome, run: Run | None, why: Callable[[], str]
+    ) -> tuple[str, str] | None:
+        """Note a change; return the reason and the message if there are too many. `why` makes the message."""
+        if outcome is Outcome.UPDATED and run is not None and not all(map(_is_no_news, run.triggers)):
+            return None  # something else has changed, because of which it may be wanted differently
+        now = clock.monotonic()
+        self._forget_before(now - WITHIN)
+        found = self._find(owner, child)
+        if found is None:
+            found = _Writes(owner.metadata.generation or 0)
+            self._of.setdefault(owner.key, {})[child] = found
+        self._of.move_to_end(owner.key)
+        found.times.append(now)
+        if found.pauses is None:
+            if len(found.times) < MOST_WRITES or found.times[0] < now - WITHIN:
+                return None
+            first, last = PAUSES
+            found.pauses = Backoff(base=first, cap=last, rng=self._rng)
+            found.reason, found.message = REASONS[outcome], why()
+        found.until = now + found.pauses.next()
+        return found.reason, found.message
+
+    def held(self, owner: Resource, child: Child) -> float | None:
+        """Note that the child is as it is wanted; return the seconds after which that counts as the end."""
+        found = self._find(owner, child)
+        if found is None or found.pauses is None:
+            return None
+        left = max(found.until, found.times[-1] + WITHIN) - clock.monotonic()
+        if left > 0:
+            return left
+        self._forget(owner.key, child)
+        return None
+
+    def troubles(self, owner: Resource, applied: set[Child]) -> Iterator[tuple[str, str]]:
+        """Return reason and message of each child that is changed too often and still applied."""
+        for child, found in list(self._of.get(owner.key, {}).items()):
+            if found.pauses is None:
+                continue
+            if child in applied:
+                yield found.reason, found.message
+            else:
+                self._forget(owner.key, child)
+
+    def forget(self, owner: ObjectKey) -> None:
+        """Forget an object that is gone, or another replica's."""
+        self._of.pop(owner, None)
+
+    def _find(self, owner: Resource, child: Child) -> _Writes | None:
+        found = self._of.get(owner.key, {}).get(child)
+        if found is not None and found.generation != (owner.metadata.generation or 0):
+            self._forget(owner.key, child)
+            return None
+        return found
+
+    def _forget(self, owner: ObjectKey, child: Child) -> None:
+        children = self._of[owner]
+        del children[child]
+        if not children:
+            del self._of[owner]
+
+    def _forget_before(self, time: float) -> None:
+        """Forget objects whose children were last changed before that, unless it was too often."""
+        while self._of:
+            owner, children = next(iter(self._of.items()))
+            if any(each.times[-1] >= time for each in children.values()):
+                return
+            if any(each.pauses is not None for each in children.values()):
+                self._of.move_to_end(owner)
+                return
+            del self._of[owner]
+
+
+def _is_no_news(trigger: Trigger) -> bool:
+    """Return whether what asked for the reconcile is what the reconcile before may have brought about."""
+    return trigger.source in {"for", "owns"} or trigger.why in {"requeue", "timer", "resync", "back-off"}
