@@ -12,11 +12,9 @@ from benchmarks.program import ROOT
 __all__ = ["build_of", "compile_for", "find", "why_not_as_shipped"]
 
 FIND = ROOT / "scripts" / "find-python"
-TELL = """
-import platform, sysconfig
-print(platform.python_version())
-print(sysconfig.get_config_var("CONFIG_ARGS"))
-"""
+TELL = (
+    "import platform as p, sysconfig as s; print(p.python_version()); print(s.get_config_var('CONFIG_ARGS'))"
+)
 # Debian's configuration says neither, and its packages are always built with both.
 DEBIAN = "--with-wheel-pkg-dir=/usr/share/python-wheels/"
 OPTIMISATIONS = {"--enable-optimizations": "PGO", "--with-lto": "LTO"}
