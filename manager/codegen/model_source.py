@@ -33,7 +33,8 @@ from manager.codegen.python_source import (
     laid,
     literal,
 )
-from manager.codegen.structural import CARRIED, FORMATS, IGNORED, checked_pattern, object_schema
+from manager.codegen.server_checks import go_pattern
+from manager.codegen.structural import CARRIED, FORMATS, IGNORED, object_schema
 
 Schema = Mapping[str, Any]
 
@@ -461,7 +462,7 @@ class _Writer:
 
     def _is_pattern(self, pattern: str, path: str) -> bool:
         try:
-            checked_pattern(pattern, path)
+            go_pattern(pattern, path)
         except ModelError as error:
             self._say(path, f"pattern is left out: {error.reason}")
             return False

@@ -79,13 +79,6 @@ def test_generating_makes_everything_current(command: Command, config: Path):
     assert samples["resources"] == ["test_v1_widget.yaml"]
 
 
-def test_a_model_that_cannot_be_expressed_is_named_in_one_line(command: Command, config: Path):
-    outcome = command("generate", operators=[UnboundedOperator])
-    assert outcome.code == 1
-    assert outcome.err.startswith("generate: Unbounded.spec.anything: ")
-    assert not (config / "crd").exists()
-
-
 def test_a_folder_without_config_is_named_in_one_line(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

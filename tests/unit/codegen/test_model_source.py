@@ -289,6 +289,8 @@ def structural(document: dict[str, Any], node: Any) -> Any:
         return node
     node = {**node, **node.get("allOf", [{}])[0]}
     node.pop("allOf", None)
+    if "enum" in node and node.get("default") not in node["enum"]:
+        node.pop("default", None)  # the empty text, which the server publishes and no definition may have
     if "$ref" in node:
         name = node.pop("$ref").rpartition("/")[2]
         if name.endswith("ObjectMeta"):
