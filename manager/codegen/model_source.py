@@ -16,6 +16,7 @@ from pydantic_core import SchemaError
 
 import manager.api
 from manager.api import ApiModel, Column, Condition, Resource
+from manager.api.condition import takes_conditions
 from manager.codegen.definition import DefinitionError, Served
 from manager.codegen.manifest import leads_somewhere
 from manager.codegen.model_schema import ModelError
@@ -97,6 +98,8 @@ _KNOWN = (
     )
 )
 
+_NO_CONDITIONS = "so ctx.condition() cannot be used, and a blocked object gets Events"
+
 _REFERENCE = "$name"
 """In a schema that was referred to: its name."""
 
@@ -166,6 +169,7 @@ class _Writer:
     def source(self, origin: str) -> ModelSource:
         """The whole module."""
         root = self._root_class()
+        self._tell_conditions()
         body = "\n\n".join((*self._classes, root))
         words = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
         imports = [imported(module, names & words) for module, names in _IMPORTED.items() if names & words]
@@ -176,6 +180,22 @@ class _Writer:
 
     def _say(self, path: str, what: str) -> None:
         self._unsaid[f"{path}: {what}"] = None
+
+    def _tell_conditions(self) -> None:
+        """Tell when `ctx.condition()` will set none: by the schema, as `ConditionList` does by the type."""
+        path, node = self._root, self._served.schema
+        for name in ("status", "conditions"):
+            path, found = f"{path}.{name}", (node.get("properties") or {}).get(name)
+            if not isinstance(found, Mapping):
+                self._say(path, f"there is none, {_NO_CONDITIONS}")
+                return
+            node = self._resolved(found, path)
+        items = node.get("items")
+        items = self._resolved(items, path) if isinstance(items, Mapping) else {}
+        fields, required = items.get("properties") or {}, items.get("required") or ()
+        is_open = bool(items.get(_PRESERVE)) and not fields
+        if node.get("type") != "array" or not (is_open or takes_conditions(fields, required)):
+            self._say(path, f"its items are no conditions, {_NO_CONDITIONS}")
 
     def _tell_unknown(self, node: Schema, path: str) -> None:
         for word in sorted(node.keys() - _KNOWN):
@@ -327,13 +347,6 @@ class _Writer:
                 default, optional = "None", True
             else:
                 default = _call("Field", default_factory=factory)
-        if (
-            path == self._status
-            and wire == "conditions"
-            and self._defines
-            and "Condition]" not in str(kind.base)
-        ):
-            self._say(where, "its items are no Condition of manager.api, so ctx.condition() cannot set them")
         text = field_source(name, kind.annotation(optional=optional), default)
         about = _description(node)
         if about and self._about.get(str(kind.base)) != about:

@@ -16,11 +16,11 @@ from manager.api import (
     ObjectMeta,
     Resource,
     controller_reference,
-    set_condition,
 )
 from manager.client import Applied, ApplyConflict, Client, FieldConflict, ObjectList, Outcome, OwnedByOther
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
+from manager.operator.conditions import status_of
 from manager.operator.difference import changed_fields
 from manager.runs import LONGEST_TEXT, current_run
 from manager.shards.ranges import label_of
@@ -187,12 +187,14 @@ class Context:
         message is cut after 1,024 characters: it may quote what somebody else says, at any length.
         """
         message = shortened(message)
-        conditions: list[Condition] = self.object.status.conditions  # type: ignore[attr-defined]
+        conditions = self._operator.condition_list
+        if conditions is None:
+            kind = self.object.kind
+            raise TypeError(f"{kind} has no status.conditions that can be set: use ctx.event() for {type}")
         if self._before is None:
-            self._before = {each.type: each for each in conditions}
+            self._before = {each.type: each for each in conditions.read(self.object)}
         value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
-        generation = self.object.metadata.generation
-        set_condition(conditions, type, value, reason, message, generation=generation, now=clock.now)
+        conditions.set(self.object, type, value, reason, message, now=clock.now)
         if event is not None:
             said = self._before.get(type)
             if said is None or (said.status, said.reason, said.message) != (value, reason, message):
@@ -387,7 +389,7 @@ class Context:
         """
         if self._operator.has_status:
             if self._operator.has_observed_generation:
-                self.object.status.observed_generation = self.object.metadata.generation  # type: ignore[attr-defined]
+                status_of(self.object).observed_generation = self.object.metadata.generation
             try:
                 if await self.client.status.report(self.object, cached=self._cached):
                     self._operator.enqueue(self.object.key)

@@ -241,6 +241,7 @@ class ObjectReconciler(Generic[T]):
             finally:
                 if ctx.created:
                     self._has_created(key, state, ctx.created)
+        operator.is_no_longer_blocked(key)
         return await operator.gone(key)
 
     def _pause(self, key: ObjectKey, state: tuple[str, str]) -> float:
@@ -275,6 +276,7 @@ class ObjectReconciler(Generic[T]):
                 result = await operator.cleanup(obj, ctx)
                 if result is None:
                     await self._let_go(obj, ctx)
+                    operator.is_no_longer_blocked(obj.key)
                     return await operator.gone(obj.key)
             else:
                 if operator.finalizers and operator.finalizer_first:
@@ -284,6 +286,7 @@ class ObjectReconciler(Generic[T]):
                 result = await operator.reconcile(obj, ctx) if self._reconciles else None
                 for owns in self._pruned:
                     await ctx.prune(owns.kind, metadata_only=owns.metadata_only)
+                operator.is_no_longer_blocked(obj.key)
         except (Changed, Gone):
             raise
         except Exception as error:  # noqa: BLE001 - the operator says which of them it knows
