@@ -180,7 +180,6 @@ def _column(column: Column, kind: type[Resource], schema: JsonSchema) -> Manifes
 def _subresources(options: CrdOptions, kind: type[Resource], schema: JsonSchema) -> Manifest:
     subresources: Manifest = {}
     if options.status:
-        _check_path(".status", "the status subresource", kind, schema)
         subresources["status"] = {}
     if options.scale is not None:
         scale = {

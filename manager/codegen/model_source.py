@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any
@@ -21,6 +21,7 @@ from manager.codegen.definition import DefinitionError, Served
 from manager.codegen.manifest import leads_somewhere
 from manager.codegen.model_schema import ModelError
 from manager.codegen.python_source import (
+    LINE_WIDTH,
     Expression,
     Group,
     Keyword,
@@ -34,6 +35,7 @@ from manager.codegen.python_source import (
     laid,
     literal,
 )
+from manager.codegen.round_trip import differences, together
 from manager.codegen.server_checks import go_pattern
 from manager.codegen.structural import CARRIED, FORMATS, IGNORED, object_schema
 
@@ -53,13 +55,6 @@ _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED = "x-kubernetes-embedded-resource"
 _INT_OR_STRING = "x-kubernetes-int-or-string"
 _ALTERNATIVES = ("allOf", "anyOf", "not", "oneOf")
-_STRICTER: dict[str, Callable[[Any, Any], Any]] = {
-    "enum": lambda some, others: [each for each in some if each in others],
-    **dict.fromkeys(("maxLength", "maxItems", "maxProperties", "maximum"), min),
-    **dict.fromkeys(("minLength", "minItems", "minProperties", "minimum"), max),
-}
-"""What several of a word come to, where all have to hold."""
-
 _INTEGERS = {"int32": "Int32", "int64": "Int64"}
 _LENGTHS = {"minLength": "min_length", "maxLength": "max_length"}
 _RANGE = {"minimum": "ge", "maximum": "le", "multipleOf": "multiple_of"}
@@ -99,6 +94,8 @@ _KNOWN = (
 )
 
 _NO_CONDITIONS = "so ctx.condition() cannot be used, and a blocked object gets Events"
+
+_NOT_LINTED = "# ruff: noqa: E501, RUF001, RUF002, RUF003, RUF100"
 
 _REFERENCE = "$name"
 """In a schema that was referred to: its name."""
@@ -176,7 +173,18 @@ class _Writer:
         gvk = self._served.gvk
         head = docstring(f"{gvk.kind} of {gvk.api_version}, as {origin} has it.", indent=0)
         text = "\n".join((head, "from __future__ import annotations\n", *imports))
-        return ModelSource(f"{text}\n\n{body}", list(self._unsaid))
+        text = f"{text}\n\n{body}"
+        if not text.isascii() or any(len(line) > LINE_WIDTH for line in text.splitlines()):
+            text = f"{_NOT_LINTED}\n{text}"  # the definition's own texts
+        unsaid = list(self._unsaid)
+        if self._defines:
+            try:
+                unsaid += differences(
+                    text, self._root, self._resolved(self._served.schema, self._root), unsaid
+                )
+            except ModelError as error:
+                raise DefinitionError(f"its model would have no definition: {error}") from None
+        return ModelSource(text, unsaid)
 
     def _say(self, path: str, what: str) -> None:
         self._unsaid[f"{path}: {what}"] = None
@@ -244,7 +252,8 @@ class _Writer:
 
     def _decorator(self) -> str:
         """`@crd`, with what the definition says beside the schema."""
-        version, names = self._served.version, self._served.names
+        served = self._served
+        version, names = served.version, served.names
         if version is None:
             return ""
         columns = [each for each in version.get("additionalPrinterColumns") or () if self._has_column(each)]
@@ -254,10 +263,14 @@ class _Writer:
             options["columns"] = Group("(", (*printed,))
         subresources = version.get("subresources") or {}
         if scale := subresources.get("scale"):
-            paths = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
-            options["scale"] = _call("Scale", *(Text(scale[path]) for path in paths if scale.get(path)))
-        if "status" not in subresources:
-            options["status"] = "False"
+            names_of_paths = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+            paths = [str(scale[path]) for path in names_of_paths if scale.get(path)]
+            if lost := [each for each in paths if not leads_somewhere(each, dict(served.schema))]:
+                self._say("subresources.scale", f"is left out, as {', '.join(lost)} leads to no field")
+            else:
+                options["scale"] = _call("Scale", *map(Text, paths))
+        if ("status" in subresources) is not ("status" in (served.schema.get("properties") or {})):
+            options["status"] = str("status" in subresources)
         for option, word in (("short_names", "shortNames"), ("categories", "categories")):
             if listed := [Text(each) for each in names.get(word) or ()]:
                 options[option] = Group("(", (*listed,))
@@ -392,7 +405,7 @@ class _Writer:
         parts: list[Any] = node.get("allOf") or []
         only = parts[0] if len(parts) == 1 and isinstance(parts[0], Mapping) else node
         if "$ref" not in only:
-            return _together(node)
+            return together(node)
         name = str(only["$ref"]).rpartition("/")[2]
         if name not in self._served.schemas:
             raise DefinitionError(f"{path}: there is no schema {only['$ref']!r}")
@@ -567,17 +580,6 @@ def _wordless(node: Any) -> Any:
             if word != "description" or isinstance(value, Mapping)
         }
     return node
-
-
-def _together(node: Schema) -> Schema:
-    """The schema without an `allOf` of limits, as markers of a type and of its field make them."""
-    parts = node.get("allOf") or ()
-    if not parts or not all(isinstance(part, Mapping) and part.keys() <= _STRICTER.keys() for part in parts):
-        return node
-    merged = {word: value for word, value in node.items() if word != "allOf"}
-    for word, value in ((word, value) for part in parts for word, value in part.items()):
-        merged[word] = _STRICTER[word](merged[word], value) if word in merged else value
-    return merged
 
 
 def _description(node: Schema) -> str:

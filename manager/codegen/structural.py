@@ -101,7 +101,7 @@ ORDER = (
 )
 
 
-_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 _LARGEST_FLOAT32 = 3.4028234663852886e38
 _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
@@ -112,7 +112,7 @@ def bounds(node: JsonSchema, field: str) -> JsonSchema:
     The range that type and format already imply is left out. Raises ModelError for a bound that the server
     cannot compare values with.
     """
-    lowest, highest = _RANGES.get(_integer_format(node), (None, None))
+    lowest, highest = RANGES.get(_integer_format(node), (None, None))
     found: JsonSchema = {}
     minimum, above = node.get("minimum"), node.get("exclusiveMinimum")
     if above is not None and (minimum is None or above >= minimum):
@@ -138,7 +138,7 @@ def _check_bound(bound: float, word: str, node: JsonSchema, field: str) -> None:
     """Raise ModelError for a bound that would have the server refuse every value."""
     if not math.isfinite(bound):
         raise ModelError(field, f"its {word} has to be a finite number, not {bound}")
-    low, high = _RANGES.get(_integer_format(node), _RANGES["int64"])
+    low, high = RANGES.get(_integer_format(node), RANGES["int64"])
     # The server has bounds as floating-point numbers, so the ends of int64 are beyond it.
     if not (low <= float(bound) <= high and -(2.0**63) < float(bound) < 2.0**63):
         of = "int32" if high < 2**63 - 1 else "int64"
@@ -372,6 +372,6 @@ def _json_default(value: Any, field: str) -> Any:
         return [_json_default(inner, field) for inner in value]
     if isinstance(value, float) and not math.isfinite(value):
         raise ModelError(field, f"its default is {value}, and JSON has no such number")
-    if isinstance(value, int) and not _RANGES["int64"][0] <= value <= _RANGES["int64"][1]:
+    if isinstance(value, int) and not RANGES["int64"][0] <= value <= RANGES["int64"][1]:
         raise ModelError(field, f"its default {value} is beyond int64")
     return value

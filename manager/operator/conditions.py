@@ -16,7 +16,7 @@ from manager.operator.declaration import bare
 
 def writes_status(kind: type[Resource]) -> bool:
     """Whether operators of the kind write a status: it has one, and its definition the subresource."""
-    return "status" in kind.model_fields and (not is_crd(kind) or crd_options(kind).status)
+    return "status" in kind.model_fields and (not is_crd(kind) or bool(crd_options(kind).status))
 
 
 def status_model(kind: type[Resource]) -> type[ApiModel] | None:
