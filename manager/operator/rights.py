@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from manager.operator.declaration import Owns
+from manager.operator.definitions import definition_rights
 from manager.operator.operator import Operator
 from manager.rights import RbacRule
 
@@ -41,6 +42,7 @@ def _derived(operator: type[Operator[Any]]) -> Iterator[RbacRule]:
         else:
             yield RbacRule(group, plural, ("list", "watch"))
     yield RbacRule(("",), ("events",), ("create", "patch"))
+    yield from definition_rights(operator.kinds())
 
 
 def _rule(operator: type[Operator[Any]], resource: str, *verbs: str) -> RbacRule:
