@@ -102,7 +102,7 @@ class _Flags:
 class _Repeat(NamedTuple):
     """How often a part may repeat, with the repetitions within it."""
 
-    count: int
+    times: int
     inner: tuple[_Repeat, ...]
 
 
@@ -386,9 +386,9 @@ class _Parser:
 
 def _fits(repeat: _Repeat, most: int) -> bool:
     """Whether a repetition, and those within it, are not too many together."""
-    if repeat.count > most:
+    if repeat.times > most:
         return False
-    most = most // repeat.count if repeat.count > 0 else most
+    most = most // repeat.times if repeat.times > 0 else most
     return all(_fits(each, most) for each in repeat.inner)
 
 

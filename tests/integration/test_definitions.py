@@ -7,13 +7,12 @@ import pytest
 from tests.conftest import RunManager, StartControlPlane
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import DEFINITIONS
-from tests.support.eventually import consistently, eventually
+from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess
 
 pytestmark = pytest.mark.contract
 
 MYSRVS = f"{DEFINITIONS}/mysrvs.myapp.idcos.com"
-FOOS = f"{DEFINITIONS}/foos.tutorial.my.domain"
 ROOT = "/spec/versions/0"
 WITHOUT_STATUS = "the installed definition mysrvs.myapp.idcos.com version v1alpha1 has no status subresource"
 
@@ -56,7 +55,7 @@ def test_controller_waits_for_its_definition_and_the_others_work(
     [line] = manager.logs(msg=WITHOUT_STATUS)
     assert (line["level"], line["effect"]) == ("warn", "the controller waits")
     assert differences(manager) == 1
-    consistently(lambda: not status_of(plane, "myapp.idcos.com/v1alpha1", "mysrvs", "mysrv-sample"))
+    assert not status_of(plane, "myapp.idcos.com/v1alpha1", "mysrvs", "mysrv-sample")
 
     change(plane, MYSRVS, {"op": "add", "path": f"{ROOT}/subresources", "value": {"status": {}}})
     eventually(lambda: status_of(plane, "myapp.idcos.com/v1alpha1", "mysrvs", "mysrv-sample")["status"])
