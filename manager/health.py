@@ -27,14 +27,20 @@ class Checks:
         """`title` names the whole in its report: `healthz` or `readyz`."""
         self.title = title
         self._checks: dict[str, Check] = {"ping": lambda: None}
+        self._details: dict[str, Check] = {}
 
-    def add(self, name: str, check: Check) -> None:
-        """Add a check. `name` becomes a part of a path; a second check of the same name is an error."""
+    def add(self, name: str, check: Check, *, detail: Check | None = None) -> None:
+        """Add a check. `name` becomes a part of a path; a second check of the same name is an error.
+
+        `detail` says what is worth knowing although the check passes.
+        """
         if not name or "/" in name:
             raise ValueError(f"{name!r} cannot be the name of a check: it becomes part of a path")
         if name in self._checks:
             raise ValueError(f"there is a check named {name} already")
         self._checks[name] = check
+        if detail is not None:
+            self._details[name] = detail
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -60,7 +66,8 @@ class Checks:
             if name in excluded:
                 lines.append(f"[+]{name} excluded: ok")
             elif (problem := self.problem(name)) is None:
-                lines.append(f"[+]{name} ok")
+                detail = self._details[name]() if name in self._details else None
+                lines.append(f"[+]{name} ok" + (f": {' '.join(detail.split())}" if detail else ""))
             else:
                 healthy = False
                 lines.append(f"[-]{name} failed: {' '.join(problem.split())}")

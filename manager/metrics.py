@@ -86,7 +86,7 @@ class Metrics:
     Cardinality is bounded: no label ever holds an object's name or namespace.
     """
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # noqa: PLR0915 - one statement for each metric
         # A process-wide switch of prometheus_client; a `_created` series beside each counter
         # and histogram would double their cost in the time series database.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it without hints
@@ -267,6 +267,11 @@ class Metrics:
         )
         self.cache_bytes = gauge(
             "operator_manager_cache_bytes", "Bytes of JSON held in the cache.", ("kind", "projection")
+        )
+        self.definition_differences = gauge(
+            "operator_manager_definition_differences",
+            "In how many points an installed definition differs from what the program declares.",
+            ("definition",),
         )
         self.watch_restarts = counter(
             "operator_manager_watch_restarts_total",

@@ -10,6 +10,10 @@ from yarl import URL
 __all__ = ["NotAProxy", "http_url", "proxy_for", "proxy_url"]
 
 
+_SOCKS = "socks5://"
+_SOCKS_PORT = 1080
+
+
 class NotAProxy(ValueError):
     """This is no address of a proxy: one line without any part of it, as that may be a password."""
 
@@ -30,15 +34,20 @@ def proxy_for(server: URL, environ: Mapping[str, str]) -> URL | None:
 
 
 def proxy_url(address: str, *, source: str) -> URL:
-    """A proxy's address as a URL; without a scheme it is http.
+    """Return a proxy's address as a URL with its port; without a scheme it is http.
 
     Raises:
-        NotAProxy: it is no address, or of a proxy that is not spoken to by HTTP.
+        NotAProxy: it is no address, or one of another protocol than HTTP and SOCKS5.
     """
-    if (url := http_url(address if "://" in address else f"http://{address}")) is not None:
+    if address.startswith(_SOCKS):
+        # The same rules hold, and another port where none is said.
+        if (url := http_url(f"http{address.removeprefix('socks5')}")) is not None:
+            return url.with_port(url.explicit_port or _SOCKS_PORT).with_scheme("socks5")
+    elif (url := http_url(address if "://" in address else f"http://{address}")) is not None:
         return url
     raise NotAProxy(
-        f"{source}: not the URL of an http:// or https:// proxy (in a password, '/' is written %2F)"
+        f"{source}: not the URL of an http://, https:// or socks5:// proxy "
+        "(in a password, '/' is written %2F)"
     )
 
 

@@ -477,6 +477,8 @@ def _otlp(environ: Mapping[str, str]) -> Any:
             proxy = proxy_for(endpoint, environ)
         except NotAProxy as error:
             raise CannotTrace(str(error)) from None
+        if proxy is not None and proxy.scheme == "socks5":
+            raise CannotTrace(f"{name}: traces do not go through the socks5:// proxy: name it in NO_PROXY")
     _check_files(environ)
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - as above
 

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from devcluster.crd.embedded import check_embedded
 from devcluster.errors import FieldError, field_invalid
 from devcluster.schema.cel import CompileError
 from devcluster.schema.node import UNSET, Schema
@@ -41,7 +42,7 @@ def _check(schema: Schema, path: str) -> Iterator[FieldError]:
     value = copy.deepcopy(schema.default)
     if prune(value, schema, root=False):
         yield field_invalid(path, schema.default, "must not have unknown fields")
-    wrong = Validator(schema, path).validate(schema.default)
+    wrong = [*Validator(schema, path).validate(schema.default), *check_embedded(schema.default, schema, path)]
     yield from wrong
     if wrong:
         return

@@ -14,12 +14,15 @@ from devcluster.kinds.resource import Column, Resource
 from devcluster.kinds.strategy import Context, Strategy
 from devcluster.schema.formats import is_known_format
 from devcluster.types import schema_for
+from devcluster.types.decode import DecodeError, convert
 
-__all__ = ["CLEANUP_FINALIZER", "DefinitionStrategy", "definitions_resource"]
+__all__ = ["CLEANUP_FINALIZER", "DefinitionStrategy", "check_definition", "definitions_resource"]
 
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 Object = dict[str, Any]
+
+_DEFINITION = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
 
 
 def _check(new: Object, old: Object | None) -> list[FieldError]:
@@ -27,6 +30,19 @@ def _check(new: Object, old: Object | None) -> list[FieldError]:
     from devcluster.crd.definition_checks import check_spec, check_stored_versions  # noqa: PLC0415
 
     return [*check_spec(new, old), *check_stored_versions(new)]
+
+
+def check_definition(definition: Object) -> Iterator[tuple[str, str]]:
+    """Say why the server would refuse to create a definition: each time the field, and the text."""
+    try:
+        new, _ = convert(definition, _DEFINITION)
+    except DecodeError as error:
+        yield "", str(error)
+        return
+    strategy = DefinitionStrategy()
+    strategy.default(new)
+    for each in [*_check_name(new), *_check(new, None)]:
+        yield each.field, each.text
 
 
 class DefinitionStrategy(Strategy):

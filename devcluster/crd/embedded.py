@@ -15,11 +15,11 @@ __all__ = ["check_embedded", "coerce_embedded"]
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
-def check_embedded(obj: Any, schema: Schema) -> list[FieldError]:
-    """What is wrong with the objects within `obj`."""
-    if not _has_embedded(schema):
+def check_embedded(obj: Any, schema: Schema, path: str = "") -> list[FieldError]:
+    """Check the objects within `obj`, which is at `path`."""
+    if not (schema.embedded or _has_embedded(schema)):
         return []
-    return [error for value, path in _embedded(obj, schema, "") for error in _object(value, path)]
+    return [error for value, at in _embedded(obj, schema, path) for error in _object(value, at)]
 
 
 def coerce_embedded(obj: Any, schema: Schema) -> list[str]:

@@ -33,25 +33,55 @@ def check_number(source: Any, types: tuple[str, ...], shape: str) -> Check | Non
     if low is None and high is None and factor is None and fits is None:
         return None
     open_low, open_high = bool(source.get("exclusiveMinimum")), bool(source.get("exclusiveMaximum"))
+    unfit = [] if fits is None else _unfit(source, fits, kind)
 
     def check(value: Any, spine: Spine, out: list[Problem]) -> None:
         if type(value) is not int and type(value) is not float:
             return
         if fits is not None and not fits(value):
-            out.append(_out_of_range(spine, kind, form))
+            out.append(_out_of_range(spine, "Checked", kind, form))
+        out.extend(_out_of_range(spine, each, kind, form) for each in unfit)
         whole = type(value) is int
-        if factor is not None and whole and int(factor) <= 0:
-            out.append(_factor(spine, int(factor)))
-        elif factor is not None and not _is_multiple(value, factor):
-            out.append(_bound(spine, value, "should be a multiple of", factor, whole=whole))
-        if high is not None and (value >= high if open_high else value > high):
-            text = "should be less than" if open_high else "should be less than or equal to"
-            out.append(_bound(spine, value, text, high, whole=whole))
-        if low is not None and (value <= low if open_low else value < low):
-            text = "should be greater than" if open_low else "should be greater than or equal to"
-            out.append(_bound(spine, value, text, low, whole=whole))
+        if factor is not None:
+            by_whole = whole and "MultipleOf" not in unfit
+            if by_whole and int(factor) <= 0:
+                out.append(_factor(spine, int(factor)))
+            elif not _is_multiple(value if by_whole else float(value), factor):
+                out.append(_bound(spine, value, "should be a multiple of", factor, whole=by_whole))
+        if high is not None:
+            by_whole = whole and "Maximum boundary" not in unfit
+            bound = _as_int64(high) if by_whole else high
+            if value >= bound if open_high else value > bound:
+                text = "should be less than" if open_high else "should be less than or equal to"
+                out.append(_bound(spine, value, text, bound, whole=by_whole))
+        if low is not None:
+            by_whole = whole and "Minimum boundary" not in unfit
+            bound = _as_int64(low) if by_whole else low
+            if value <= bound if open_low else value < bound:
+                text = "should be greater than" if open_low else "should be greater than or equal to"
+                out.append(_bound(spine, value, text, bound, whole=by_whole))
 
     return check
+
+
+def _unfit(source: Any, fits: Callable[[float], bool], kind: str) -> list[str]:
+    """Name the limits that the type itself cannot hold; because of one, the server refuses each value."""
+    limits = (("MultipleOf", "multipleOf"), ("Maximum boundary", "maximum"), ("Minimum boundary", "minimum"))
+    found = []
+    for shown, name in limits:
+        value = source.get(name)
+        if value is None:
+            continue
+        # It has them as floating-point numbers, so the ends of int64 are out of range.
+        value = float(value)
+        if not fits(value) or (kind == "integer" and not -(2.0**63) < value < 2.0**63):
+            found.append(shown)
+    return found
+
+
+def _as_int64(bound: float) -> float:
+    """Return the bound of whole numbers. In Go, one that does not fit becomes the least."""
+    return bound if -(2.0**63) < float(bound) < 2.0**63 else -(2**63)
 
 
 def _range_of(kind: str, form: str) -> Callable[[float], bool] | None:
@@ -86,9 +116,9 @@ def _factor(spine: Spine, factor: int) -> Problem:
     return Problem(spine, name, lambda field: field_invalid(field, factor, text))
 
 
-def _out_of_range(spine: Spine, kind: str, form: str) -> Problem:
+def _out_of_range(spine: Spine, what: str, kind: str, form: str) -> Problem:
     from devcluster.schema.validation import UNSET_FIELD, Problem, path_of  # noqa: PLC0415
 
     with_format = f"with format {form}" if form else "(default format)"
-    text = f"Checked value must be of type {kind} {with_format} in {path_of(spine)}"
+    text = f"{what} value must be of type {kind} {with_format} in {path_of(spine)}"
     return Problem(spine, "", lambda _: field_invalid(UNSET_FIELD, "", text))

@@ -20,6 +20,9 @@ _TYPE = (
 _REASON = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
 
 
+_FIELDS = frozenset({"type", "status", "observedGeneration", "lastTransitionTime", "reason", "message"})
+
+
 class Condition(ApiModel):
     """One aspect of the current state of this object."""
 
@@ -38,15 +41,23 @@ class Condition(ApiModel):
     """Details of the last change, for people. May be empty."""
 
 
-def find_condition(conditions: Iterable[Condition], type: str) -> Condition | None:  # noqa: A002 - the field's name
-    """Return the condition of that type, or None."""
-    for condition in conditions:
+def takes_conditions(fields: Iterable[str], required: Iterable[str]) -> bool:
+    """Whether an item with these fields, as they are called on the wire, can hold a condition."""
+    return {"type", "status"} <= set(fields) and set(required) <= _FIELDS
+
+
+def find_condition(
+    conditions: Iterable[Condition] | None,
+    type: str,  # noqa: A002 - the field's name
+) -> Condition | None:
+    """Return the condition of that type, or None; no list is an empty one."""
+    for condition in conditions or ():
         if condition.type == type:
             return condition
     return None
 
 
-def is_true(conditions: Iterable[Condition], type: str) -> bool:  # noqa: A002 - the field's name
+def is_true(conditions: Iterable[Condition] | None, type: str) -> bool:  # noqa: A002 - the field's name
     """True when there is a condition of that type, and its status is True."""
     condition = find_condition(conditions, type)
     return condition is not None and condition.status == "True"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self, TypeVar
 
 from manager.api.resource import Resource
@@ -50,14 +50,15 @@ class Scale:
 class CrdOptions:
     """How the server serves a kind.
 
-    `status`: writes to `.status` only through the status subresource (default: yes). `served`: the version
+    `status`: writes to `.status` only through the status subresource (default: if the model has the field).
+    `served`: the version
     answers requests (default: yes). `storage`: the version objects are stored in; exactly one version of
     a kind has it (default: yes). `age`: end the columns with the object's age (default: yes).
     """
 
     columns: tuple[Column, ...] = ()
     scale: Scale | None = None
-    status: bool = True
+    status: bool | None = None
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     storage: bool = True
@@ -76,9 +77,10 @@ crd = CrdOptions
 
 
 def crd_options(kind: type[Resource]) -> CrdOptions:
-    """Return what `@crd` said about that very kind, or the defaults."""
+    """Return what `@crd` said about that very kind, or the defaults; `status` is true or false."""
     options = kind.__dict__.get(_ATTRIBUTE)
-    return options if isinstance(options, CrdOptions) else CrdOptions()
+    options = options if isinstance(options, CrdOptions) else CrdOptions()
+    return replace(options, status="status" in kind.model_fields) if options.status is None else options
 
 
 def is_crd(kind: type[Resource]) -> bool:

@@ -36,6 +36,7 @@ from manager.manager import Manager, Runnable
 from manager.metrics import Metrics
 from manager.open_files import tell_when_none_is_left
 from manager.operator import AnyOperator, add_controller
+from manager.operator.definitions import Definitions
 from manager.program import Program
 from manager.settings import Setting, SettingValues
 from manager.tls.served import CertificateFiles, CertificateSource, SelfSigned, ServedCertificate
@@ -147,9 +148,12 @@ async def assembled(
         own = _has_own_certificate(settings)
         if own:
             _keep_console(manager, settings, operators, transport, lease=(namespace, name))
+        definitions = Definitions(transport, manager.mapper, metrics, rng)
+        manager.health.readiness.add("definitions", definitions.problem, detail=definitions.detail)
+        manager.add(Runnable("definitions", definitions.run))
         made = {operator: operator(manager) for operator in dict.fromkeys((*operators, *known))}
         for operator in operators:
-            add_controller(made[operator], _options(settings, operator))
+            add_controller(made[operator], _options(settings, operator), definitions)
         await add_webhooks(manager, settings, [made[operator] for operator in known], transport, config)
         if not own:
             _keep_console(manager, settings, operators, transport, lease=(namespace, name))

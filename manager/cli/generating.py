@@ -6,14 +6,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from manager.cli.arguments import ArgumentParser
+from manager.cli.arguments import ArgumentParser, CannotRun
 from manager.codegen import GeneratedTree, ModelError, config_files, custom_resource_definitions
 from manager.codegen.tree import HEADER
 from manager.operator import AnyOperator, rights_of
 from manager.program import Program
 from manager.webhook import RegistrationError
-from manager.webhook.configurations import SERVICE, by_service
+from manager.webhook.configurations import SERVICE, ClientConfig, by_service
 from manager.webhook.methods import webhooks_of
 from manager.yaml_text import yaml_documents, yaml_stream
 
@@ -27,14 +28,23 @@ they are never converted wrongly."""
 
 
 def crds(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
-    """Print the definitions of every kind of `operators`."""
+    """Print the definitions of every kind of `operators`. Raises `CannotRun` for a wrong model."""
     ArgumentParser("crds", f"{program.name} crds", _CRDS).read(argv)
     # What the kustomization in config/default makes of the names that the generator gives.
     service = by_service(f"{program.prefix}system", f"{program.prefix}{SERVICE}")
-    kinds = [kind for operator in operators for kind in operator.kinds()]
-    webhooks = webhooks_of(operators)
-    print(yaml_stream(custom_resource_definitions(kinds, webhooks.conversions, service)), end="")
+    print(yaml_stream(declared_definitions("crds", operators, service)), end="")
     return 0
+
+
+def declared_definitions(
+    command: str, operators: Sequence[AnyOperator], client_config: ClientConfig
+) -> list[dict[str, Any]]:
+    """Return the definitions of every kind of `operators`. Raises `CannotRun` for a wrong model."""
+    kinds = [kind for operator in operators for kind in operator.kinds()]
+    try:
+        return custom_resource_definitions(kinds, webhooks_of(operators).conversions, client_config)
+    except (ModelError, RegistrationError) as error:
+        raise CannotRun(f"{command}: {error}") from error
 
 
 _CHECK = "--check"
@@ -45,7 +55,10 @@ roles and webhooks."""
 
 
 def generate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
-    """Write the files, or with `--check` only say which are not current; returns the exit code."""
+    """Write the files, or with `--check` only say which are not current; returns the exit code.
+
+    Raises `CannotRun` for a wrong model.
+    """
     parser = ArgumentParser("generate", f"{program.name} generate [{_CHECK}]", _GENERATE)
     told = "write nothing; fail when a file is not current"
     parser.add_argument(_CHECK, action="store_true", default=False, help=told)
@@ -57,8 +70,7 @@ def generate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
     try:
         tree = generated_tree(program, operators, config)
     except (ModelError, RegistrationError) as error:
-        print(f"generate: {error}", file=sys.stderr)
-        return 1
+        raise CannotRun(f"generate: {error}") from error
     if not check:
         for path in tree.write():
             print(f"generated {path}")

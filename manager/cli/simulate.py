@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from manager.cli.arguments import ArgumentParser, UsageError, whole
+from manager.cli.generating import declared_definitions
+from manager.codegen.manifest import UNPLACED
 from manager.settings import parse_text
 from manager.shards.ranges import parse_count
 from manager.small_file import read_small_file
@@ -73,6 +75,7 @@ def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
     from manager.simulation.seeds import run_all, specs_of  # noqa: PLC0415 - as above
 
     chosen = _chosen(operators, given.get("operator"))
+    declared_definitions("simulate", chosen, UNPLACED)  # a wrong model is one line
     samples = specs_of(_samples(Path("config/samples")))
     jobs = given.get("jobs", os.cpu_count() or 1)
     if "matrix" in given:

@@ -11,7 +11,7 @@ import orjson
 from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.api.core_v1 import Secret, fold_string_data
 from manager.cache import Cache
-from manager.kube.errors import BadRequest, NoMatch, ServerError
+from manager.kube.errors import BadRequest, NoMatch, NoSubresource, NotFound, ServerError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 
@@ -111,7 +111,9 @@ class Writer:
     async def read(self, kind: type[Resource], key: ObjectKey, subresource: str = "") -> bytes:
         """The object as the server has it now, with every manager's fields."""
         mapping = await self._mapper.resolve(kind.gvk)
-        return await self._transport.request("GET", mapping.path(key.namespace, key.name, subresource))
+        path = mapping.path(key.namespace, key.name, subresource)
+        async with self._told_what_is_missing(kind, subresource):
+            return await self._transport.request("GET", path)
 
     @asynccontextmanager
     async def stream(
@@ -126,9 +128,10 @@ class Writer:
         """An answer that goes on for long, piece by piece as it arrives; see `Transport.stream`."""
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
-        async with self._transport.stream(
-            path, query=query, accept="*/*", idle_timeout=idle_timeout
-        ) as chunks:
+        async with (
+            self._told_what_is_missing(kind, subresource),
+            self._transport.stream(path, query=query, accept="*/*", idle_timeout=idle_timeout) as chunks,
+        ):
             yield chunks
 
     async def send_create(self, kind: type[Resource], key: ObjectKey, body: bytes, query: Query) -> bytes:
@@ -161,9 +164,10 @@ class Writer:
         path = mapping.path(key.namespace, key.name, subresource)
         method = "PUT" if content_type == JSON else "PATCH"
         try:
-            raw = await self._transport.request(
-                method, path, query=query, body=body, content_type=content_type
-            )
+            async with self._told_what_is_missing(kind, subresource):
+                raw = await self._transport.request(
+                    method, path, query=query, body=body, content_type=content_type
+                )
         except ServerError as error:
             # The server says 500 of an apply with a field it does not know, or with one key twice.
             if error.message.startswith(_UNTYPED):
@@ -213,4 +217,25 @@ class Writer:
         """A write whose answer is another object (a Scale, say): the caches learn of it by watch."""
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
-        return await self._transport.request(method, path, query=query, body=body, content_type=content_type)
+        async with self._told_what_is_missing(kind, subresource):
+            return await self._transport.request(
+                method, path, query=query, body=body, content_type=content_type
+            )
+
+    @asynccontextmanager
+    async def _told_what_is_missing(self, kind: type[Resource], subresource: str) -> AsyncIterator[None]:
+        """Raise NoSubresource for a 404 because of that; the server answers as if the object were missing."""
+        try:
+            yield
+        except NotFound:
+            if not subresource:
+                raise
+            self._mapper.forget(kind.gvk)  # its definition may have been changed
+            mapping = await self._mapper.resolve(kind.gvk)
+            if subresource in mapping.subresources:
+                raise
+            name = f"{mapping.plural}.{kind.gvk.group}".rstrip(".")
+            raise NoSubresource(
+                f"the definition {name} has no subresource {subresource} in version {kind.gvk.version}: "
+                f"the API server does not serve {mapping.plural}/{subresource}"
+            ) from None

@@ -7,6 +7,7 @@ from typing import Any
 
 from manager.api import Column, CrdOptions, Resource, crd_options
 from manager.codegen.model_schema import JsonSchema, ModelError
+from manager.codegen.server_checks import check_definition
 from manager.codegen.structural import structural_schema
 from manager.webhook.configurations import ClientConfig, by_service, conversion_by
 from manager.webhook.registration import Conversion
@@ -53,8 +54,9 @@ def custom_resource_definitions(
     """Return one definition for each group and kind, with all versions that `kinds` has of it.
 
     The order is that of `kinds`. Where there is a conversion for a kind, its definition says so, and
-    `client_config` whom to ask for it. Raises ModelError when a model has no structural schema, or when the
-    versions of a kind, or a conversion and these, do not fit together.
+    `client_config` whom to ask for it. Raises ModelError when a model has no structural schema, when the
+    versions of a kind, or a conversion and these, do not fit together, or when the API server would refuse
+    the definition.
     """
     grouped: dict[tuple[str, str], list[type[Resource]]] = {}
     for kind in kinds:
@@ -83,7 +85,7 @@ def _definition(
     stored = _check_versions(kinds)
     options = crd_options(stored)
     group = stored.gvk.group
-    return {
+    definition: Manifest = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{stored.plural}.{group}"},
@@ -95,6 +97,8 @@ def _definition(
             **({} if conversion is None else {"conversion": conversion_by(client_config)}),
         },
     }
+    check_definition(definition, stored.gvk.kind)
+    return definition
 
 
 def _check_versions(kinds: Sequence[type[Resource]]) -> type[Resource]:
@@ -176,7 +180,6 @@ def _column(column: Column, kind: type[Resource], schema: JsonSchema) -> Manifes
 def _subresources(options: CrdOptions, kind: type[Resource], schema: JsonSchema) -> Manifest:
     subresources: Manifest = {}
     if options.status:
-        _check_path(".status", "the status subresource", kind, schema)
         subresources["status"] = {}
     if options.scale is not None:
         scale = {

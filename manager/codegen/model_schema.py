@@ -11,8 +11,10 @@ import ast
 import functools
 import inspect
 import itertools
+import math
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 from pydantic import BaseModel
@@ -116,6 +118,11 @@ class _Generator(GenerateJsonSchema):
                 described["properties"][on_wire].setdefault("description", docs[name])
         return described
 
+    def encode_default(self, dft: Any) -> Any:
+        # Pydantic would write null for a number that JSON does not have.
+        odd = next(_not_finite(dft), None)
+        return super().encode_default(dft) if odd is None else odd
+
     def handle_invalid_for_json_schema(
         self,
         schema: core_schema.CoreSchema,  # noqa: ARG002 - the signature is pydantic's
@@ -130,6 +137,19 @@ class _Generator(GenerateJsonSchema):
     ) -> NoReturn:
         # Pydantic would leave the default out, and the server and the code would disagree about it.
         raise ValueError(detail)
+
+
+def _not_finite(value: Any) -> Iterator[float]:
+    """Find the numbers within a default that JSON does not have."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield value
+    within: Iterable[Any] = ()
+    if isinstance(value, BaseModel | dict):
+        within = (each for _, each in value) if isinstance(value, BaseModel) else value.values()
+    elif isinstance(value, list | tuple | set | frozenset):
+        within = value
+    for each in within:
+        yield from _not_finite(each)
 
 
 def model_schema(model: type[BaseModel]) -> JsonSchema:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any
@@ -16,10 +16,12 @@ from pydantic_core import SchemaError
 
 import manager.api
 from manager.api import ApiModel, Column, Condition, Resource
+from manager.api.condition import takes_conditions
 from manager.codegen.definition import DefinitionError, Served
 from manager.codegen.manifest import leads_somewhere
 from manager.codegen.model_schema import ModelError
 from manager.codegen.python_source import (
+    LINE_WIDTH,
     Expression,
     Group,
     Keyword,
@@ -33,7 +35,9 @@ from manager.codegen.python_source import (
     laid,
     literal,
 )
-from manager.codegen.structural import CARRIED, FORMATS, IGNORED, checked_pattern, object_schema
+from manager.codegen.round_trip import differences, together
+from manager.codegen.server_checks import go_pattern
+from manager.codegen.structural import CARRIED, FORMATS, IGNORED, object_schema
 
 Schema = Mapping[str, Any]
 
@@ -51,13 +55,6 @@ _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED = "x-kubernetes-embedded-resource"
 _INT_OR_STRING = "x-kubernetes-int-or-string"
 _ALTERNATIVES = ("allOf", "anyOf", "not", "oneOf")
-_STRICTER: dict[str, Callable[[Any, Any], Any]] = {
-    "enum": lambda some, others: [each for each in some if each in others],
-    **dict.fromkeys(("maxLength", "maxItems", "maxProperties", "maximum"), min),
-    **dict.fromkeys(("minLength", "minItems", "minProperties", "minimum"), max),
-}
-"""What several of a word come to, where all have to hold."""
-
 _INTEGERS = {"int32": "Int32", "int64": "Int64"}
 _LENGTHS = {"minLength": "min_length", "maxLength": "max_length"}
 _RANGE = {"minimum": "ge", "maximum": "le", "multipleOf": "multiple_of"}
@@ -95,6 +92,10 @@ _KNOWN = (
         }
     )
 )
+
+_NO_CONDITIONS = "so ctx.condition() cannot be used, and a blocked object gets Events"
+
+_NOT_LINTED = "# ruff: noqa: E501, RUF001, RUF002, RUF003, RUF100"
 
 _REFERENCE = "$name"
 """In a schema that was referred to: its name."""
@@ -165,16 +166,44 @@ class _Writer:
     def source(self, origin: str) -> ModelSource:
         """The whole module."""
         root = self._root_class()
+        self._tell_conditions()
         body = "\n\n".join((*self._classes, root))
         words = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
         imports = [imported(module, names & words) for module, names in _IMPORTED.items() if names & words]
         gvk = self._served.gvk
         head = docstring(f"{gvk.kind} of {gvk.api_version}, as {origin} has it.", indent=0)
         text = "\n".join((head, "from __future__ import annotations\n", *imports))
-        return ModelSource(f"{text}\n\n{body}", list(self._unsaid))
+        text = f"{text}\n\n{body}"
+        if not text.isascii() or any(len(line) > LINE_WIDTH for line in text.splitlines()):
+            text = f"{_NOT_LINTED}\n{text}"  # the definition's own texts
+        unsaid = list(self._unsaid)
+        if self._defines:
+            try:
+                unsaid += differences(
+                    text, self._root, self._resolved(self._served.schema, self._root), unsaid
+                )
+            except ModelError as error:
+                raise DefinitionError(f"its model would have no definition: {error}") from None
+        return ModelSource(text, unsaid)
 
     def _say(self, path: str, what: str) -> None:
         self._unsaid[f"{path}: {what}"] = None
+
+    def _tell_conditions(self) -> None:
+        """Tell when `ctx.condition()` will set none: by the schema, as `ConditionList` does by the type."""
+        path, node = self._root, self._served.schema
+        for name in ("status", "conditions"):
+            path, found = f"{path}.{name}", (node.get("properties") or {}).get(name)
+            if not isinstance(found, Mapping):
+                self._say(path, f"there is none, {_NO_CONDITIONS}")
+                return
+            node = self._resolved(found, path)
+        items = node.get("items")
+        items = self._resolved(items, path) if isinstance(items, Mapping) else {}
+        fields, required = items.get("properties") or {}, items.get("required") or ()
+        is_open = bool(items.get(_PRESERVE)) and not fields
+        if node.get("type") != "array" or not (is_open or takes_conditions(fields, required)):
+            self._say(path, f"its items are no conditions, {_NO_CONDITIONS}")
 
     def _tell_unknown(self, node: Schema, path: str) -> None:
         for word in sorted(node.keys() - _KNOWN):
@@ -223,7 +252,8 @@ class _Writer:
 
     def _decorator(self) -> str:
         """`@crd`, with what the definition says beside the schema."""
-        version, names = self._served.version, self._served.names
+        served = self._served
+        version, names = served.version, served.names
         if version is None:
             return ""
         columns = [each for each in version.get("additionalPrinterColumns") or () if self._has_column(each)]
@@ -233,10 +263,14 @@ class _Writer:
             options["columns"] = Group("(", (*printed,))
         subresources = version.get("subresources") or {}
         if scale := subresources.get("scale"):
-            paths = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
-            options["scale"] = _call("Scale", *(Text(scale[path]) for path in paths if scale.get(path)))
-        if "status" not in subresources:
-            options["status"] = "False"
+            names_of_paths = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+            paths = [str(scale[path]) for path in names_of_paths if scale.get(path)]
+            if lost := [each for each in paths if not leads_somewhere(each, dict(served.schema))]:
+                self._say("subresources.scale", f"is left out, as {', '.join(lost)} leads to no field")
+            else:
+                options["scale"] = _call("Scale", *map(Text, paths))
+        if ("status" in subresources) is not ("status" in (served.schema.get("properties") or {})):
+            options["status"] = str("status" in subresources)
         for option, word in (("short_names", "shortNames"), ("categories", "categories")):
             if listed := [Text(each) for each in names.get(word) or ()]:
                 options[option] = Group("(", (*listed,))
@@ -326,13 +360,6 @@ class _Writer:
                 default, optional = "None", True
             else:
                 default = _call("Field", default_factory=factory)
-        if (
-            path == self._status
-            and wire == "conditions"
-            and self._defines
-            and "Condition]" not in str(kind.base)
-        ):
-            self._say(where, "its items are no Condition of manager.api, so ctx.condition() cannot set them")
         text = field_source(name, kind.annotation(optional=optional), default)
         about = _description(node)
         if about and self._about.get(str(kind.base)) != about:
@@ -378,7 +405,7 @@ class _Writer:
         parts: list[Any] = node.get("allOf") or []
         only = parts[0] if len(parts) == 1 and isinstance(parts[0], Mapping) else node
         if "$ref" not in only:
-            return _together(node)
+            return together(node)
         name = str(only["$ref"]).rpartition("/")[2]
         if name not in self._served.schemas:
             raise DefinitionError(f"{path}: there is no schema {only['$ref']!r}")
@@ -461,7 +488,7 @@ class _Writer:
 
     def _is_pattern(self, pattern: str, path: str) -> bool:
         try:
-            checked_pattern(pattern, path)
+            go_pattern(pattern, path)
         except ModelError as error:
             self._say(path, f"pattern is left out: {error.reason}")
             return False
@@ -553,17 +580,6 @@ def _wordless(node: Any) -> Any:
             if word != "description" or isinstance(value, Mapping)
         }
     return node
-
-
-def _together(node: Schema) -> Schema:
-    """The schema without an `allOf` of limits, as markers of a type and of its field make them."""
-    parts = node.get("allOf") or ()
-    if not parts or not all(isinstance(part, Mapping) and part.keys() <= _STRICTER.keys() for part in parts):
-        return node
-    merged = {word: value for word, value in node.items() if word != "allOf"}
-    for word, value in ((word, value) for part in parts for word, value in part.items()):
-        merged[word] = _STRICTER[word](merged[word], value) if word in merged else value
-    return merged
 
 
 def _description(node: Schema) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-_WIDTH = 110
+LINE_WIDTH = 110
 _STEP = 4
 _QUOTES = '"""'
 
@@ -116,16 +116,16 @@ def field_source(name: str, annotation: Expression, default: Expression | None) 
     """The line, or lines, of a model's field."""
     head = f"{' ' * _STEP}{name}: "
     flat = f"{head}{annotation}" + ("" if default is None else f" = {default}")
-    if len(flat) <= _WIDTH:
+    if len(flat) <= LINE_WIDTH:
         return f"{flat}\n"
     ending = "" if default is None else " = "
     rest = len(ending) + (0 if default is None else len(str(default)))
-    if isinstance(annotation, Union) and len(f"{head}{annotation} = (") <= _WIDTH:
+    if isinstance(annotation, Union) and len(f"{head}{annotation} = (") <= LINE_WIDTH:
         return f"{head}{annotation} = (\n{' ' * _STEP * 2}{default}\n{' ' * _STEP})\n"
     if isinstance(annotation, Union):
         inner = " " * _STEP * 2
-        fits = len(inner) + len(str(annotation)) <= _WIDTH
-        lines = str(annotation) if fits else laid(annotation, len(inner), len(inner) + _WIDTH)
+        fits = len(inner) + len(str(annotation)) <= LINE_WIDTH
+        lines = str(annotation) if fits else laid(annotation, len(inner), len(inner) + LINE_WIDTH)
         text = f"(\n{inner}{lines}\n{' ' * _STEP})"
     else:
         text = laid(annotation, _STEP, len(head), rest)
@@ -137,7 +137,7 @@ def field_source(name: str, annotation: Expression, default: Expression | None) 
 
 def laid(expression: Expression, indent: int = 0, taken: int = 0, after: int = 0) -> str:
     """`expression` from the column `taken` on, in a line that begins at `indent`; `after` is to follow."""
-    if taken + len(str(expression)) + after <= _WIDTH:
+    if taken + len(str(expression)) + after <= LINE_WIDTH:
         return str(expression)
     match expression:
         case Keyword():
@@ -147,7 +147,7 @@ def laid(expression: Expression, indent: int = 0, taken: int = 0, after: int = 0
             return f"{laid(expression.member, indent, taken, 0)}\n{' ' * indent}| None"
         case Text():
             # The first piece may stand behind something.
-            pieces = expression.pieces(_WIDTH - after - max(taken, indent))
+            pieces = expression.pieces(LINE_WIDTH - after - max(taken, indent))
             return f"\n{' ' * indent}".join(map(str, pieces))
         case Group():
             inner = indent + _STEP
@@ -179,7 +179,7 @@ def docstring(text: str, indent: int = _STEP) -> str:
     for line in text.split("\n"):
         wrapped = textwrap.wrap(
             line,
-            _WIDTH - indent - len(_QUOTES) * 2,
+            LINE_WIDTH - indent - len(_QUOTES) * 2,
             drop_whitespace=True,
             replace_whitespace=False,
             break_long_words=False,
@@ -198,6 +198,6 @@ def imported(module: str, names: Iterable[str]) -> str:
     """An import of the names, in the order that the linter wants."""
     listed = sorted(names)
     line = f"from {module} import {', '.join(listed)}\n"
-    if len(line) - 1 <= _WIDTH:
+    if len(line) - 1 <= LINE_WIDTH:
         return line
     return f"from {module} import (\n{''.join(f'    {name},{chr(10)}' for name in listed)})\n"

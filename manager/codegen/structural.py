@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from manager.codegen.model_schema import (
     overlaid,
     paragraphs,
 )
+from manager.codegen.server_checks import go_pattern
 
 # Mean the same in both.
 CARRIED = frozenset(
@@ -100,18 +101,18 @@ ORDER = (
 )
 
 
-# Look-around and back-references: Python has them, the server's regular expressions do not.
-_FOREIGN_PATTERN = re.compile(r"\(\?(=|!|<=|<!)|\\[1-9]")
-_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+_LARGEST_FLOAT32 = 3.4028234663852886e38
 _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
-def bounds(node: JsonSchema) -> JsonSchema:
+def bounds(node: JsonSchema, field: str) -> JsonSchema:
     """Return the node's bounds in the server's words, in which an exclusive bound is a bound with a mark.
 
-    The range that the format already implies is left out.
+    The range that type and format already imply is left out. Raises ModelError for a bound that the server
+    cannot compare values with.
     """
-    lowest, highest = _RANGES.get(node.get("format", ""), (None, None))
+    lowest, highest = RANGES.get(_integer_format(node), (None, None))
     found: JsonSchema = {}
     minimum, above = node.get("minimum"), node.get("exclusiveMinimum")
     if above is not None and (minimum is None or above >= minimum):
@@ -123,7 +124,31 @@ def bounds(node: JsonSchema) -> JsonSchema:
         found.update(maximum=below, exclusiveMaximum=True)
     elif maximum is not None and maximum != highest:
         found.update(maximum=maximum)
+    for word in ("minimum", "maximum", "multipleOf"):
+        if (bound := found.get(word, node.get(word) if word == "multipleOf" else None)) is not None:
+            _check_bound(bound, word, node, field)
     return found
+
+
+def _integer_format(node: JsonSchema) -> str:
+    return node.get("format") or ("int64" if node.get("type") == "integer" else "")
+
+
+def _check_bound(bound: float, word: str, node: JsonSchema, field: str) -> None:
+    """Raise ModelError for a bound that would have the server refuse every value."""
+    if not math.isfinite(bound):
+        raise ModelError(field, f"its {word} has to be a finite number, not {bound}")
+    low, high = RANGES.get(_integer_format(node), RANGES["int64"])
+    # The server has bounds as floating-point numbers, so the ends of int64 are beyond it.
+    if not (low <= float(bound) <= high and -(2.0**63) < float(bound) < 2.0**63):
+        of = "int32" if high < 2**63 - 1 else "int64"
+        raise ModelError(field, f"its {word} {bound} is beyond {of}, so the server would refuse every value")
+    if node.get("type") == "integer" and bound != int(bound):
+        raise ModelError(field, f"its {word} {bound} is no whole number, and the values are")
+    if node.get("format") == "float" and abs(bound) > _LARGEST_FLOAT32:
+        raise ModelError(field, f"its {word} {bound} is beyond the format float")
+    if word == "multipleOf" and bound <= 0:
+        raise ModelError(field, f"its {word} has to be more than 0, not {bound}")
 
 
 def checked_format(name: str, field: str) -> str:
@@ -132,14 +157,6 @@ def checked_format(name: str, field: str) -> str:
         hint = "; use str with a pattern" if name in {"duration", "time", "binary"} else ""
         raise ModelError(field, f"the server has no format {name!r} of this meaning{hint}")
     return name
-
-
-def checked_pattern(pattern: str, field: str) -> str:
-    """Return the pattern; raises ModelError for what the server's regular expressions lack."""
-    foreign = _FOREIGN_PATTERN.search(pattern)
-    if foreign:
-        raise ModelError(field, f"the server's regular expressions have no {foreign.group()!r}")
-    return pattern
 
 
 def enum_type(values: Sequence[Any], field: str) -> str:
@@ -230,9 +247,9 @@ _REFUSED = {
 _TRANSLATED: dict[str, Callable[[Any, str], JsonSchema]] = {
     "const": lambda value, _: {"enum": [value]},
     "description": lambda text, _: {"description": paragraphs(text)},
-    "default": lambda value, _: {} if value is None else {"default": _without_null(value)},
+    "default": lambda value, field: {} if value is None else {"default": _json_default(value, field)},
     "format": lambda name, field: {"format": checked_format(name, field)},
-    "pattern": lambda pattern, field: {"pattern": checked_pattern(pattern, field)},
+    "pattern": lambda pattern, field: {"pattern": go_pattern(pattern, field)},
 }
 # Read together with others, once it is known what the value is.
 _BY_TYPE = frozenset(
@@ -288,7 +305,9 @@ def _convert(node: JsonSchema, field: str) -> JsonSchema:
             schema.update(_TRANSLATED[keyword](value, field))
         elif keyword not in IGNORED and keyword not in _BY_TYPE:
             raise ModelError(field, _REFUSED.get(keyword, f"a structural schema has no {keyword!r}"))
-    schema.update(bounds(node))
+    if schema.get("type") == "null":
+        raise ModelError(field, "the server has no type for None alone")
+    schema.update(bounds(node, field))
     if "enum" in schema:
         schema.setdefault("type", enum_type(schema["enum"], field))
     if "type" not in schema and _INT_OR_STRING not in schema and _PRESERVE not in schema:
@@ -342,10 +361,17 @@ def _element(node: JsonSchema, field: str) -> JsonSchema:
     return {**element, "nullable": True} if nullable else element
 
 
-def _without_null(value: Any) -> Any:
-    """Drop what is None from a default that is a model, as `to_wire` does."""
+def _json_default(value: Any, field: str) -> Any:
+    """Return a default as JSON has it, less what is None in a model, as `to_wire` does.
+
+    Raises ModelError for numbers that JSON does not have.
+    """
     if isinstance(value, dict):
-        return {name: _without_null(inner) for name, inner in value.items() if inner is not None}
+        return {name: _json_default(inner, field) for name, inner in value.items() if inner is not None}
     if isinstance(value, list):
-        return [_without_null(inner) for inner in value]
+        return [_json_default(inner, field) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ModelError(field, f"its default is {value}, and JSON has no such number")
+    if isinstance(value, int) and not RANGES["int64"][0] <= value <= RANGES["int64"][1]:
+        raise ModelError(field, f"its default {value} is beyond int64")
     return value

@@ -197,23 +197,26 @@ def _server(choice: Choice) -> URL:
     if address is None:
         raise ConfigError(f"{cluster.path}: cluster {cluster.name!r} names no server")
     label = f"{cluster.path}: server of cluster {cluster.name!r}"
-    scheme = "" if "://" in address else _implied_scheme(cluster)
-    server = _url(f"{scheme}{address}", label)
+    implied = "" if "://" in address else "http://"  # as kubectl takes it, whatever else the cluster says
+    server = _url(f"{implied}{address}", label)
+    if implied and (secured := _secured_by(choice)):
+        raise ConfigError(
+            f"{label}: {address!r} does not say https://, so it means plain HTTP, and there {secured}"
+        )
     if server.scheme == "http" and user is not None and names_credentials(user):
-        if scheme:
-            raise ConfigError(
-                f"{label}: {address!r} does not say https://, and the credentials of user {user.name!r} "
-                "are not sent in the clear"
-            )
         # As kubectl does: what serves plain HTTP (kubectl proxy, say) has its own credentials, or wants none.
         _log.warning("credentials are not sent over plain HTTP", server=str(server), user=user.name)
     return server
 
 
-def _implied_scheme(cluster: Entry) -> str:
-    """That of a server of which only host and port are given."""
-    secured = "certificate-authority" in cluster.value or "certificate-authority-data" in cluster.value
-    return "https://" if secured or cluster.flag("insecure-skip-tls-verify") else "http://"
+def _secured_by(choice: Choice) -> str:
+    """What of a cluster and its user has no meaning in plain HTTP; empty where nothing is."""
+    if choice.user is not None and names_credentials(choice.user):
+        return f"the credentials of user {choice.user.name!r} are not sent"
+    for key in ("certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify"):
+        if choice.cluster.value.get(key):
+            return f"{key} has no meaning"
+    return ""
 
 
 def _url(address: str, label: str) -> URL:
@@ -269,7 +272,10 @@ def _tls_server_name(cluster: Entry) -> str | None:
 def _proxy(server: URL, environ: Mapping[str, str], cluster: Entry | None = None) -> URL | None:
     try:
         if cluster is not None and (address := cluster.text("proxy-url")) is not None:
-            return proxy_url(address, source=f"{cluster.path}: proxy-url of cluster {cluster.name!r}")
+            source = f"{cluster.path}: proxy-url of cluster {cluster.name!r}"
+            if "://" not in address:
+                raise ConfigError(f"{source}: it has to begin with http://, https:// or socks5://")
+            return proxy_url(address, source=source)
         return proxy_for(server, environ)
     except NotAProxy as error:
         raise ConfigError(str(error)) from None

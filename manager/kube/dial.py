@@ -14,6 +14,7 @@ import httptools
 from aiohappyeyeballs import AddrInfoType, start_connection
 from yarl import URL
 
+from manager.kube import socks5
 from manager.kube.config import ClusterConfig
 from manager.kube.connection import Connection
 from manager.kube.errors import Unreachable
@@ -94,6 +95,13 @@ async def _through(
     except OSError as error:
         place = f"{proxy.host_subcomponent}:{proxy.port}"
         raise Unreachable(f"cannot connect to the proxy {place}: {_reason(error)}") from error
+    if proxy.scheme == "socks5":
+        try:
+            await socks5.connect(connected, proxy, config.server.raw_host or "", config.server.port or 0)
+        except BaseException:
+            connected.close()
+            raise
+        return await _use(connected, lambda: Connection(context), context, _name(config))
     if context is None:  # the proxy takes requests for plain HTTP as they are
         return await _use(connected, lambda: Connection(context), proxy_context, proxy.raw_host)
     tunnel = await _use(connected, _Tunnel, proxy_context, proxy.raw_host)

@@ -3,6 +3,7 @@
 KubeError
 ├── ConfigError                 how to reach the API server is missing or wrong
 ├── NoMatch                     the API server does not serve this kind
+│   └── NoSubresource           it serves the kind without this subresource
 ├── ProtocolError               the API server sent something that is not the protocol
 ├── Fenced                      this process may no longer write; nothing was sent
 ├── TransportError              no complete answer came; a write may or may not have had its effect
@@ -64,6 +65,10 @@ class ConfigError(KubeError):
 
 class NoMatch(KubeError):
     """The API server does not serve this kind: its CRD is not installed, or not in this version."""
+
+
+class NoSubresource(NoMatch):
+    """The API server serves the kind without this subresource: its CRD lacks `subresources`."""
 
 
 class ProtocolError(KubeError):

@@ -40,6 +40,10 @@ _STDERR = 2
 _COMPLAINT = 2_000
 
 
+_API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+_MODES = ("Never", "IfAvailable", "Always")
+
+
 class _EnvironmentVariable(msgspec.Struct):
     name: str
     value: str
@@ -54,7 +58,22 @@ class ExecSpec(msgspec.Struct, rename="camel"):
     env: list[_EnvironmentVariable] | None = None
     install_hint: str = ""
     provide_cluster_info: bool = False
-    interactive_mode: str = "IfAvailable"
+    interactive_mode: str = ""
+
+    def check(self) -> None:
+        """Raise ValueError for what kubectl refuses before it runs the program."""
+        if not self.command:
+            raise ValueError("command is missing")
+        if self.api_version not in _API_VERSIONS:
+            known = " or ".join(_API_VERSIONS)
+            raise ValueError(f"apiVersion {self.api_version!r} is not {known}")
+        if not self.interactive_mode and self.api_version == _API_VERSIONS[0]:
+            raise ValueError(f"interactiveMode is missing: one of {', '.join(_MODES)}")
+        if self.interactive_mode and self.interactive_mode not in _MODES:
+            raise ValueError(f"interactiveMode {self.interactive_mode!r} is none of {', '.join(_MODES)}")
+        for variable in self.env or ():
+            if not variable.name:
+                raise ValueError("env: a variable has no name")
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -135,7 +154,8 @@ class ExecCredentials(Credentials):
             raise ConfigError(f"{self.label}: prints no ExecCredential: {error}") from error
         if credential.kind != "ExecCredential" or credential.api_version != self.spec.api_version:
             printed = f"{credential.kind} of {credential.api_version}"
-            raise ConfigError(f"{self.label}: prints a {printed}, not one of {self.spec.api_version}")
+            expected = f"an ExecCredential of {self.spec.api_version}"
+            raise ConfigError(f"{self.label}: has to print {expected}, and prints {printed}")
         return self._obtained(credential.status)
 
     async def _output(self) -> bytes:

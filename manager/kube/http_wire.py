@@ -42,7 +42,7 @@ class HttpWire:
         server = config.server
         self._host = f"{server.host_subcomponent}:{server.port}"
         # A proxy for plain HTTP wants to know where a request is to go.
-        to_proxy = config.proxy is not None and server.scheme == "http"
+        to_proxy = config.proxy is not None and config.proxy.scheme != "socks5" and server.scheme == "http"
         self._prefix = (str(server) if to_proxy else server.raw_path).rstrip("/")
         self._connections: Connections | None = None
         self._reset: list[Connections] = []

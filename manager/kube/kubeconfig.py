@@ -161,6 +161,9 @@ def _load(path: Path) -> Mapping[str, Any]:
         return {}
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: not a kubeconfig")
+    for key, expected in (("apiVersion", "v1"), ("kind", "Config")):
+        if document.get(key) not in (None, "", expected):
+            raise ConfigError(f"{path}: {key} is {document[key]!r}, and of a kubeconfig it is {expected}")
     return document
 
 
@@ -176,5 +179,7 @@ def _entries(document: Mapping[str, Any], section: str, kind: str, path: Path) -
         value = each.get(kind) or {}
         if not isinstance(value, dict):
             raise ConfigError(f"{path}: {kind} {name!r} is not a mapping")
+        if any(other.name == name for other in entries):
+            raise ConfigError(f"{path}: there are two entries {name!r} in {section}")
         entries.append(Entry(name, value, path))
     return entries

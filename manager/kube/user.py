@@ -63,9 +63,10 @@ def credentials_of(choice: Choice, environ: Mapping[str, str]) -> Credentials:
         )
     if (token_file := user.text("tokenFile")) is not None:
         return TokenFile(_resolve("tokenFile", token_file, user), label=f"{label}: tokenFile")
-    if "exec" in user.value:
+    header = _header_of(user, label)
+    if header is None and user.value.get("exec") is not None:
         return _exec_credentials(choice, user, label, environ)
-    return FixedCredentials(_header_of(user, label))
+    return FixedCredentials(header)
 
 
 def _header_of(user: Entry, label: str) -> str | None:
@@ -123,7 +124,8 @@ def impersonation_of(user: Entry | None) -> list[tuple[str, str]]:
 def _exec_credentials(choice: Choice, user: Entry, label: str, environ: Mapping[str, str]) -> ExecCredentials:
     try:
         spec = msgspec.convert(user.value["exec"], ExecSpec)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        spec.check()
+    except (msgspec.ValidationError, ValueError) as error:
         raise ConfigError(f"{label}: exec: {error}") from error
     cluster = {key: value for key, value in choice.cluster.value.items() if key in _EXEC_CLUSTER_KEYS}
     if "certificate-authority-data" not in cluster and (

@@ -18,7 +18,6 @@ from manager.api import (
     controller_of,
     controller_reference,
     is_crd,
-    set_condition,
 )
 from manager.api.apps_v1 import Deployment
 from manager.api.pod_health import PodHealth
@@ -27,6 +26,7 @@ from manager.kube.errors import ApiError, Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
 from manager.loop import Portions
 from manager.operator.child_writes import CONDITION
+from manager.operator.conditions import status_of
 from manager.operator.declaration import WatchPods, health_of
 from manager.operator.difference import changed_fields
 from manager.operator.pod_events import ASK_AGAIN_AFTER
@@ -199,12 +199,14 @@ class Context:
         message is cut after 1,024 characters: it may quote what somebody else says, at any length.
         """
         message = shortened(message)
-        conditions: list[Condition] = self.object.status.conditions  # type: ignore[attr-defined]
+        conditions = self._operator.condition_list
+        if conditions is None:
+            kind = self.object.kind
+            raise TypeError(f"{kind} has no status.conditions that can be set: use ctx.event() for {type}")
         if self._before is None:
-            self._before = {each.type: each for each in conditions}
+            self._before = {each.type: each for each in conditions.read(self.object)}
         value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
-        generation = self.object.metadata.generation
-        set_condition(conditions, type, value, reason, message, generation=generation, now=clock.now)
+        conditions.set(self.object, type, value, reason, message, now=clock.now)
         if event is not None:
             said = self._before.get(type)
             if said is None or (said.status, said.reason, said.message) != (value, reason, message):
@@ -474,7 +476,7 @@ class Context:
             self._operator.rollouts.end(self.object.key)
         if self._operator.has_status:
             if self._operator.has_observed_generation:
-                self.object.status.observed_generation = self.object.metadata.generation  # type: ignore[attr-defined]
+                status_of(self.object).observed_generation = self.object.metadata.generation
             try:
                 if await self.client.status.report(self.object, cached=self._cached):
                     self._operator.enqueue(self.object.key)
@@ -491,7 +493,8 @@ class Context:
 
     def _tell_of_unstable_children(self) -> None:
         """Set the condition, if the object ever had such a child: others need not know that there is one."""
-        if not self._operator.has_conditions or not is_crd(self._operator.kind):
+        conditions = self._operator.condition_list
+        if conditions is None or not is_crd(self._operator.kind):
             return
         troubles = list(self._operator.child_writes.troubles(self.object, self._applied))
         if troubles:
@@ -499,8 +502,7 @@ class Context:
             message = "; ".join(message for _, message in troubles)
             self.condition(CONDITION, False, reason, message)
             return
-        conditions: list[Condition] = self.object.status.conditions  # type: ignore[attr-defined]
-        if any(each.type == CONDITION and each.status != "True" for each in conditions):
+        if any(each.type == CONDITION and each.status != "True" for each in conditions.read(self.object)):
             self.condition(CONDITION, True, "AsWanted", "its children stay as they are wanted")
 
     def _cached(self) -> bytes | None:

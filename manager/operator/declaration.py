@@ -196,9 +196,9 @@ def _misled(kind: type[Resource], steps: Iterable[tuple[str, bool]]) -> str | No
                 close = close or difflib.get_close_matches(step, fields, n=1)
                 hint = f"; did you mean {path}{close[0]}?" if close else ""
                 return f"has no field {path}{step}{hint}"
-            at = _bare(fields[step])
+            at = bare(fields[step])
         elif get_origin(at) is dict:
-            at = _bare(get_args(at)[1])
+            at = bare(get_args(at)[1])
         elif at in {str, int, float, bool}:
             return f"has no field {path}{step}: {path[:-1]} is no object"
         else:
@@ -206,14 +206,14 @@ def _misled(kind: type[Resource], steps: Iterable[tuple[str, bool]]) -> str | No
         path += step
         if (get_origin(at) is list) is not each and at is not Any:
             return f"has a list at {path}: write {path}[*]" if not each else f"has no list at {path}"
-        at = _bare(get_args(at)[0]) if each else at
+        at = bare(get_args(at)[0]) if each else at
         path += "[*]." if each else "."
     return None
 
 
-def _bare(annotation: Any) -> Any:
-    """A type without what is beside it: None, and what `Annotated` adds."""
+def bare(annotation: Any) -> Any:
+    """Return a type without what is beside it: None, and what `Annotated` adds."""
     arguments = [each for each in get_args(annotation) if each is not type(None)]
     if hasattr(annotation, "__metadata__") or (len(arguments) == 1 and get_origin(annotation) is not list):
-        return _bare(arguments[0])
+        return bare(arguments[0])
     return annotation

@@ -14,6 +14,7 @@ from manager.client import Client
 from manager.controller import ChannelSource, ControllerOptions, Predicate, Priority, Result
 from manager.controller.predicate import desired_state_changed
 from manager.operator.child_writes import ChildWrites
+from manager.operator.conditions import ConditionList, status_model, writes_status
 from manager.operator.context import Blocked, Context
 from manager.operator.declaration import Owns, Reads, Watch, check_indexes, check_spelling
 from manager.operator.pod_events import PodEvents
@@ -106,6 +107,8 @@ class Operator(Generic[T]):
     declared_settings: ClassVar[tuple[Setting[Any], ...]] = ()
     timers: ClassVar[tuple[Timer, ...]] = ()
     has_status: ClassVar[bool] = False
+    condition_list: ClassVar[ConditionList | None] = None
+    """How its kind's status holds conditions; None where there are none that `ctx.condition` can set."""
     has_conditions: ClassVar[bool] = False
     has_observed_generation: ClassVar[bool] = False
 
@@ -155,13 +158,12 @@ class Operator(Generic[T]):
             cls.shared_out = False  # nobody could say whose an object is that is gone
         if cls.reconcile_key is not Operator.reconcile_key and any(each.for_each for each in cls.timers):
             raise TypeError(f"{cls.__name__} has a timer for each object, for which it needs `reconcile`")
-        status = kind.model_fields.get("status")
-        cls.has_status = status is not None
-        fields = getattr(status.annotation, "model_fields", {}) if status is not None else {}
-        meanings = getattr(status.annotation, "meanings", {}) if status is not None else {}
-        cls.conditions = cls.conditions or tuple(meanings) or ("Ready",)
-        cls.has_conditions = "conditions" in fields
-        cls.has_observed_generation = "observed_generation" in fields
+        status = status_model(kind)
+        cls.has_status = writes_status(kind)
+        cls.conditions = cls.conditions or tuple(getattr(status, "meanings", ())) or ("Ready",)
+        cls.condition_list = ConditionList.of(kind)
+        cls.has_conditions = cls.condition_list is not None
+        cls.has_observed_generation = status is not None and "observed_generation" in status.model_fields
 
     def __init__(self, manager: Manager) -> None:
         if not hasattr(type(self), "kind"):
@@ -171,6 +173,7 @@ class Operator(Generic[T]):
         self.channel = ChannelSource()
         self._waiting: defaultdict[tuple[type[Resource], ObjectKey], set[ObjectKey]] = defaultdict(set)
         self._waits: dict[ObjectKey, set[tuple[type[Resource], ObjectKey]]] = {}
+        self._blocked_by: dict[ObjectKey, tuple[str, str]] = {}
 
     @cached_property
     def child_writes(self) -> ChildWrites:
@@ -187,6 +190,7 @@ class Operator(Generic[T]):
 
     def forget(self, key: ObjectKey) -> None:
         """Forget what the runtime remembers of an object that is gone, or another replica's."""
+        self.is_no_longer_blocked(key)
         self.child_writes.forget(key)
         self.rollouts.end(key)
 
@@ -270,11 +274,17 @@ class Operator(Generic[T]):
         raise error
 
     def blocked(self, by: Blocked, ctx: Context) -> None:
-        """Set the conditions of a blocked object.
+        """Set the conditions of a blocked object, or record an Event where its kind has none.
 
         Degraded is true, unless it will go away by itself; Progressing is true if it will, or is awaited; all
         others are false. The Event comes with Degraded, or else with the first.
         """
+        if not self.has_conditions:
+            news = (by.reason, by.message)
+            if not by.passing and self._blocked_by.get(ctx.object.key) != news:
+                self._blocked_by[ctx.object.key] = news
+                ctx.event(by.reason, by.message, warning=True)
+            return
         told_in = "Degraded" if "Degraded" in self.conditions else self.conditions[0]
         for each in self.conditions:
             event: Literal["Warning"] | None = "Warning" if each == told_in and not by.passing else None
@@ -290,10 +300,7 @@ class Operator(Generic[T]):
         The runtime calls it when `cleanup` fails, or is not done and has set no condition itself.
         """
         message = f"is being deleted; waits for its cleanup: {by.message}"
-        if self.has_conditions:
-            self.blocked(Blocked(by.reason, message, passing=by.passing, awaited=by.awaited), ctx)
-        elif not by.passing:
-            ctx.event(by.reason, message, warning=True)
+        self.blocked(Blocked(by.reason, message, passing=by.passing, awaited=by.awaited), ctx)
 
     # What it may use
 
@@ -312,6 +319,10 @@ class Operator(Generic[T]):
         """Note that the object `key` waits for the name of a child to come free."""
         self._waiting[kind, name].add(key)
         self._waits.setdefault(key, set()).add((kind, name))
+
+    def is_no_longer_blocked(self, key: ObjectKey) -> None:
+        """Forget the Event that was recorded for a blocked object without conditions."""
+        self._blocked_by.pop(key, None)
 
     def waits_no_more(self, key: ObjectKey) -> None:
         """Forget what an object waits for."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from manager.operator.declaration import Owns, WatchPods
+from manager.operator.definitions import definition_rights
 from manager.operator.operator import Operator
 from manager.rights import RbacRule
 
@@ -44,6 +45,7 @@ def _derived(operator: type[Operator[Any]]) -> Iterator[RbacRule]:
             # Only its Events say why a pod's volumes cannot be mounted.
             yield RbacRule(("",), ("events",), ("list",))
     yield RbacRule(("",), ("events",), ("create", "patch"))
+    yield from definition_rights(operator.kinds())
 
 
 def _rule(operator: type[Operator[Any]], resource: str, *verbs: str) -> RbacRule:

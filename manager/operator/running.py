@@ -33,6 +33,7 @@ from manager.leader.terms import Share
 from manager.logs import reconcile_log
 from manager.operator.context import Blocked, Changed, Context, Gone, is_missing
 from manager.operator.declaration import Owns, Reads, Watch
+from manager.operator.definitions import Definitions
 from manager.operator.operator import Operator
 from manager.operator.timers import Timers
 from manager.webhook.methods import has_webhooks
@@ -52,10 +53,15 @@ class _Created(NamedTuple):
     until: float
 
 
-def add_controller(operator: Operator[Any], options: ControllerOptions | None = None) -> Controller | None:
+def add_controller(
+    operator: Operator[Any],
+    options: ControllerOptions | None = None,
+    definitions: Definitions | None = None,
+) -> Controller | None:
     """Have the operator's manager run it: make its sources and its controller, and call its `setup`.
 
-    Without `options`, those of its class. One that reconciles nothing, and has webhooks alone, has none.
+    Without `options`, those of its class. The controller works while none of `definitions` prevents it. An
+    operator that reconciles nothing, and has webhooks alone, has none.
     """
     cls, manager, kind = type(operator), operator.manager, operator.kind
     reconciler: Reconciler
@@ -98,6 +104,7 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
     if (period := options.resync_period) is not None:
         resync = TickerSource(period, lambda: [record.key for record in objects.list()], rng=manager.rng)
         sources.append(resync)
+    sources += _gates(operator, definitions)
     operator.setup()
     for runnable in timers.runnables(informers):
         manager.add(runnable)
@@ -134,6 +141,11 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
 def _hand_over(operator: Operator[Any], key: ObjectKey) -> None:
     operator.forget(key)
     operator.handed_over(key)
+
+
+def _gates(operator: Operator[Any], definitions: Definitions | None) -> list[Source]:
+    gate = definitions.gate(operator.kinds()) if definitions is not None else None
+    return [] if gate is None else [gate]
 
 
 def _objects(on: Predicate, objects: Informer, running: Callable[[ObjectKey], bool]) -> Source:
@@ -291,6 +303,7 @@ class ObjectReconciler(Generic[T]):
                 result = await operator.reconcile(obj, ctx) if self._reconciles else None
                 for owns in self._pruned:
                     await ctx.prune(owns.kind, metadata_only=owns.metadata_only)
+                operator.is_no_longer_blocked(obj.key)
         except (Changed, Gone):
             raise
         except Exception as error:  # noqa: BLE001 - the operator says which of them it knows

@@ -30,6 +30,21 @@ _LIST = re.compile(r"^OPERATORS(?:: .+)? = \(\n(?:    .*\n)*(?=\))", re.MULTILIN
 _SHORT_LIST = re.compile(r"^(OPERATORS(?:: .+)?) = \((?:(\w+),)?\)$", re.MULTILINE)
 """As formatters write a list of one."""
 _LAYERS = re.compile(r'(?<=containers = \["apis"\]\nlayers = \[")[^"]*(?="\])')
+_SERVICE_NAME = (
+    "self.metadata.name.matches('^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$')",
+    "must be at most 63 letters, digits and hyphens, and begin with a letter",
+)
+_CHILD_NAMES = {
+    "Deployment": ("size(self.metadata.name) <= 63", "must be at most 63 characters"),  # a label has it
+    "Ingress": _SERVICE_NAME,  # its backend is the Service of that name
+    "Namespace": (
+        "size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",
+        "must be at most 63 letters, digits and hyphens",
+    ),
+    "Service": _SERVICE_NAME,
+}
+"""By the kind of the children, the rule for the names of their owners, and its message."""
+
 _OWNS = re.compile(r"^    owns = \((\w+),\)$", re.MULTILINE)
 _MAIN, _PYPROJECT = Path("controllers/main.py"), Path("pyproject.toml")
 
@@ -53,6 +68,31 @@ def init(root: Path, names: Names) -> Written:
         for path in _template_files()
     }
     return write(root, files, {})
+
+
+def _with_name_rule(model: str, owns: str) -> str:
+    """Limit the names of the kind's objects to those that a child of the same name can have."""
+    if owns not in _CHILD_NAMES:
+        return model
+    rule, message = _CHILD_NAMES[owns]
+    config = (
+        f"    # Its {owns} has the same name.\n"
+        "    model_config = ConfigDict(\n"
+        "        json_schema_extra=cel(\n"
+        f'            "{rule}",\n'
+        f'            "{message}",\n'
+        '            field_path=".metadata.name",\n'
+        "        )\n"
+        "    )\n\n"
+    )
+    for old, new in (
+        ("from pydantic import Field", "from pydantic import ConfigDict, Field"),
+        ("Status, crd\n", "Status, cel, crd\n"),
+        ("    spec: Greeting", f"{config}    spec: Greeting"),
+    ):
+        assert model.count(old) == 1
+        model = model.replace(old, new)
+    return model
 
 
 def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: str | None = None) -> Written:
@@ -86,8 +126,10 @@ def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: 
         f"controllers/{group}/__init__.py": "controllers/hello/__init__.py",
     }
     sources |= {name: source for name, source in packages.items() if not (root / name).exists()}
-    new = {Path(name): names.in_place(template(Path(source))) for name, source in sources.items()}
     model, operator = Path(f"apis/{group}/{version}/{module}.py"), Path(f"controllers/{group}/{module}.py")
+    texts = {Path(name): template(Path(source)) for name, source in sources.items()}
+    texts[model] = _with_name_rule(texts[model], owns or "")
+    new = {path: names.in_place(text) for path, text in texts.items()}
     if cluster_scoped:
         plural = f'    plural="{names.plural}",\n'
         new[model] = new[model].replace(plural, f"{plural}    namespaced=False,\n")

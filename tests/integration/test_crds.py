@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 import subprocess
 from collections.abc import Iterator
@@ -12,7 +14,11 @@ import pytest
 import yaml
 
 from apis.cache.v1.memcached import Memcached
+from manager.api import ObjectMeta
 from manager.codegen import custom_resource_definitions
+from manager.scaffold import Names, create_api, init
+from manager.scaffold.project.apis.hello.v1.greeting import Greeting
+from manager.testing import without_manager
 from manager.yaml_text import yaml_stream
 from tests.support import ROOT
 from tests.support.api_access import ApiFailure
@@ -240,3 +246,162 @@ def test_a_model_is_made_of_what_the_server_publishes_of_a_kind(plane: ControlPl
     ):
         done = made(kind)
         assert (done.returncode, done.stderr) == (2, f"operator-manager: model: {kind}: {said}\n")
+
+
+def of_string(**words: Any) -> dict[str, Any]:
+    """The schema of a text."""
+    return {"type": "string", **words}
+
+
+def of_integer(**words: Any) -> dict[str, Any]:
+    """The schema of a whole number."""
+    return {"type": "integer", **words}
+
+
+def of_list(items: dict[str, Any], **words: Any) -> dict[str, Any]:
+    """The schema of a list."""
+    return {"type": "array", "items": items, **words}
+
+
+def ruled(rule: str, **words: Any) -> dict[str, Any]:
+    """The schema of a text that a rule limits."""
+    return of_string(**{"x-kubernetes-validations": [{"rule": rule, **words}]})
+
+
+EMBEDDED = {"x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        *(
+            pytest.param(of_string(pattern=pattern), f"error parsing regexp: {why}", id=pattern)
+            for pattern, why in [
+                (r"[\u00e4\w]", r"invalid escape sequence: `\u`"),
+                (r"a\Z", r"invalid escape sequence: `\Z`"),
+                (r"(a)\1", r"invalid escape sequence: `\1`"),
+                (r"[\b]", r"invalid escape sequence: `\b`"),
+                ("^[a-z]{1,2000}$", "invalid repeat count: `{1,2000}`"),
+                ("((a{10}){10}){11}", "invalid repeat count: `{11}`"),
+                ("^a*+b$", "invalid nested repetition operator: `*+`"),
+                ("a{2}{3}", "invalid nested repetition operator: `{2}{3}`"),
+                ("(?!a)", "invalid or unsupported Perl syntax: `(?!`"),
+                ("(?>a)", "invalid or unsupported Perl syntax: `(?>`"),
+                ("(a)?(?(1)b|c)", "invalid or unsupported Perl syntax: `(?(`"),
+                ("(?P<x>a)(?P=x)", "invalid or unsupported Perl syntax: `(?P`"),
+                ("(?x)a", "invalid or unsupported Perl syntax: `(?x`"),
+                ("(?<=a)", "invalid named capture: `(?<=a)`"),
+                ("[a--b]", "invalid character class range: `a--`"),
+            ]
+        ),
+        (of_integer(maximum=2**63 - 1, default=5), "Maximum boundary value must be of type integer (default"),
+        (of_integer(minimum=-(2**63), default=5), "Minimum boundary value must be of type integer (default"),
+        (of_integer(format="int32", maximum=2**31, default=5), "Maximum boundary value must be of type"),
+        (of_integer(multipleOf=0.5, default=5), "MultipleOf value must be of type integer"),
+        (of_integer(default=1.5), "must be of type integer"),
+        (of_string(maxLength=2, default="long"), "Too long"),
+        (of_string(enum=["x"], default="z"), 'Unsupported value: "z"'),
+        (of_string(pattern="^a$", default="z"), "should match '^a$'"),
+        (of_string(format="date", default="never"), "must be of type date"),
+        (of_list(of_string(), maxItems=1, default=["a", "b"]), "Too many"),
+        ({"type": "object", **EMBEDDED, "default": {}}, "default.kind: Required value"),
+        ({"type": "null"}, "type cannot be set to null"),
+        (of_list(of_string(), uniqueItems=True), "uniqueItems cannot be set to true"),
+        (of_list(of_string(nullable=True), **{"x-kubernetes-list-type": "set"}), "cannot be nullable"),
+        (ruled("self =="), "Syntax error"),
+        (ruled("self.matches('a{1,2000}')"), "invalid matches argument"),
+        (ruled("self == 'a'", message="b\nc"), "must not contain line breaks"),
+        (ruled("self == 'a'", reason="Odd"), 'Unsupported value: "Odd"'),
+    ],
+)
+def test_server_refuses_a_definition_that_the_generator_refuses(
+    plane: ControlPlane, schema: dict[str, Any], why: str
+):
+    assert why in plane.api.refusal(f"{DEFINITIONS}?dryRun=All", thing_with(schema))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        *(
+            pytest.param(of_string(pattern=pattern), id=pattern)
+            for pattern in (r"[\x{e4}\w]", r"a\z", "(?i)a{1000}", "(?P<x>a)|(?P<x>b)", "(?U)a*", r"[\d-z]")
+        ),
+        of_integer(maximum=2**63 - 1024, minimum=-(2**63) + 1024, default=5),
+        {
+            "type": "object",
+            "properties": {"namespace": of_string()},
+            "x-kubernetes-validations": [{"rule": "!has(self.namespace) || self.namespace == 'a'"}],
+        },
+    ],
+)
+def test_server_takes_a_definition_that_the_generator_takes(plane: ControlPlane, schema: dict[str, Any]):
+    plane.api.create(f"{DEFINITIONS}?dryRun=All", thing_with(schema))
+
+
+def thing_with(schema: dict[str, Any]) -> dict[str, Any]:
+    """A definition of a kind whose objects have one field."""
+    names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
+    whole = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"value": schema}}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": whole}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.test.example.com"},
+        "spec": {"group": "test.example.com", "names": names, "scope": "Namespaced", "versions": [version]},
+    }
+
+
+OWNER_NAMES = (
+    "shop",
+    "s" * 63,
+    "team-alpha-payments-service-for-the-european-region-production-eu-1a",
+    "app.v1.2",
+    "1st-shop",
+)
+
+
+@pytest.mark.parametrize(
+    "child", ["ConfigMap", "Deployment", "Ingress", "PersistentVolumeClaim", "Pod", "Service"]
+)
+def test_scaffolded_kind_takes_no_name_that_its_child_cannot_have(
+    plane: ControlPlane, namespace: str, tmp_path: Path, child: str
+):
+    kind, plural = f"Own{child}", f"own{child.lower()}s"
+    names = Names(program="shop", domain="names.test", group="own", kind=kind, plural=plural)
+    init(tmp_path / "shop", Names(program="shop", domain="names.test"))
+    create_api(tmp_path / "shop", names, owns=child)
+    [path] = (tmp_path / "shop/config/crd/bases").glob(f"*_{names.plural}.yaml")
+    definition = yaml.safe_load(path.read_text())
+    plane.api.apply([definition])
+    wait_served(plane)
+    module = importlib.import_module(f"manager.scaffold.project.controllers.owning.{child.lower()}")
+    operator = without_manager(module.GreetingOperator)
+    [make] = (
+        each
+        for name, each in inspect.getmembers(operator, inspect.ismethod)
+        if name in vars(module.GreetingOperator) and not inspect.iscoroutinefunction(each)
+    )
+    refused = set()
+    for name in OWNER_NAMES:
+        owner = Greeting(metadata=ObjectMeta(name=name, namespace=namespace))
+        wire = {**owner.to_wire(), "apiVersion": "own.names.test/v1", "kind": names.kind}
+        path_of_owners = f"/apis/own.names.test/v1/namespaces/{namespace}/{names.plural}?dryRun=All"
+        if why := plane.api.refusal(path_of_owners, wire):
+            assert "metadata.name: Invalid value: " in why
+            refused.add(name)
+            continue
+        wanted = make(owner)
+        group = f"/apis/{wanted.api_version}" if "/" in wanted.api_version else f"/api/{wanted.api_version}"
+        assert not plane.api.refusal(
+            f"{group}/namespaces/{namespace}/{wanted.plural}?dryRun=All", wanted.to_wire()
+        )
+    plane.api.delete(f"{DEFINITIONS}/{definition['metadata']['name']}")
+    assert refused == REFUSED.get(child, set())
+
+
+REFUSED = {
+    "Deployment": set(OWNER_NAMES[2:3]),
+    "Ingress": set(OWNER_NAMES[2:]),
+    "Service": set(OWNER_NAMES[2:]),
+}

@@ -62,7 +62,9 @@ def test_no_proxy_exempts_what_it_names(server: str, no_proxy: str, exempt: bool
         assert (proxy_for(URL(server), {"HTTPS_PROXY": PROXY, name: no_proxy}) is None) == exempt
 
 
-@pytest.mark.parametrize("address", ["socks5://proxy:1080", "http://", "http://proxy:port"])
+@pytest.mark.parametrize(
+    "address", ["socks4://proxy:1080", "socks5h://proxy", "http://", "http://proxy:port", "socks5://"]
+)
 def test_what_is_no_http_proxy_is_an_error_that_names_its_source(address: str):
     with pytest.raises(NotAProxy, match=r"^HTTPS_PROXY: "):
         proxy_for(SERVER, {"HTTPS_PROXY": address})
@@ -73,7 +75,8 @@ def test_what_is_no_http_proxy_is_an_error_that_names_its_source(address: str):
 @pytest.mark.parametrize(
     "address",
     [
-        "socks5://me:s3cret@proxy:1080",
+        "socks4://me:s3cret@proxy:1080",
+        "socks5://me:s3/cret@proxy:1080",
         "http://me:s3cret@proxy:99999",
         "http://me:s3cret@proxy:port",
         "http://me:s3cret",
@@ -100,3 +103,16 @@ def test_a_password_may_have_what_is_not_the_end_of_it(written: str):
     found = proxy_for(SERVER, {"HTTPS_PROXY": f"http://me:{written}@proxy:1080"})
     assert found is not None
     assert (found.user, found.password, found.host, found.port) == ("me", "p@ss", "proxy", 1080)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("socks5://proxy", "socks5://proxy:1080"),
+        ("socks5://proxy:80", "socks5://proxy:80"),
+        ("socks5://me:s3cret@[fd00::1]:1081", "socks5://me:s3cret@[fd00::1]:1081"),
+    ],
+)
+def test_socks_proxy_has_its_own_default_port(address: str, expected: str):
+    found = proxy_url(address, source="there")
+    assert (str(found), found.port) == (expected, URL(expected).port)

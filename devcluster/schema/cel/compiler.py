@@ -10,6 +10,7 @@ from devcluster.schema.cel import syntax
 from devcluster.schema.cel.errors import CelError, CompileError, no_such_overload
 from devcluster.schema.cel.library import FUNCTIONS, NAMESPACES, Overload
 from devcluster.schema.cel.operators import OPERATORS, evaluate_and, evaluate_or, get_item
+from devcluster.schema.cel.syntax import RESERVED
 from devcluster.schema.cel.types import (
     BOOL,
     BYTES,
@@ -175,7 +176,8 @@ class Compiler:
     def field_of(self, kind: Type, name: str, at: int) -> tuple[str, Type]:
         """The key under which the field `name` of a `kind` is, and its type."""
         if kind.name == "object":
-            found = kind.fields.get(name)
+            # After a dot, a reserved word may also stand as it is.
+            found = kind.fields.get(name) or (name in RESERVED and kind.fields.get(f"__{name}__")) or None
             if found is not None:
                 return found.key, found.type
             self.fail(at, f"undefined field '{name}'")

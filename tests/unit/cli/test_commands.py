@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from manager import Operator
 from manager.version import KUBERNETES_VERSIONS, VERSION
 from tests.support.gadget import Gadget, GadgetOperator, OldGadget
 from tests.unit.cli.conftest import OPERATORS, Command, operator
+from tests.unit.cli.test_generate import UnboundedOperator
 
 COMMANDS = (
     *("run", "crds", "generate", "init", "create", "model", "simulate"),
@@ -80,6 +82,18 @@ def test_crds_are_one_yaml_stream(command: Command):
     [crd] = yaml.safe_load_all(outcome.out)
     assert crd["kind"] == "CustomResourceDefinition"
     assert crd["metadata"]["name"] == "memcacheds.cache.example.com"
+
+
+@pytest.mark.parametrize("name", ["crds", "generate", "simulate"])
+def test_command_tells_in_one_line_when_a_model_is_wrong(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    (tmp_path / "config").mkdir()
+    monkeypatch.chdir(tmp_path)
+    outcome = command(name, operators=[UnboundedOperator])
+    assert outcome.refusal(1) == (
+        f"{name}: Unbounded.spec.anything: any value at all is accepted only with preserve_unknown()"
+    )
 
 
 def test_crds_ask_the_manager_that_is_deployed_for_conversion(command: Command):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import create_model
+from pydantic import Field, create_model
 
-from manager.api import ApiModel, Resource
+from manager.api import ApiModel, Resource, Status
 from manager.codegen.structural import structural_schema
 
 __all__ = ["field_schema", "kind_with", "spec_schema"]
@@ -20,6 +20,7 @@ def kind_with(annotation: Any, default: Any = ...) -> type[Resource]:
         __base__=Resource,
         __cls_kwargs__={"group": "test.example.com", "version": "v1", "plural": "widgets"},
         spec=(spec, ...),
+        status=(Status, Field(default_factory=Status)),
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from apis.cache.v1.memcached import Memcached
-from manager.api import ApiModel, Column, Resource, Scale, crd
+from manager.api import ApiModel, Column, CrdOptions, Resource, Scale, crd
 from manager.codegen import ModelError, custom_resource_definitions
 from manager.webhook import JsonObject
 from manager.webhook.configurations import by_url
@@ -232,9 +232,18 @@ def test_a_path_that_leads_nowhere_is_refused(options: dict[str, Any], message: 
         custom_resource_definitions([Bad])
 
 
-def test_a_kind_without_status_does_not_have_its_subresource():
+@pytest.mark.parametrize("options", [CrdOptions(), CrdOptions(status=False)])
+def test_kind_has_no_status_subresource_when_its_model_has_no_status(options: CrdOptions):
     class Stateless(Resource, group="test.example.com", version="v1", plural="stateless"):
         spec: Spec
 
-    with pytest.raises(ModelError, match="the status subresource"):
-        custom_resource_definitions([Stateless])
+    [definition] = custom_resource_definitions([options(Stateless)])
+    assert "subresources" not in definition["spec"]["versions"][0]
+
+
+def test_kind_has_the_status_subresource_without_a_status_when_it_says_so():
+    class Stateless(Resource, group="test.example.com", version="v1", plural="stateless"):
+        spec: Spec
+
+    [definition] = custom_resource_definitions([CrdOptions(status=True)(Stateless)])
+    assert definition["spec"]["versions"][0]["subresources"] == {"status": {}}

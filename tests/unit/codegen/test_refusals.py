@@ -1,15 +1,33 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, time, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, create_model
 
-from manager.api import ApiModel, Condition, atomic_list, atomic_map, list_map, list_set
-from manager.codegen import ModelError
+from manager.api import (
+    ApiModel,
+    Column,
+    Condition,
+    CrdOptions,
+    Resource,
+    Scale,
+    atomic_list,
+    atomic_map,
+    cel,
+    crd,
+    list_map,
+    list_set,
+    schema_format,
+    schema_pattern,
+    schema_words,
+)
+from manager.codegen import ModelError, custom_resource_definitions
 from manager.codegen.structural import structural_schema
 from tests.support.widget import Limits, Port
 from tests.unit.codegen.made_models import field_schema, kind_with
@@ -80,10 +98,183 @@ def test_what_a_structural_schema_cannot_say_is_refused_by_field(annotation: Any
         field_schema(annotation)
 
 
-@pytest.mark.parametrize("pattern", ["(?=a)", "(?!a)", "(?<=a)", "(?<!a)", r"(a)\1"])
-def test_a_pattern_that_the_servers_regular_expressions_lack_is_refused(pattern: str):
-    with pytest.raises(ModelError, match="regular expressions"):
-        field_schema(Annotated[str, Field(json_schema_extra={"pattern": pattern})])
+@pytest.mark.parametrize(
+    ("pattern", "lacks"),
+    [
+        ("(?=a)", "(?="),
+        ("(?!a)", "(?!"),
+        ("(?<=a)", "(?<=a)"),
+        ("(?<!a)b", "(?<!a)b"),
+        (r"(a)\1", r"\1"),
+        ("(?P<x>a)(?P=x)", "(?P"),
+        ("(?>a)", "(?>"),
+        ("(a)?(?(1)b|c)", "(?("),
+        ("^a*+b$", "*+"),
+        ("a{2}{3}", "{2}{3}"),
+        ("^[a-z]{1,2000}$", "{1,2000}"),
+        ("(a{100}){11}", "{11}"),
+        ("a(?#why)b", "(?#"),
+        ("(?x)a b", "(?x"),
+        ("(?a)a", "(?a"),
+        (r"\N{DEGREE SIGN}", r"\N"),
+        (r"\p{greek}", r"\p{greek}"),
+        ("[a--b]", "a--"),
+    ],
+)
+def test_pattern_is_refused_when_the_servers_regular_expressions_lack_it(pattern: str, lacks: str):
+    with pytest.raises(ModelError) as caught:
+        field_schema(Annotated[str, schema_pattern(pattern)])
+    assert caught.value.field == "Widget.spec.value"
+    assert caught.value.reason.startswith(f"the server's regular expressions have no {lacks!r} (")
+
+
+def test_pattern_is_refused_when_the_server_takes_a_repetition_literally():
+    with pytest.raises(
+        ModelError, match=r"Widget.spec.value: the server takes '\{,5\}' literally; write \{0,5\}"
+    ):
+        field_schema(Annotated[str, schema_pattern("^a{,5}$")])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "translated"),
+    [
+        (r"^[\u00e4\w]+$", r"^[\x{e4}\w]+$"),
+        (r"^[\u{1F600}]$", r"^[\x{1F600}]$"),
+        (r"\U0001F600", r"\x{1F600}"),
+        (r"^[a-z]+\Z", r"^[a-z]+\z"),
+        (r"\\Z\\u00e4", r"\\Z\\u00e4"),
+        ("(?i)^(?P<x>a)$", "(?i)^(?P<x>a)$"),
+    ],
+)
+def test_pattern_is_translated_into_the_servers_words(pattern: str, translated: str):
+    assert field_schema(Annotated[str, schema_pattern(pattern)])["pattern"] == translated
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "reason"),
+    [
+        (float, float("nan"), "its default is nan"),
+        (float, float("-inf"), "its default is -inf"),
+        (list[float], [1.0, float("inf")], "its default is inf"),
+        (int, 2**63, "its default 9223372036854775808 is beyond int64"),
+        (Annotated[int, Field(le=2**64)], ..., "its maximum 18446744073709551616 is beyond int64"),
+        (Annotated[int, Field(lt=2**63)], ..., "its maximum 9223372036854775808 is beyond int64"),
+        (Annotated[int, Field(le=2**63 - 5)], ..., "its maximum 9223372036854775803 is beyond int64"),
+        (Annotated[int, Field(gt=-(2**63))], ..., "its minimum -9223372036854775808 is beyond int64"),
+        (Annotated[float, Field(le=1e300)], ..., r"its maximum 1e\+300 is beyond int64"),
+        (Annotated[float, schema_words(maximum=float("inf"))], ..., "its maximum has to be a finite number"),
+        (
+            Annotated[int, schema_format("int32"), Field(le=2**31)],
+            ...,
+            "its maximum 2147483648 is beyond int32",
+        ),
+        (Annotated[int, schema_words(maximum=1.5)], ..., "its maximum 1.5 is no whole number"),
+        (Annotated[int, schema_words(multipleOf=0.5)], ..., "its multipleOf 0.5 is no whole number"),
+        (Annotated[int, schema_words(multipleOf=0)], ..., "its multipleOf has to be more than 0"),
+        (None, None, "the server has no type for None alone"),
+        (list[None], ..., "the server has no type for None alone"),
+    ],
+)
+def test_number_or_none_is_refused_when_the_server_has_no_such_value(
+    annotation: Any, default: Any, reason: str
+):
+    with pytest.raises(ModelError, match=rf"^Widget.spec.value(\[\])?: {reason}"):
+        field_schema(annotation, default)
+
+
+def test_bound_is_left_out_when_the_type_implies_it():
+    assert field_schema(Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]) == {"type": "integer"}
+
+
+class Named(ApiModel):
+    name: str = "abc"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "reason"),
+    [
+        (Annotated[str, Field(max_length=2)], "long", "its default: Too long"),
+        (Annotated[str, Field(min_length=9)], "short", "its default: .* should be at least 9 chars"),
+        (Annotated[str, Field(pattern="^a$")], "b", "its default: .* should match"),
+        (Literal["x", "y"], "z", 'its default: Unsupported value: "z"'),
+        (Annotated[int, Field(ge=1)], 0, "its default: .* greater than or equal to 1"),
+        (Annotated[int, Field(multiple_of=5)], 7, "its default: .* multiple of 5"),
+        (Annotated[list[str], Field(max_length=1)], ["a", "b"], "its default: Too many"),
+        (Annotated[str, schema_format("date")], "never", "its default: .* must be of type date"),
+        (Annotated[str, cel("self == 'b'", "be b")], "a", "its default: .* be b"),
+        (Annotated[list[str], schema_words(maxItems=2**70)], ..., "json: cannot unmarshal number"),
+        (
+            Annotated[list[Named], list_map("name", "name")],
+            ...,
+            "its x-kubernetes-list-map-keys: .* duplicate",
+        ),
+        (Annotated[list[str | None], list_set()], ..., "its items.nullable|its nullable"),
+        (Annotated[str, cel("self ==", "no")], ..., "its rule 'self ==': compilation failed: .*Syntax error"),
+        (
+            Annotated[str, cel("self > 1", "no")],
+            ...,
+            "its rule 'self > 1': compilation failed: .*no matching",
+        ),
+        (Annotated[str, cel("self", "no")], ..., "its rule 'self': .*must evaluate to a bool"),
+        (Annotated[str, cel("self == 'a'", "b\nc")], ..., "its rule .*must not contain line breaks"),
+        (Annotated[str, cel("self == 'a'", "no", reason="Odd")], ..., "its rule .*Unsupported value"),
+        (Annotated[Named, cel("self.name == 'a'", "no", field_path=".nam")], ..., "its rule .*valid path"),
+        (
+            Annotated[list[Annotated[str, cel("self == oldSelf", "no")]], atomic_list()],
+            ...,
+            "oldSelf cannot be used",
+        ),
+    ],
+)
+def test_definition_is_refused_by_field_when_the_server_would_refuse_it(
+    annotation: Any, default: Any, reason: str
+):
+    with pytest.raises(ModelError) as caught:
+        custom_resource_definitions([kind_with(annotation, default)])
+    assert re.search(f"the API server refuses .*({reason})", caught.value.reason), caught.value
+    assert "\n" not in str(caught.value)
+    if "json:" not in reason:
+        assert re.fullmatch(r"Widget.spec.value(\[\])?", caught.value.field)
+
+
+def test_defaults_deep_inside_are_refused_by_their_own_field():
+    class Inner(ApiModel):
+        pairs: list[Short] = Field(default_factory=list)
+
+    with pytest.raises(ModelError) as caught:
+        custom_resource_definitions([kind_with(list[Inner])])
+    assert caught.value.field == "Widget.spec.value[].pairs[].name"
+
+
+class Short(ApiModel):
+    name: Annotated[str, Field(max_length=1)] = "long"
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (crd(short_names=("AB",)), r"spec.names.shortNames\[0\]: Invalid value"),
+        (crd(categories=("",)), r"spec.names.categories\[0\]: Invalid value"),
+        (crd(deprecated="x" * 257), "must be <= 256 characters long"),
+        (crd(columns=(Column("", "string", ".spec.value"),)), "Required value"),
+        (crd(columns=(Column("V", "string", ".spec.value", format="uuid"),)), "must be one of byte,date"),
+        (crd(columns=(Column("V", "string", ".spec.value", priority=2**40),)), "cannot unmarshal number"),
+        (crd(scale=Scale(".spec.value", ".spec.value")), "should be a json path under .status"),
+    ],
+)
+def test_options_of_a_kind_are_refused_when_the_server_would_refuse_them(options: CrdOptions, reason: str):
+    kind = kind_with(str)
+    with pytest.raises(ModelError, match=f"^Widget: the API server refuses .*{reason}"):
+        custom_resource_definitions([replace(options, status=False)(kind)])
+
+
+@pytest.mark.parametrize("group", ["nodots", "Upper.example.com", "mine.k8s.io"])
+def test_group_is_refused_when_the_server_would_refuse_it(group: str):
+    kind = create_model(
+        "Widget", __base__=Resource, __cls_kwargs__={"group": group, "version": "v1", "plural": "widgets"}
+    )
+    with pytest.raises(ModelError, match=r"^Widget: the API server refuses"):
+        custom_resource_definitions([crd(status=False)(kind)])
 
 
 def test_a_model_that_contains_itself_is_refused():

@@ -214,7 +214,7 @@ def test_marks_on_one_use_of_a_model_do_not_reach_the_others():
 
 def test_the_servers_own_fields_are_left_to_the_server():
     schema = structural_schema(kind_with(str))
-    assert list(schema["properties"]) == ["apiVersion", "kind", "metadata", "spec"]
+    assert list(schema["properties"]) == ["apiVersion", "kind", "metadata", "spec", "status"]
     assert schema["properties"]["metadata"] == {"type": "object"}
     assert schema["required"] == ["spec"]
 

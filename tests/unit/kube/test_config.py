@@ -111,8 +111,7 @@ async def test_a_path_may_begin_with_the_home(tmp_path: Path):
 @pytest.mark.parametrize(
     ("address", "cluster", "expected"),
     [
-        ("a:6443", {"certificate-authority": "ca.crt"}, "https://a:6443"),
-        ("a:6443", {"insecure-skip-tls-verify": True}, "https://a:6443"),
+        ("https://a:6443", {"certificate-authority": "ca.crt"}, "https://a:6443"),
         ("https://a/k8s/clusters/c-1", {}, "https://a/k8s/clusters/c-1"),
     ],
 )
@@ -135,13 +134,40 @@ async def test_a_server_without_a_scheme_and_an_authority_is_plain_http_for_who_
     assert config.headers == (("Impersonate-User", "jane"),)
 
 
+V1 = "client.authentication.k8s.io/v1"
+V1BETA1 = "client.authentication.k8s.io/v1beta1"
+
+
+@pytest.mark.parametrize("key", ["certificate-authority", "insecure-skip-tls-verify"])
+async def test_server_without_a_scheme_is_refused_when_the_cluster_speaks_of_tls(tmp_path: Path, key: str):
+    value = True if key.startswith("insecure") else "ca.crt"
+    path = write(tmp_path / "config", "a:6443", user={"as": "jane"}, **{key: value})
+    with pytest.raises(ConfigError, match=f"it means plain HTTP, and there {key} has no meaning$"):
+        await load(path)
+
+
+async def test_token_counts_and_no_program_is_run_when_the_user_has_both(
+    tmp_path: Path, authority: trustme.CA
+):
+    program = {"command": "none-such", "apiVersion": V1BETA1}
+    async with LocalServer(authority) as server:
+        ca = base64.b64encode(authority.cert_pem.bytes()).decode()
+        user = {"token": "x", "exec": program}
+        path = write(tmp_path / "config", server.url, user=user, **{"certificate-authority-data": ca})
+        wire = HttpWire(await load(path))
+        async with wire.exchange(WireRequest("GET", "/", {})) as response:
+            await response.read()
+        assert server.requests[0].headers["Authorization"] == "Bearer x"
+        await wire.aclose()
+
+
 CREDENTIALS: list[dict[str, Any]] = [
     {"token": "hunter2"},
     {"tokenFile": "hunter2"},
     {"username": "jane", "password": "hunter2"},
     {"client-certificate": "hunter2", "client-key": "hunter2"},
     {"client-certificate-data": "hunter2", "client-key-data": "hunter2"},
-    {"exec": {"command": "touch", "args": ["ran"], "apiVersion": "v1"}},
+    {"exec": {"command": "touch", "args": ["ran"], "apiVersion": V1BETA1}},
 ]
 
 
@@ -151,8 +177,8 @@ async def test_credentials_for_a_server_without_a_scheme_are_refused_as_they_wou
 ):
     path = write(tmp_path / "config", "a:6443", user=user)
     expected = (
-        rf"^{path}: server of cluster 'a': 'a:6443' does not say https://, "
-        "and the credentials of user 'a' are not sent in the clear$"
+        rf"^{path}: server of cluster 'a': 'a:6443' does not say https://, so it means plain HTTP, "
+        "and there the credentials of user 'a' are not sent$"
     )
     with pytest.raises(ConfigError, match=expected):
         await load(path)
@@ -234,7 +260,21 @@ async def test_the_proxy_of_the_cluster_comes_before_that_of_the_environment(tmp
         ({"tls-server-name": ".a"}, {}, "tls-server-name of cluster 'a': '.a' is not a host's name"),
         ({"tls-server-name": "a\0b"}, {}, "is not a host's name"),
         ({"tls-server-name": "a..b"}, {}, "is not a host's name"),
-        ({"proxy-url": "socks5://p:1"}, {}, "proxy-url of cluster 'a': not the URL of an http"),
+        ({"proxy-url": "socks5h://p:1"}, {}, "proxy-url of cluster 'a': not the URL of an http"),
+        ({"proxy-url": "p:1"}, {}, "proxy-url of cluster 'a': it has to begin with http://"),
+        ({}, {"exec": {"command": "a", "apiVersion": V1}}, "exec: interactiveMode is missing: one of Never"),
+        (
+            {},
+            {"exec": {"command": "a", "apiVersion": V1BETA1, "interactiveMode": "No"}},
+            "exec: interactiveMode 'No' is none of Never",
+        ),
+        ({}, {"exec": {"command": "a", "apiVersion": "v1"}}, "exec: apiVersion 'v1' is not client.auth"),
+        ({}, {"exec": {"command": "", "apiVersion": V1BETA1}}, "exec: command is missing"),
+        (
+            {},
+            {"exec": {"command": "a", "apiVersion": V1BETA1, "env": [{"name": "", "value": "b"}]}},
+            "exec: env: a variable has no name",
+        ),
         ({}, {"client-certificate": "crt"}, "user 'a' has no client-key"),
         ({}, {"client-key": "key"}, "user 'a' has no client-certificate"),
         (
@@ -243,7 +283,11 @@ async def test_the_proxy_of_the_cluster_comes_before_that_of_the_environment(tmp
             "client-certificate of 'a': .*/crt cannot be",
         ),
         ({}, {"tokenFile": "none"}, "user 'a': tokenFile: .*/none cannot be read"),
-        ({}, {"exec": {"command": "none-such", "apiVersion": "v1"}}, "exec 'none-such': cannot be started"),
+        (
+            {},
+            {"exec": {"command": "none-such", "apiVersion": V1BETA1}},
+            "exec 'none-such': cannot be started",
+        ),
     ],
 )
 async def test_what_is_wrong_is_said_in_one_line_with_the_file(
@@ -283,14 +327,14 @@ async def test_the_certificate_that_a_program_gives_is_presented(tmp_path: Path,
         "clientCertificateData": issued.cert_chain_pems[0].bytes().decode(),
         "clientKeyData": issued.private_key_pem.bytes().decode(),
     }
-    credential = {"kind": "ExecCredential", "apiVersion": "v1", "status": status}
+    credential = {"kind": "ExecCredential", "apiVersion": V1BETA1, "status": status}
     (tmp_path / "credential").write_bytes(orjson.dumps(credential))
     async with LocalServer(authority) as server:
         assert server.context is not None
         authority.configure_trust(server.context)
         server.context.verify_mode = ssl.CERT_REQUIRED
         ca = base64.b64encode(authority.cert_pem.bytes()).decode()
-        user = {"exec": {"command": "cat", "args": [str(tmp_path / "credential")], "apiVersion": "v1"}}
+        user = {"exec": {"command": "cat", "args": [str(tmp_path / "credential")], "apiVersion": V1BETA1}}
         path = write(tmp_path / "config", server.url, user=user, **{"certificate-authority-data": ca})
         wire = HttpWire(await load(path, PATH=os.environ["PATH"]))
         for _ in range(2):

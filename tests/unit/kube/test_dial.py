@@ -163,3 +163,77 @@ async def test_a_name_that_nobody_knows_makes_the_server_unreachable(
     async with wire_to(f"https://{host}", authority) as wire:
         with pytest.raises(Unreachable, match=f"cannot connect to {re.escape(host)}:443: {reason}"):
             await fetch(wire)
+
+
+class SocksProxy(Forwarder):
+    """Speaks SOCKS5, connects to one server, and keeps where it was asked to connect to."""
+
+    def __init__(self, to: int, *, user: bytes = b"", refuses: int = 0) -> None:
+        super().__init__(lambda: to, greet=self._answer)
+        self.asked: list[tuple[bytes, int]] = []
+        self._user, self._refuses = user, refuses
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, count = await reader.readexactly(2)
+        offered = await reader.readexactly(count)
+        chosen = 2 if self._user else 0
+        writer.write(bytes((5, chosen if chosen in offered else 255)))
+        if chosen not in offered:
+            return
+        if self._user:
+            _, length = await reader.readexactly(2)
+            user = await reader.readexactly(length)
+            [length] = await reader.readexactly(1)
+            given = user + b":" + await reader.readexactly(length)
+            writer.write(bytes((1, given != self._user)))
+            if given != self._user:
+                return
+        _, _, _, kind = await reader.readexactly(4)
+        length = {1: 4, 4: 16}.get(kind) or (await reader.readexactly(1))[0]
+        host = await reader.readexactly(length)
+        self.asked.append((host, int.from_bytes(await reader.readexactly(2), "big")))
+        writer.write(bytes((5, self._refuses, 0, 1)) + bytes(6))
+
+
+async def test_socks_proxy_is_asked_for_the_server_and_knows_the_user(authority: trustme.CA):
+    async with LocalServer(authority) as server, SocksProxy(server.port, user=b"jane:s:cret") as proxy:
+        url = URL(f"socks5://jane:s%3Acret@127.0.0.1:{proxy.port}")
+        async with wire_to(server.url, authority, proxy=url) as wire:
+            assert await fetch(wire) == await fetch(wire) == (200, b"")
+        assert proxy.asked == [(bytes((127, 0, 0, 1)), server.port)]
+        assert "Proxy-Authorization" not in server.requests[0].headers
+
+
+async def test_socks_proxy_carries_plain_http_as_it_is():
+    async with LocalServer() as server, SocksProxy(server.port) as proxy:
+        async with wire_to("http://api.test:80", proxy=URL(f"socks5://127.0.0.1:{proxy.port}")) as wire:
+            assert await fetch(wire) == (200, b"")
+        assert proxy.asked == [(b"api.test", 80)]
+        assert server.requests[0].target == "/api?a=b"
+
+
+@pytest.mark.parametrize(
+    ("user", "refuses", "given", "said"),
+    [
+        (b"", 5, "", "the proxy cannot connect to it: connection refused"),
+        (b"", 99, "", "the proxy cannot connect to it: code 99"),
+        (b"jane:x", 0, "", "the proxy wants a user"),
+        (b"jane:x", 0, "jane:y@", "the proxy refuses user and password"),
+    ],
+)
+async def test_socks_proxy_that_refuses_makes_the_server_unreachable(
+    user: bytes, refuses: int, given: str, said: str
+):
+    async with LocalServer() as server, SocksProxy(server.port, user=user, refuses=refuses) as proxy:
+        url = URL(f"socks5://{given}127.0.0.1:{proxy.port}")
+        async with wire_to("http://127.0.0.1:80", proxy=url) as wire:
+            with pytest.raises(Unreachable, match=f"{said}$"):
+                await fetch(wire)
+
+
+async def test_socks_proxy_that_is_none_is_told():
+    async with LocalServer() as server:  # it waits for the end of a line
+        server_url = URL(server.url)
+        async with wire_to("http://127.0.0.1:80", proxy=server_url.with_scheme("socks5")) as wire:
+            with pytest.raises(Unreachable, match=r"cannot connect to 127\.0\.0\.1:80: "):
+                await fetch(wire)

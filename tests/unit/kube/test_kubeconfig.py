@@ -175,3 +175,27 @@ def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path: Path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(ConfigError, match="/folder: cannot be read: Is a directory"):
         read(tmp_path / "folder")
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ("apiVersion: v2", "apiVersion is 'v2', and of a kubeconfig it is v1"),
+        ("kind: Pod", "kind is 'Pod', and of a kubeconfig it is Config"),
+        ("users: [{name: a, user: {}}, {name: a, user: {}}]", "there are two entries 'a' in users"),
+        ("clusters: [{name: a}, {name: b}, {name: a}]", "there are two entries 'a' in clusters"),
+        ("contexts: [{name: a}, {name: a}]", "there are two entries 'a' in contexts"),
+    ],
+)
+def test_file_is_refused_as_kubectl_does(tmp_path: Path, head: str, said: str):
+    path = tmp_path / "config"
+    path.write_text(head)
+    with pytest.raises(ConfigError, match=f"^{path}: {said}$"):
+        read_kubeconfig([path], source="there")
+
+
+@pytest.mark.parametrize("head", ["{}", "apiVersion: v1", "kind: Config", "apiVersion: ''"])
+def test_file_is_read_when_it_does_not_say_what_it_is(tmp_path: Path, head: str):
+    path = tmp_path / "config"
+    path.write_text(head)
+    assert read_kubeconfig([path], source="there").current_context is None

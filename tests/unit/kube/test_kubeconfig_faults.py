@@ -18,6 +18,8 @@ from manager.kube.errors import ConfigError
 from manager.kube.kubeconfig import Choice, Entry, read_kubeconfig
 from manager.kube.user import credentials_of, impersonation_of, pem_of
 
+V1BETA1 = "client.authentication.k8s.io/v1beta1"
+
 INFO = "client.authentication.k8s.io/exec"
 
 SHAPES: list[Any] = [{}, [], [[]], [{}], [5], [None], ["a\nb"], {5: 6}, {"a": "b"}, {"a": 5}, {"a": ["b", 5]}]
@@ -45,7 +47,11 @@ EXEC = ["command", "apiVersion", "args", "env", "installHint", "provideClusterIn
 
 
 def document(**sections: Any) -> dict[str, Any]:
-    exec_plugin = {"command": "none-such", "apiVersion": "v1", "provideClusterInfo": True}
+    exec_plugin = {
+        "command": "none-such",
+        "apiVersion": V1BETA1,
+        "provideClusterInfo": True,
+    }
     value = {
         "current-context": "a",
         "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
@@ -210,7 +216,7 @@ def test_a_certificate_that_is_not_ascii_is_not_base64():
 
 def test_extensions_of_a_cluster_that_are_no_list_are_refused_in_a_line():
     cluster = Entry("c", {"extensions": True}, Path("file"))
-    spec = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x"}
+    spec = {"apiVersion": V1BETA1, "command": "x"}
     choice = Choice("here", cluster, Entry("jane", {"exec": spec}, Path("file")), None, "file")
     with pytest.raises(ConfigError, match="file: extensions of 'c' is not a list"):
         credentials_of(choice, {})

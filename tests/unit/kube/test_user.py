@@ -13,6 +13,8 @@ from manager.kube.errors import ConfigError
 from manager.kube.kubeconfig import Choice, Entry
 from manager.kube.user import credentials_of, impersonation_of, pem_of
 
+V1BETA1 = "client.authentication.k8s.io/v1beta1"
+
 
 def user(folder: Path, **value: Any) -> Entry:
     return Entry("me", value, folder / "config")
@@ -54,11 +56,18 @@ async def test_a_program_lies_beside_the_kubeconfig_and_learns_of_the_cluster(tm
     plugin = tmp_path / "plugin"
     plugin.write_text(
         '#!/bin/sh\necho "$KUBERNETES_EXEC_INFO" > "$(dirname "$0")/seen"\n'
-        'echo \'{"kind": "ExecCredential", "apiVersion": "v1", "status": {"token": "x"}}\'\n'
+        f'echo \'{{"kind": "ExecCredential", "apiVersion": "{V1BETA1}", "status": {{"token": "x"}}}}\'\n'
     )
     plugin.chmod(0o700)
     (tmp_path / "ca.crt").write_text("CA")
-    entry = user(tmp_path, exec={"command": "./plugin", "apiVersion": "v1", "provideClusterInfo": True})
+    entry = user(
+        tmp_path,
+        exec={
+            "command": "./plugin",
+            "apiVersion": V1BETA1,
+            "provideClusterInfo": True,
+        },
+    )
     cluster = {
         "certificate-authority": "ca.crt",
         "tls-server-name": "name",

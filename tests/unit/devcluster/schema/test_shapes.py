@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -148,6 +149,19 @@ def test_defaults_fill_what_is_missing_or_null_and_are_nobodys_to_share():
         ("(?s)a.b", "a\nb", True),
         ("[(?i)]", "?", True),
         ("(?)a", "a", True),
+        ("(?U)^a*$", "aa", True),
+        ("(?P<x>^a)|(?P<x>b)", "b", True),
+        (r"^\x{e4}\x41$", "äA", True),
+        (r"^[\d-z]+$", "1-z", True),
+        (r"^[[:^alpha:]]+$", "1", True),
+        (r"^\p{Greek}+$", "αβ", True),
+        (r"^\p{Greek}+$", "ab", False),
+        (r"^\p{Any}$", "a", True),
+        ("^*a$", "a", True),
+        (r"\B", "", True),
+        (r"^[\pL\D]+$", "1", False),
+        ("a{,2}", "a{,2}", True),
+        ("^(a{100}){10}$", "a" * 1000, True),
     ],
 )
 def test_patterns_mean_what_they_mean_in_go(pattern: str, text: str, *, matches: bool):
@@ -155,10 +169,45 @@ def test_patterns_mean_what_they_mean_in_go(pattern: str, text: str, *, matches:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["(", "[a", "a**", "(?=a)", "(?<!a)", r"\p{Nope}", "a{2,1}", "(?i)a)", "((?i)a"]
+    ("pattern", "mistake"),
+    [
+        ("(", "missing closing ): `(`"),
+        ("((?i)a", "missing closing ): `((?i)a`"),
+        ("(?i)a)", "unexpected ): `(?i)a)`"),
+        ("[a", "missing closing ]: `[a`"),
+        ("*a", "missing argument to repetition operator: `*`"),
+        ("a**", "invalid nested repetition operator: `**`"),
+        ("^a*+b$", "invalid nested repetition operator: `*+`"),
+        ("a{2}+", "invalid nested repetition operator: `{2}+`"),
+        ("a*??", "invalid nested repetition operator: `*??`"),
+        ("a{2,1}", "invalid repeat count: `{2,1}`"),
+        ("^[a-z]{1,2000}$", "invalid repeat count: `{1,2000}`"),
+        ("(a{100}){11}", "invalid repeat count: `{11}`"),
+        ("((a{10}){10}){11}", "invalid repeat count: `{11}`"),
+        ("(a{500,}){3}", "invalid repeat count: `{3}`"),
+        ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+        ("(?>a)", "invalid or unsupported Perl syntax: `(?>`"),
+        ("(a)?(?(1)b|c)", "invalid or unsupported Perl syntax: `(?(`"),
+        ("a(?#hi)b", "invalid or unsupported Perl syntax: `(?#`"),
+        ("(?P<x>a)(?P=x)", "invalid or unsupported Perl syntax: `(?P`"),
+        ("(?x)a b", "invalid or unsupported Perl syntax: `(?x`"),
+        ("(?i-)a", "invalid or unsupported Perl syntax: `(?i-)`"),
+        ("(?i", "invalid or unsupported Perl syntax: `(?i`"),
+        ("(?<!a)", "invalid named capture: `(?<!a)`"),
+        ("(?P<x-y>a)", "invalid named capture: `(?P<x-y>`"),
+        (r"[\u00e4\w]", r"invalid escape sequence: `\u`"),
+        (r"(a)\1", r"invalid escape sequence: `\1`"),
+        (r"a\Z", r"invalid escape sequence: `\Z`"),
+        (r"[\b]", r"invalid escape sequence: `\b`"),
+        (r"\x{110000}", r"invalid escape sequence: `\x{110000"),
+        (r"\p{Nope}", r"invalid character class range: `\p{Nope}`"),
+        ("[[:foo:]]", "invalid character class range: `[:foo:]`"),
+        ("[a--b]", "invalid character class range: `a--`"),
+        ("a\\", "trailing backslash at end of expression: ``"),
+    ],
 )
-def test_patterns_that_go_has_not_are_refused(pattern: str):
-    with pytest.raises(ValueError, match="error parsing regexp"):
+def test_patterns_that_go_has_not_are_refused_in_its_words(pattern: str, mistake: str):
+    with pytest.raises(ValueError, match=re.escape(f"error parsing regexp: {mistake}")):
         compile_pattern(pattern)
 
 

@@ -1,0 +1,123 @@
+"""How the status of a kind holds conditions: as our own model, as one generated from others' kind, or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self, get_args, get_origin
+
+from pydantic import ValidationError
+
+from manager.api import ApiModel, Condition, ConditionStatus, Resource, crd_options, is_crd, set_condition
+from manager.api.condition import takes_conditions
+from manager.operator.declaration import bare
+
+
+def writes_status(kind: type[Resource]) -> bool:
+    """Whether operators of the kind write a status: it has one, and its definition the subresource."""
+    return "status" in kind.model_fields and (not is_crd(kind) or bool(crd_options(kind).status))
+
+
+def status_model(kind: type[Resource]) -> type[ApiModel] | None:
+    """Return the model of the status that operators of the kind write; None where there is none."""
+    model = bare(kind.model_fields["status"].annotation) if writes_status(kind) else None
+    return model if isinstance(model, type) and issubclass(model, ApiModel) else None
+
+
+def status_of(obj: Resource) -> Any:
+    """Return the object's status, made empty if it is missing.
+
+    Raises TypeError where an empty one is not valid.
+    """
+    status = getattr(obj, "status", None)
+    if status is None:
+        model = status_model(type(obj))
+        assert model is not None
+        try:
+            status = obj.status = model()  # type: ignore[attr-defined]
+        except ValidationError as error:
+            needed = ", ".join(str(each["loc"][0]) for each in error.errors())
+            raise TypeError(f"{obj.kind}.status is missing, and cannot be made: it needs {needed}") from None
+    return status
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionList:
+    """The field `status.conditions` of a kind."""
+
+    item: type[ApiModel] | None
+    """The model of one condition; None where they are plain JSON objects."""
+
+    @classmethod
+    def of(cls, kind: type[Resource]) -> Self | None:
+        """Return how the kind holds conditions; None where `ctx.condition` cannot set any."""
+        status = status_model(kind)
+        field = status.model_fields.get("conditions") if status is not None else None
+        held = bare(field.annotation) if field is not None else None
+        if get_origin(held) is not list:
+            return None
+        item = bare(get_args(held)[0])
+        if item is Any or get_origin(item) is dict:
+            return cls(None)
+        if not (isinstance(item, type) and issubclass(item, ApiModel)):
+            return None
+        fields = {each.alias or name: each for name, each in item.model_fields.items()}
+        required = (name for name, each in fields.items() if each.is_required())
+        return cls(item) if takes_conditions(fields, required) else None
+
+    def read(self, obj: Resource) -> list[Condition]:
+        """Return the conditions that an object has; a missing list is an empty one."""
+        held = getattr(getattr(obj, "status", None), "conditions", None) or []
+        return [each if isinstance(each, Condition) else _as_ours(each) for each in held]
+
+    def set(
+        self,
+        obj: Resource,
+        type: str,  # noqa: A002 - the field's name
+        status: ConditionStatus,
+        reason: str,
+        message: str,
+        *,
+        now: Callable[[], datetime],
+    ) -> None:
+        """Set one, as `set_condition` does, for the object's present generation."""
+        holder = status_of(obj)
+        if holder.conditions is None:
+            holder.conditions = []
+        held, ours = holder.conditions, self.read(obj)
+        generation = obj.metadata.generation
+        if not set_condition(ours, type, status, reason, message, generation=generation, now=now):
+            return
+        index = next(index for index, each in enumerate(ours) if each.type == type)
+        before = held[index] if index < len(held) else None
+        held[index:] = [self._as_theirs(ours[index], before), *held[index + 1 :]]
+
+    def _as_theirs(self, condition: Condition, before: Any) -> Any:
+        if self.item is not None and issubclass(self.item, Condition):
+            return condition
+        said = condition.to_wire()
+        if self.item is not None:
+            known = {each.alias or name for name, each in self.item.model_fields.items()}
+            said = {name: value for name, value in said.items() if name in known}
+        said = {**({} if before is None else _wire(before)), **said}
+        return said if self.item is None else self.item.model_validate(said)
+
+
+def _wire(item: Any) -> dict[str, Any]:
+    if isinstance(item, ApiModel):
+        return item.to_wire()
+    return item if isinstance(item, dict) else {}
+
+
+def _as_ours(item: Any) -> Condition:
+    """Read a condition of others, of which nothing is checked."""
+    wire = _wire(item)
+    return Condition.model_construct(
+        type=wire.get("type", ""),
+        status=wire.get("status", "Unknown"),
+        reason=wire.get("reason", ""),
+        message=wire.get("message", ""),
+        observed_generation=wire.get("observedGeneration"),
+        last_transition_time=wire.get("lastTransitionTime"),
+    )

@@ -1,0 +1,266 @@
+"""Compares the installed definitions of operators' kinds with what the program declares, as they change."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, get_args, get_origin
+
+from manager.api import ApiModel, Resource, crd_options, is_crd
+from manager.backoff import Backoff
+from manager.controller import Source, WorkQueue
+from manager.kube.decoding import json_object, watch_events
+from manager.kube.errors import Forbidden, Gone, KubeError, NoMatch, NotFound
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.logs import get_logger
+from manager.metrics import Metrics
+from manager.operator.conditions import writes_status
+from manager.operator.declaration import bare
+from manager.rights import RbacRule
+
+_GROUP, _RESOURCE = "apiextensions.k8s.io", "customresourcedefinitions"
+_PATH = f"/apis/{_GROUP}/v1/{_RESOURCE}"
+_WATCH_SECONDS = 300
+_DISCOVERED_EVERY = 60.0
+"""Seconds between two looks at discovery, where the definitions may not be read."""
+
+_OF_THE_SERVER = frozenset({"apiVersion", "kind", "metadata"})
+
+_log = get_logger("definitions")
+
+
+class Difference(NamedTuple):
+    """In what an installed definition differs from the program."""
+
+    text: str
+    prevents_work: bool = False
+    """Whether no reconcile of the kind can succeed."""
+
+
+def definition_rights(kinds: Iterable[type[Resource]]) -> list[RbacRule]:
+    """Return what reading the definitions of the kinds takes."""
+    names = tuple(dict.fromkeys(_name(kind) for kind in kinds if is_crd(kind)))
+    return [RbacRule((_GROUP,), (_RESOURCE,), ("list", "watch"), names)] if names else []
+
+
+def differences(definition: Mapping[str, Any] | None, kinds: Sequence[type[Resource]]) -> list[Difference]:
+    """Compare a definition with the versions of a kind, of which the operator works with the last."""
+    if definition is None:
+        return [Difference("is not installed", prevents_work=True)]
+    spec = definition.get("spec") or {}
+    versions = {each.get("name"): each for each in spec.get("versions") or ()}
+    found: list[Difference] = []
+    for kind in kinds:
+        name, is_own = kind.gvk.version, kind is kinds[-1]
+        version = versions.get(name)
+        if version is None or not version.get("served"):
+            if crd_options(kind).served:
+                found.append(Difference(f"does not serve version {name}", prevents_work=is_own))
+            continue
+        found += _of_version(version, kind, is_own=is_own)
+    strategy = (spec.get("conversion") or {}).get("strategy") or "None"
+    if len(kinds) > 1 and strategy != "Webhook":
+        found.append(Difference(f"converts by the strategy {strategy}, and not by the program's webhook"))
+    scope = "Namespaced" if kinds[-1].namespaced else "Cluster"
+    if spec.get("scope") not in (None, scope):
+        found.append(Difference(f"has the scope {spec['scope']}, and not {scope}", prevents_work=True))
+    return found
+
+
+def _of_version(version: Mapping[str, Any], kind: type[Resource], *, is_own: bool) -> Iterator[Difference]:
+    name, options = kind.gvk.version, crd_options(kind)
+    if bool(version.get("storage")) is not options.storage:
+        stored = "is" if version.get("storage") else "is not"
+        yield Difference(f"version {name} {stored} the storage version")
+    subresources = version.get("subresources") or {}
+    if options.status and "status" not in subresources:
+        yield Difference(
+            f"version {name} has no status subresource", prevents_work=is_own and writes_status(kind)
+        )
+    if options.scale is not None and "scale" not in subresources:
+        yield Difference(f"version {name} has no scale subresource")
+    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    for path in _dropped(kind, schema, ""):
+        yield Difference(f"version {name} has no field {path}: the API server drops it")
+
+
+def _dropped(annotation: Any, schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Find the fields of a model that the server would drop."""
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    model = bare(annotation)
+    if get_origin(model) is list and isinstance(schema.get("items"), Mapping):
+        yield from _dropped(get_args(model)[0], schema["items"], f"{path}[]")
+    elif get_origin(model) is dict and isinstance(schema.get("additionalProperties"), Mapping):
+        yield from _dropped(get_args(model)[1], schema["additionalProperties"], f"{path}{{}}")
+    elif isinstance(model, type) and issubclass(model, ApiModel):
+        properties, open_ended = schema.get("properties") or {}, schema.get("additionalProperties")
+        for name, field in model.model_fields.items():
+            wire = field.alias or name
+            if not path and wire in _OF_THE_SERVER:
+                continue
+            if wire in properties:
+                yield from _dropped(field.annotation, properties[wire], f"{path}.{wire}")
+            elif not open_ended:
+                yield f"{path}.{wire}"
+
+
+class DefinitionGate(Source):
+    """Holds a controller back while the installed definition prevents its work."""
+
+    def __init__(self) -> None:
+        self._open = asyncio.Event()
+        self._queue: WorkQueue[Any] | None = None
+        self._halted = False
+
+    async def wait_synced(self) -> None:
+        """Return once the definition is known, and lets the controller work."""
+        await self._open.wait()
+
+    async def run(self, queue: WorkQueue[Any]) -> None:
+        """Halt the queue whenever the definition prevents the work."""
+        self._queue = queue
+        if self.problem is not None:
+            self.update(self.problem)
+        await asyncio.Event().wait()
+
+    def update(self, problem: str | None) -> None:
+        """Note what prevents the work, None for nothing."""
+        self.problem = problem
+        if problem is None:
+            self._open.set()
+        if self._queue is not None and self._open.is_set() and self._halted is not (problem is not None):
+            # Only a change counts: what a person has paused stays so.
+            self._halted = problem is not None
+            self._queue.halted = self._halted
+
+
+class _Followed:
+    """One definition, and what is known of it."""
+
+    def __init__(self, kinds: Sequence[type[Resource]]) -> None:
+        self.kinds = tuple(kinds)
+        self.name = _name(self.kinds[-1])
+        self.gates: list[DefinitionGate] = []
+        self.found: tuple[Difference, ...] = ()
+        self.is_unreadable = False
+
+
+class Definitions:
+    """Follows the definitions of the operators' own kinds."""
+
+    def __init__(
+        self, transport: Transport, mapper: RestMapper, metrics: Metrics, rng: random.Random
+    ) -> None:
+        self._transport = transport
+        self._rng = rng
+        self._mapper = mapper
+        self._metrics = metrics
+        self._followed: dict[str, _Followed] = {}
+
+    def gate(self, kinds: Sequence[type[Resource]]) -> DefinitionGate | None:
+        """Follow the definition of the kind in these versions; None for a kind that others define."""
+        if not kinds:
+            return None
+        followed = self._followed.setdefault(_name(kinds[-1]), _Followed(kinds))
+        gate = DefinitionGate()
+        followed.gates.append(gate)
+        return gate
+
+    def problem(self) -> str | None:
+        """Say which definitions prevent work, for the readiness check."""
+        return "; ".join(self._lines(prevents_work=True)) or None
+
+    def detail(self) -> str | None:
+        """Say in what else definitions differ, for the readiness check."""
+        return "; ".join(self._lines(prevents_work=False)) or None
+
+    def _lines(self, *, prevents_work: bool) -> Iterator[str]:
+        for each in self._followed.values():
+            for difference in each.found:
+                if difference.prevents_work is prevents_work:
+                    yield f"{each.name} {difference.text}"
+
+    async def run(self) -> None:
+        """Compare each definition, now and whenever it changes, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for each in self._followed.values():
+                group.create_task(self._follow(each), name=f"definition-{each.name}")
+
+    async def _follow(self, followed: _Followed) -> None:
+        backoff = Backoff(base=1.0, cap=30.0, rng=self._rng)
+        selector = {"fieldSelector": f"metadata.name={followed.name}"}
+        while True:
+            try:
+                listed = json_object(
+                    await self._transport.request("GET", _PATH, query=selector), "a list of definitions"
+                )
+                self._judge(followed, next(iter(listed.get("items") or ()), None))
+                followed.is_unreadable = False
+                backoff.reset()
+                await self._watch(followed, selector, str(listed["metadata"]["resourceVersion"]))
+            except (Forbidden, NotFound) as error:
+                await self._discover(followed, error)
+                await asyncio.sleep(_DISCOVERED_EVERY)
+            except Gone:
+                continue
+            except KubeError as error:
+                _log.debug("cannot follow a definition", definition=followed.name, error=str(error))
+                await asyncio.sleep(backoff.next())
+
+    async def _watch(self, followed: _Followed, selector: Mapping[str, str], version: str) -> None:
+        query = {**selector, "watch": "1", "resourceVersion": version, "timeoutSeconds": str(_WATCH_SECONDS)}
+        async with self._transport.stream(_PATH, query=query, idle_timeout=_WATCH_SECONDS + 30) as chunks:
+            async for event in watch_events(chunks):
+                if event.type != "BOOKMARK":
+                    definition = json_object(bytes(event.object), "a definition")
+                    self._judge(followed, None if event.type == "DELETED" else definition)
+
+    async def _discover(self, followed: _Followed, error: KubeError) -> None:
+        """Compare what discovery tells, for which nobody needs a right."""
+        if not followed.is_unreadable:
+            followed.is_unreadable = True
+            _log.info(
+                "may not read a definition: its fields and conversion are not checked",
+                definition=followed.name,
+                error=str(error),
+            )
+        kind = followed.kinds[-1]
+        self._mapper.forget(kind.gvk)
+        found: list[Difference] = []
+        try:
+            mapping = await self._mapper.resolve(kind.gvk)
+        except NoMatch:
+            found.append(Difference(f"does not serve version {kind.gvk.version}", prevents_work=True))
+        except KubeError:
+            return
+        else:
+            if writes_status(kind) and "status" not in mapping.subresources:
+                text = f"version {kind.gvk.version} has no status subresource"
+                found.append(Difference(text, prevents_work=True))
+        self._note(followed, found)
+
+    def _judge(self, followed: _Followed, definition: Mapping[str, Any] | None) -> None:
+        for kind in followed.kinds:
+            self._mapper.forget(kind.gvk)
+        self._note(followed, differences(definition, followed.kinds))
+
+    def _note(self, followed: _Followed, found: Sequence[Difference]) -> None:
+        before, followed.found = followed.found, tuple(found)
+        for each in found:
+            if each not in before:
+                said = f"the installed definition {followed.name} {each.text}"
+                effect = "the controller waits" if each.prevents_work else "the controller works"
+                _log.warning(said, definition=followed.name, effect=effect)
+        if before and not found:
+            _log.info(f"the installed definition {followed.name} is as the program declares it")
+        self._metrics.definition_differences.labels(followed.name).set(len(found))
+        fatal = [f"the definition {followed.name} {each.text}" for each in found if each.prevents_work]
+        for gate in followed.gates:
+            gate.update("; ".join(fatal) or None)
+
+
+def _name(kind: type[Resource]) -> str:
+    return f"{kind.plural}.{kind.gvk.group}"

@@ -1,0 +1,272 @@
+"""Conditions of kinds of others, whose models `model` writes, and of kinds that have none."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, ClassVar, Literal
+
+import pytest
+from pydantic import Field
+
+from manager import Blocked, Context, Operator
+from manager.api import (
+    ApiModel,
+    Condition,
+    ObjectKey,
+    ObjectMeta,
+    Resource,
+    crd,
+    find_condition,
+    is_true,
+    list_map,
+    preserve_unknown,
+    schema_format,
+)
+from manager.api.core_v1 import ConfigMap
+from manager.operator.conditions import ConditionList
+from manager.testing import World, operated, without_manager
+
+pytestmark = pytest.mark.virtual_time
+
+
+class TheirCondition(ApiModel):
+    """As `model` writes it for cert-manager's Certificate."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    last_transition_time: Annotated[str, schema_format("date-time")] | None = None
+    message: str | None = None
+    observed_generation: int | None = None
+    reason: str | None = None
+
+
+class OldCondition(ApiModel):
+    """As kinds of Kubernetes itself have them."""
+
+    type: str
+    status: str
+    last_heartbeat_time: str | None = None
+
+
+class OddCondition(ApiModel):
+    """More than a condition."""
+
+    type: str
+    status: str
+    severity: str
+
+
+class TheirStatus(ApiModel):
+    conditions: Annotated[list[TheirCondition], list_map("type")] | None = None
+    revision: int | None = None
+
+
+class BareStatus(ApiModel):
+    parents: list[str] | None = None
+
+
+class StrictStatus(ApiModel):
+    conditions: list[Condition] | None = None
+    parents: list[str]
+
+
+def kind_with(status: Any, default: Any = None) -> type[Resource]:
+    """A kind with that type of status."""
+    body = {
+        "__module__": __name__,
+        "__annotations__": {"status": status, "spec": dict[str, str] | None},
+        "status": default,
+        "spec": None,
+    }
+    made = type(Resource)("Thing", (Resource,), body, group="test.example.com", version="v1", plural="things")
+    return crd()(made)
+
+
+Act = Callable[["Doing", Any, Context], Awaitable[None]]
+
+
+def doing(kind: type[Resource], act: Act) -> type[Doing]:
+    """An operator of that kind."""
+    return type("Does", (Doing,), {"kind": kind, "name": "thing", "act": staticmethod(act)})
+
+
+class Doing(Operator[Any]):
+    """Does what the test says."""
+
+    owns = (ConfigMap,)
+    act: ClassVar[Any] = None
+
+    async def reconcile(self, obj: Any, ctx: Context) -> None:
+        await type(self).act(self, obj, ctx)
+
+    async def gone(self, key: ObjectKey) -> None:
+        GONE.append(key)
+
+
+GONE: list[ObjectKey] = []
+
+
+def thing(kind: type[Resource], **fields: Any) -> Any:
+    return kind(metadata=ObjectMeta(name="a", namespace="default"), **fields)
+
+
+async def make_ready(_: Doing, obj: Any, ctx: Context) -> None:
+    del obj
+    ctx.condition("Ready", True, "Kept", "it is kept", event="Normal")
+
+
+def stored_conditions(world: World) -> list[dict[str, Any]]:
+    stored = world.cluster.client.peek("things.test.example.com", "default", "a")
+    assert stored is not None
+    found: list[dict[str, Any]] = (stored.get("status") or {}).get("conditions") or []
+    return found
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (TheirStatus | None, {"lastTransitionTime", "message", "observedGeneration", "reason"}),
+        (TheirStatus, {"lastTransitionTime", "message", "observedGeneration", "reason"}),
+    ],
+    ids=["without-status", "without-list"],
+)
+async def test_condition_is_set_when_the_list_is_null(status: Any, words: set[str]):
+    kind = kind_with(status, None if status != TheirStatus else TheirStatus())
+    async with operated(doing(kind, make_ready), objects=[thing(kind)]) as world:
+        await world.until(thing(kind), lambda _: stored_conditions(world))
+        [condition] = stored_conditions(world)
+        assert condition.keys() == {"type", "status", *words}
+        assert (condition["type"], condition["status"], condition["reason"]) == ("Ready", "True", "Kept")
+        assert await world.events(await world.get(kind, "a")) == ["Kept"]
+
+
+async def test_condition_of_others_stays_and_ours_keeps_its_time_when_it_is_set_again():
+    kind = kind_with(TheirStatus | None)
+
+    async def tell(_: Doing, obj: Any, ctx: Context) -> None:
+        ctx.condition("Ready", True, "Kept", obj.spec["words"])
+
+    async with operated(doing(kind, tell), objects=[thing(kind, spec={"words": "first"})]) as world:
+        await world.until(thing(kind), lambda _: stored_conditions(world))
+        [before] = stored_conditions(world)
+        changed = await world.get(kind, "a")
+        changed.status.conditions.append(TheirCondition(type="Theirs", status="False"))
+        await world.client.status.patch(changed)
+        changed = await world.get(kind, "a")
+        changed.spec = {"words": "second"}
+        await world.client.patch(changed)
+        await world.until(thing(kind), lambda _: stored_conditions(world)[0]["message"] == "second")
+        ours, theirs = stored_conditions(world)
+        assert theirs == {"type": "Theirs", "status": "False"}
+        assert ours["lastTransitionTime"] == before["lastTransitionTime"]
+        assert ours["observedGeneration"] == 2
+
+
+async def test_condition_says_what_the_items_can_hold():
+    class OldStatus(ApiModel):
+        conditions: list[OldCondition] = Field(default_factory=list)
+
+    kind = kind_with(OldStatus | None)
+    async with operated(doing(kind, make_ready), objects=[thing(kind)]) as world:
+        await world.until(thing(kind), lambda _: stored_conditions(world))
+        assert stored_conditions(world) == [{"type": "Ready", "status": "True"}]
+
+
+async def test_condition_is_set_when_the_items_are_plain_objects():
+    class LooseStatus(ApiModel):
+        conditions: list[Annotated[dict[str, Any], preserve_unknown()]] | None = None
+
+    kind = kind_with(LooseStatus | None)
+    async with operated(doing(kind, make_ready), objects=[thing(kind)]) as world:
+        await world.until(thing(kind), lambda _: stored_conditions(world))
+        assert stored_conditions(world)[0]["reason"] == "Kept"
+
+
+async def test_blocked_object_gets_one_event_when_its_kind_has_no_conditions():
+    kind = kind_with(BareStatus | None)
+    seen = []
+
+    async def blocked(_: Doing, obj: Any, ctx: Context) -> None:
+        seen.append(obj.metadata.name)
+        raise Blocked("NameTaken", "ConfigMap a is another's", retry_after=None if len(seen) > 3 else 0.01)
+
+    async with operated(doing(kind, blocked), objects=[thing(kind)]) as world:
+        await world.until(thing(kind), lambda _: len(seen) > 3)
+        obj = await world.get(kind, "a")
+        await world.until(obj, lambda _: world.cluster.client.list("events", "default"))
+        assert await world.events(obj) == ["NameTaken"]
+        [event] = world.cluster.client.list("events", "default")
+        assert (event["type"], event.get("count", 1)) == ("Warning", 1)
+
+
+async def test_taken_name_is_an_event_when_the_kind_has_no_status():
+    class Plain(Resource, group="test.example.com", version="v1", plural="things", kind="Thing"):
+        spec: dict[str, str] | None = None
+
+    kind = crd(status=False)(Plain)
+
+    async def apply(_: Doing, obj: Any, ctx: Context) -> None:
+        await ctx.apply(ConfigMap(metadata=ObjectMeta(name="taken", namespace="default"), data={"a": "b"}))
+
+    taken = ConfigMap(metadata=ObjectMeta(name="taken", namespace="default"), data={"a": "c"})
+    async with operated(doing(kind, apply), objects=[taken, thing(kind)]) as world:
+        await world.until(thing(kind), lambda _: world.cluster.client.list("events", "default"))
+        assert await world.events(await world.get(kind, "a")) == ["NameTaken"]
+
+
+@pytest.mark.parametrize(
+    ("status", "holds"),
+    [
+        (TheirStatus | None, True),
+        (StrictStatus | None, True),
+        (BareStatus | None, False),
+        (dict[str, str] | None, False),
+    ],
+)
+def test_conditions_are_found_by_the_type_of_the_status(status: Any, holds: bool):
+    assert (ConditionList.of(kind_with(status)) is not None) is holds
+
+
+def test_conditions_cannot_be_set_when_their_items_need_more():
+    class OddStatus(ApiModel):
+        conditions: list[OddCondition] | None = None
+
+    assert ConditionList.of(kind_with(OddStatus | None)) is None
+
+
+def test_condition_is_refused_by_name_when_the_kind_has_none():
+    kind = kind_with(BareStatus | None)
+    operator: Any = doing(kind, make_ready)
+    with pytest.raises(TypeError, match=r"^Thing has no status.conditions that can be set: use ctx.event"):
+        Context(without_manager(operator), thing(kind)).condition("Ready", True, "Kept")
+
+
+def test_status_is_refused_by_field_when_it_cannot_be_made_empty():
+    kind = kind_with(StrictStatus | None)
+    operator: Any = doing(kind, make_ready)
+    with pytest.raises(TypeError, match=r"^Thing.status is missing, and cannot be made: it needs parents"):
+        Context(without_manager(operator), thing(kind)).condition("Ready", True, "Kept")
+
+
+def test_no_conditions_are_searched_when_the_list_is_null():
+    assert find_condition(None, "Ready") is None
+    assert not is_true(None, "Ready")
+
+
+async def test_reconcile_fails_by_name_when_the_definition_has_no_status_subresource():
+    GONE.clear()
+    kind: Any = kind_with(TheirStatus | None)
+    del kind.crd_options  # others define it, and do so without the subresource
+    theirs = crd(status=False)(kind_with(TheirStatus | None))
+    async with operated(doing(kind, make_ready), objects=[thing(kind)], kinds=[theirs]) as world:
+
+        def errors(_: Any) -> set[str]:
+            runs = world.manager.history.of("thing").of(ObjectKey("default", "a"))
+            return {run.error for run in runs if run.error}
+
+        await world.until(thing(kind), errors)
+        [error] = errors(None)
+        assert error.startswith(
+            "the definition things.test.example.com has no subresource status in version v1"
+        )
+    assert GONE == []

@@ -1,0 +1,249 @@
+"""Installed definitions next to the program's models, at start and as they change."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+import pytest
+from pydantic import Field
+
+from devcluster import DevCluster
+from manager.api import ApiModel, Int32, Resource, Scale, Status, crd, preserve_unknown
+from manager.codegen import custom_resource_definitions
+from manager.controller import WorkQueue
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from manager.operator.definitions import (
+    DefinitionGate,
+    Definitions,
+    Difference,
+    definition_rights,
+    differences,
+)
+from manager.testing import LocalWire
+from tests.unit.conftest import LogLines
+
+pytestmark = pytest.mark.virtual_time
+
+CRDS = "customresourcedefinitions.apiextensions.k8s.io"
+NAME = "boxes.test.example.com"
+
+
+class Part(ApiModel):
+    name: str
+    size: Int32 = 1
+
+
+class BoxSpec(ApiModel):
+    parts: list[Part] = Field(default_factory=list)
+    by_name: dict[str, Part] = Field(default_factory=dict)
+    free: Annotated[dict[str, Any], preserve_unknown()] = Field(default_factory=dict)
+    size: Int32 = 1
+
+
+class BoxStatus(Status):
+    size: Int32 = 0
+
+
+@crd(scale=Scale(".spec.size", ".status.size"))
+class Box(Resource, group="test.example.com", version="v1", plural="boxes"):
+    spec: BoxSpec = Field(default_factory=BoxSpec)
+    status: BoxStatus = Field(default_factory=BoxStatus)
+
+
+@crd(storage=False)
+class OldBox(Resource, group="test.example.com", version="v1beta1", plural="boxes", kind="Box"):
+    spec: BoxSpec = Field(default_factory=BoxSpec)
+    status: BoxStatus = Field(default_factory=BoxStatus)
+
+
+[INSTALLED] = custom_resource_definitions([Box])
+
+
+def installed() -> dict[str, Any]:
+    """The definition as the program declares it."""
+    return copy.deepcopy(INSTALLED)
+
+
+def version_of(definition: dict[str, Any]) -> dict[str, Any]:
+    version: dict[str, Any] = definition["spec"]["versions"][0]
+    return version
+
+
+def properties(definition: dict[str, Any], *path: str) -> dict[str, Any]:
+    node: Any = version_of(definition)["schema"]["openAPIV3Schema"]
+    for step in path:
+        node = node[step] if step in {"items", "additionalProperties"} else node["properties"][step]
+    found: dict[str, Any] = node["properties"]
+    return found
+
+
+def test_definition_does_not_differ_when_it_is_the_programs():
+    assert differences(installed(), [Box]) == []
+    [two] = custom_resource_definitions([OldBox, Box])
+    two["spec"]["conversion"] = {"strategy": "Webhook"}
+    assert differences(two, [OldBox, Box]) == []
+
+
+def test_fields_are_named_when_the_server_would_drop_them():
+    definition = installed()
+    del properties(definition, "spec")["size"]
+    del properties(definition, "spec", "parts", "items")["size"]
+    del properties(definition, "spec", "byName", "additionalProperties")["size"]
+    del properties(definition, "status")["conditions"]
+    assert [each.text for each in differences(definition, [Box])] == [
+        "version v1 has no field .spec.parts[].size: the API server drops it",
+        "version v1 has no field .spec.byName{}.size: the API server drops it",
+        "version v1 has no field .spec.size: the API server drops it",
+        "version v1 has no field .status.conditions: the API server drops it",
+    ]
+    assert not any(each.prevents_work for each in differences(definition, [Box]))
+
+
+def test_unknown_fields_are_no_difference_when_the_server_keeps_them():
+    definition = installed()
+    version_of(definition)["schema"]["openAPIV3Schema"] = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    assert differences(definition, [Box]) == []
+
+
+def test_subresources_versions_and_scope_are_compared():
+    definition = installed()
+    version = version_of(definition)
+    version["subresources"] = {}
+    definition["spec"]["scope"] = "Cluster"
+    assert differences(definition, [Box]) == [
+        Difference("version v1 has no status subresource", prevents_work=True),
+        Difference("version v1 has no scale subresource"),
+        Difference("has the scope Cluster, and not Namespaced", prevents_work=True),
+    ]
+    definition = installed()
+    version_of(definition).update(storage=False, served=True)
+    assert differences(definition, [Box]) == [Difference("version v1 is not the storage version")]
+    version_of(definition)["served"] = False
+    assert differences(definition, [Box]) == [Difference("does not serve version v1", prevents_work=True)]
+    assert differences(None, [Box]) == [Difference("is not installed", prevents_work=True)]
+
+
+def test_conversion_and_the_other_version_are_compared_and_prevent_no_work():
+    assert differences(installed(), [OldBox, Box]) == [
+        Difference("does not serve version v1beta1"),
+        Difference("converts by the strategy None, and not by the program's webhook"),
+    ]
+
+
+def test_rights_are_for_the_own_definitions_alone():
+    [rule] = definition_rights([OldBox, Box])
+    assert (rule.resources, rule.verbs, rule.resource_names) == (
+        ("customresourcedefinitions",),
+        ("list", "watch"),
+        (NAME,),
+    )
+
+    class Foreign(Resource, group="other.example.com", version="v1", plural="foreigns"):
+        pass
+
+    assert definition_rights([Foreign]) == []
+
+
+@asynccontextmanager
+async def cluster_alone() -> AsyncIterator[DevCluster]:
+    """A control plane without controllers, which reads files when it is made."""
+    async with await asyncio.to_thread(DevCluster, port=None, controllers=False) as cluster:
+        yield cluster
+
+
+@asynccontextmanager
+async def following(
+    cluster: DevCluster, *, token: str = ""
+) -> AsyncIterator[tuple[Definitions, DefinitionGate]]:
+    """What follows the definition of Box, and the gate of its controller."""
+    wire = LocalWire(cluster)
+    if token:
+        cluster.token = token
+    metrics, rng = Metrics(), random.Random(1)
+    transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
+    definitions = Definitions(transport, RestMapper(transport), metrics, rng)
+    gate = definitions.gate([Box])
+    assert gate is not None
+    task = asyncio.create_task(definitions.run())
+    try:
+        yield definitions, gate
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        await transport.aclose()
+
+
+async def test_gate_opens_when_the_definition_is_installed_and_the_queue_halts_when_it_is_spoilt(
+    log_lines: LogLines,
+):
+    async with cluster_alone() as cluster, following(cluster) as (definitions, gate):
+        await asyncio.sleep(1)
+        assert definitions.problem() == f"{NAME} is not installed"
+        opening = asyncio.create_task(gate.wait_synced())
+        await asyncio.sleep(1)
+        assert not opening.done()
+        await cluster.client.create(CRDS, "", installed())
+        await asyncio.sleep(1)
+        assert opening.done()
+        assert (definitions.problem(), definitions.detail()) == (None, None)
+
+        queue: WorkQueue[Any] = WorkQueue("box", metrics=Metrics(), backoff=None)  # type: ignore[arg-type]
+        running = asyncio.create_task(gate.run(queue))
+        await asyncio.sleep(0)
+        assert not queue.halted
+
+        changed = await cluster.client.get(CRDS, "", NAME)
+        changed["spec"]["versions"][0]["subresources"] = {}
+        await cluster.client.update(CRDS, "", changed)
+        await asyncio.sleep(1)
+        assert queue.halted
+        assert definitions.problem() == f"{NAME} version v1 has no status subresource"
+        assert definitions.detail() == f"{NAME} version v1 has no scale subresource"
+        assert gate.problem == f"the definition {NAME} version v1 has no status subresource"
+
+        changed = await cluster.client.get(CRDS, "", NAME)
+        changed["spec"]["versions"][0]["subresources"] = {
+            **version_of(installed())["subresources"],
+        }
+        await cluster.client.update(CRDS, "", changed)
+        await asyncio.sleep(1)
+        assert not queue.halted
+        running.cancel()
+        await asyncio.wait([running])
+    told = [line for line in log_lines if "installed definition" in line["event"]]
+    assert [line["event"].removeprefix(f"the installed definition {NAME} ") for line in told] == [
+        "is not installed",
+        "is as the program declares it",
+        "version v1 has no status subresource",
+        "version v1 has no scale subresource",
+        "is as the program declares it",
+    ]
+
+
+@pytest.mark.parametrize("has_status", [True, False])
+async def test_discovery_is_asked_and_said_once_when_definitions_may_not_be_read(
+    log_lines: LogLines,
+    has_status: bool,
+):
+    async with cluster_alone() as cluster:
+        definition = installed()
+        if not has_status:
+            version_of(definition)["subresources"] = {}
+        await cluster.client.create(CRDS, "", definition)
+        async with following(cluster, token=cluster.add_user("nobody")) as (definitions, gate):
+            await asyncio.sleep(200)
+            expected = None if has_status else f"{NAME} version v1 has no status subresource"
+            assert definitions.problem() == expected
+            assert (gate.problem is None) is has_status
+    told = [line for line in log_lines if "may not read a definition" in line["event"]]
+    assert len(told) == 1
