@@ -68,7 +68,7 @@ async def test_a_watch_that_breaks_mends_itself(client: Client, server: PodServe
 
 
 async def test_what_is_wrong_from_the_start_is_raised(client: Client, server: PodServer, wire: ScriptedWire):
-    server.on("list", Reply.status(403, "Forbidden", "no pods for you"))
+    server.on("check", Reply.status(403, "Forbidden", "no pods for you"))
     with pytest.raises(Forbidden, match="no pods for you"):
         async with client.watch(Pod):
             pass
@@ -77,7 +77,7 @@ async def test_what_is_wrong_from_the_start_is_raised(client: Client, server: Po
 
 async def test_selectors_reach_the_server(client: Client, wire: ScriptedWire):
     server = PodServer(wire, "/api/v1/namespaces/n/pods")
-    server.on("list", page(1))
+    server.on("check", page(1))
     server.on("stream", Listed(5))
     selection = {"label_selector": "app=web", "field_selector": "metadata.name=p"}
     async with client.watch(Pod, namespace="n", **selection) as live:
