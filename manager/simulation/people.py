@@ -123,6 +123,7 @@ class People:
             "relabel child": self._relabel_child,
             "apply child": self._apply_child,
             "delete child": self._delete_child,
+            "evict pod": self._evict_pod,
             "delete namespace": self._delete_namespace,
         }
         try:
@@ -331,6 +332,16 @@ class People:
             return None
         await self._client.delete(*child)
         return " ".join(child)
+
+    async def _evict_pod(self, _: int, *where: Any) -> str | None:
+        """Have a node evict a pod, which stays as Failed."""
+        running = [each for each in self._client.list("pods") if each["status"].get("phase") == "Running"]
+        if not running:
+            return None
+        metadata = where[-1].choice(running)["metadata"]
+        patch = {"metadata": {"annotations": {"devcluster.local/evict": "memory"}}}
+        await self._client.patch("pods", metadata["namespace"], metadata["name"], patch)
+        return f"{metadata['namespace']}/{metadata['name']}"
 
     async def _delete_namespace(self, _: int, *_where: Any) -> str:
         namespace = NAMESPACES[-1]

@@ -33,6 +33,7 @@ ACTS = {
     "relabel child": 1,
     "apply child": 1,
     "delete child": 2,
+    "evict pod": 1,
     "take name": 1.5,
     "free name": 1,
     "annotate": 1,
