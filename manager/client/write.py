@@ -99,7 +99,7 @@ class Writer:
         """The object as the server has it now, with every manager's fields."""
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
-        async with self._told_what_is_missing(kind, subresource):
+        async with self._subresource_checked(kind, subresource):
             return await self._transport.request("GET", path)
 
     @asynccontextmanager
@@ -116,7 +116,7 @@ class Writer:
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
         async with (
-            self._told_what_is_missing(kind, subresource),
+            self._subresource_checked(kind, subresource),
             self._transport.stream(path, query=query, accept="*/*", idle_timeout=idle_timeout) as chunks,
         ):
             yield chunks
@@ -148,7 +148,7 @@ class Writer:
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
         method = "PUT" if content_type == JSON else "PATCH"
-        async with self._told_what_is_missing(kind, subresource):
+        async with self._subresource_checked(kind, subresource):
             raw = await self._transport.request(
                 method, path, query=query, body=body, content_type=content_type
             )
@@ -194,13 +194,13 @@ class Writer:
         """A write whose answer is another object (a Scale, say): the caches learn of it by watch."""
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
-        async with self._told_what_is_missing(kind, subresource):
+        async with self._subresource_checked(kind, subresource):
             return await self._transport.request(
                 method, path, query=query, body=body, content_type=content_type
             )
 
     @asynccontextmanager
-    async def _told_what_is_missing(self, kind: type[Resource], subresource: str) -> AsyncIterator[None]:
+    async def _subresource_checked(self, kind: type[Resource], subresource: str) -> AsyncIterator[None]:
         """Raise NoSubresource for a 404 because of that; the server answers as if the object were missing."""
         try:
             yield
