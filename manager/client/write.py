@@ -112,7 +112,7 @@ class Writer:
         """The object as the server has it now, with every manager's fields."""
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
-        async with self._told_what_is_missing(kind, subresource):
+        async with self._subresource_checked(kind, subresource):
             return await self._transport.request("GET", path)
 
     @asynccontextmanager
@@ -129,7 +129,7 @@ class Writer:
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
         async with (
-            self._told_what_is_missing(kind, subresource),
+            self._subresource_checked(kind, subresource),
             self._transport.stream(path, query=query, accept="*/*", idle_timeout=idle_timeout) as chunks,
         ):
             yield chunks
@@ -164,7 +164,7 @@ class Writer:
         path = mapping.path(key.namespace, key.name, subresource)
         method = "PUT" if content_type == JSON else "PATCH"
         try:
-            async with self._told_what_is_missing(kind, subresource):
+            async with self._subresource_checked(kind, subresource):
                 raw = await self._transport.request(
                     method, path, query=query, body=body, content_type=content_type
                 )
@@ -217,13 +217,13 @@ class Writer:
         """A write whose answer is another object (a Scale, say): the caches learn of it by watch."""
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
-        async with self._told_what_is_missing(kind, subresource):
+        async with self._subresource_checked(kind, subresource):
             return await self._transport.request(
                 method, path, query=query, body=body, content_type=content_type
             )
 
     @asynccontextmanager
-    async def _told_what_is_missing(self, kind: type[Resource], subresource: str) -> AsyncIterator[None]:
+    async def _subresource_checked(self, kind: type[Resource], subresource: str) -> AsyncIterator[None]:
         """Raise NoSubresource for a 404 because of that; the server answers as if the object were missing."""
         try:
             yield

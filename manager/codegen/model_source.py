@@ -166,7 +166,7 @@ class _Writer:
     def source(self, origin: str) -> ModelSource:
         """The whole module."""
         root = self._root_class()
-        self._tell_conditions()
+        self._check_conditions()
         body = "\n\n".join((*self._classes, root))
         words = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
         imports = [imported(module, names & words) for module, names in _IMPORTED.items() if names & words]
@@ -189,7 +189,7 @@ class _Writer:
     def _say(self, path: str, what: str) -> None:
         self._unsaid[f"{path}: {what}"] = None
 
-    def _tell_conditions(self) -> None:
+    def _check_conditions(self) -> None:
         """Tell when `ctx.condition()` will set none: by the schema, as `ConditionList` does by the type."""
         path, node = self._root, self._served.schema
         for name in ("status", "conditions"):

@@ -1,4 +1,4 @@
-"""What a definition loses or gains on its way into a model's source and back."""
+"""Differences between a definition and the one of the model that is written from it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STRICTER: dict[str, Callable[[Any, Any], Any]] = {
 def differences(source: str, model: str, schema: Schema, told: Sequence[str]) -> list[str]:
     """Name what the definition of the class `model` in `source` says otherwise than `schema`, a line each.
 
-    What `told` has already is left out. Raises ModelError when there is no definition of the model.
+    Lines that `told` has already are left out. Raises ModelError when there is no definition of the model.
     """
     [again] = custom_resource_definitions([_model_in(source, model)])
     [version] = again["spec"]["versions"]
@@ -49,7 +49,7 @@ def together(node: Schema) -> Schema:
 
 
 def _model_in(source: str, model: str) -> type[Resource]:
-    """Return the class of that name, of a module that nobody else can import."""
+    """Return the class of that name, of a module that cannot be imported."""
     module = ModuleType(f"written_model_{next(_numbers)}")
     sys.modules[module.__name__] = module
     try:
@@ -104,7 +104,7 @@ def _plain(schema: Schema) -> dict[str, Any]:
         if isinstance(words.get(word), list):
             words[word] = sorted(words[word], key=repr)
     properties = words.get("properties") or {}
-    # What has a default is always there.
+    # A field with a default is always there.
     words["required"] = [
         name
         for name in words.get("required") or ()

@@ -1,4 +1,4 @@
-"""What the API server checks of a definition, by the embedded control plane, which checks it as strictly.
+"""Checks of the API server, as the embedded control plane makes them.
 
 Both are imported where they are needed: a manager that only runs makes no definition.
 """
@@ -29,7 +29,7 @@ _SHOWN_RULE = re.compile(r'Invalid value: \{"Rule":.*?"OptionalOldSelf":\w+\}: '
 def go_pattern(pattern: str, field: str) -> str:
     """Return the pattern as the server's regular expressions write it.
 
-    Raises ModelError for what they have not, such as look-arounds, back-references and `{1,2000}`.
+    Raises ModelError for look-arounds, back-references, `{1,2000}` and other parts that they lack.
     """
     from devcluster.schema.patterns import compile_pattern  # noqa: PLC0415 - see above
 

@@ -210,7 +210,7 @@ def _server(choice: Choice) -> URL:
 
 
 def _secured_by(choice: Choice) -> str:
-    """What of a cluster and its user has no meaning in plain HTTP; empty where nothing is."""
+    """Name a key of the cluster or user without a meaning in plain HTTP; empty if there is none."""
     if choice.user is not None and names_credentials(choice.user):
         return f"the credentials of user {choice.user.name!r} are not sent"
     for key in ("certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify"):

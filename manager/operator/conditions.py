@@ -111,7 +111,7 @@ def _wire(item: Any) -> dict[str, Any]:
 
 
 def _as_ours(item: Any) -> Condition:
-    """Read a condition of others, of which nothing is checked."""
+    """Read a condition of others without checks."""
     wire = _wire(item)
     return Condition.model_construct(
         type=wire.get("type", ""),

@@ -46,7 +46,7 @@ def definition_rights(kinds: Iterable[type[Resource]]) -> list[RbacRule]:
 
 
 def differences(definition: Mapping[str, Any] | None, kinds: Sequence[type[Resource]]) -> list[Difference]:
-    """Compare a definition with the versions of a kind, of which the operator works with the last."""
+    """Compare a definition with the versions of a kind. The operator works with the last one."""
     if definition is None:
         return [Difference("is not installed", prevents_work=True)]
     spec = definition.get("spec") or {}
@@ -132,13 +132,13 @@ class DefinitionGate(Source):
         if problem is None:
             self._open.set()
         if self._queue is not None and self._open.is_set() and self._halted is not (problem is not None):
-            # Only a change counts: what a person has paused stays so.
+            # Only a change counts: a pause from the console stays.
             self._halted = problem is not None
             self._queue.halted = self._halted
 
 
 class _Followed:
-    """One definition, and what is known of it."""
+    """A definition with its gates and differences."""
 
     def __init__(self, kinds: Sequence[type[Resource]]) -> None:
         self.kinds = tuple(kinds)
@@ -219,7 +219,7 @@ class Definitions:
                     self._judge(followed, None if event.type == "DELETED" else definition)
 
     async def _discover(self, followed: _Followed, error: KubeError) -> None:
-        """Compare what discovery tells, for which nobody needs a right."""
+        """Compare versions and subresources by discovery, which takes no right."""
         if not followed.is_unreadable:
             followed.is_unreadable = True
             _log.info(

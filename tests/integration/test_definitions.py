@@ -44,14 +44,14 @@ def test_controller_waits_for_its_definition_and_the_others_work(
     manager = run_manager(plane.kubeconfig, "--controllers=mysrv,foo")
     eventually(lambda: status_of(plane, "tutorial.my.domain/v1", "foos", "foo-01")["colour"])
 
-    def is_told() -> None:
+    def readiness_names_it() -> None:
         status, text = manager.probe("/readyz?verbose")
         assert status == 500
         assert "[-]definitions failed: mysrvs.myapp.idcos.com version v1alpha1 has no status sub" in text
         assert "[-]controller-mysrv failed: waiting for caches: the definition mysrvs.myapp.idcos.com" in text
         assert "[+]controller-foo ok" in text
 
-    eventually(is_told)
+    eventually(readiness_names_it)
     [line] = manager.logs(msg=WITHOUT_STATUS)
     assert (line["level"], line["effect"]) == ("warn", "the controller waits")
     assert differences(manager) == 1
@@ -72,12 +72,12 @@ def test_controller_waits_for_its_definition_and_the_others_work(
         {"op": "remove", "path": f"{ROOT}{required}"},
     )
 
-    def is_detailed() -> None:
+    def readiness_has_the_detail() -> None:
         status, text = manager.probe("/readyz?verbose")
         told = "mysrvs.myapp.idcos.com version v1alpha1 has no field .spec.port: the API server drops it"
         assert (status, f"[+]definitions ok: {told}" in text) == (200, True)
 
-    eventually(is_detailed)
+    eventually(readiness_has_the_detail)
     change(plane, MYSRVS, {"op": "remove", "path": f"{ROOT}/subresources"})
     eventually(lambda: len(manager.logs(msg=WITHOUT_STATUS)) == 2 or pytest.fail("it is not told again"))
     assert not manager.logs(level="error")

@@ -390,7 +390,7 @@ def test_loss_is_told_when_a_model_has_no_word_for_it(value: Any, lost: str):
         {"type": "string", "nullable": False, "title": "T", "example": "x"},
     ],
 )
-def test_nothing_is_told_when_the_definition_means_the_same(value: Any):
+def test_model_source_has_no_loss_when_the_definition_means_the_same(value: Any):
     assert model_of(value).unsaid == [NO_STATUS]
 
 
@@ -422,7 +422,7 @@ def test_conditions_are_told_of_when_they_cannot_be_set(items: Any, told: list[s
     assert [line.partition("so ctx")[0] for line in unsaid] == told
 
 
-def test_nothing_is_written_when_the_definition_would_be_refused():
+def test_model_source_is_refused_when_its_definition_would_be():
     with pytest.raises(DefinitionError, match=r"no definition: Kind.spec.value: .*refuses its default"):
         model_of({"type": "string", "maxLength": 1, "default": "long"})
 

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class TheirCondition(ApiModel):
-    """As `model` writes it for cert-manager's Certificate."""
+    """Like the model of cert-manager's Certificate."""
 
     type: str
     status: Literal["True", "False", "Unknown"]
@@ -41,7 +41,7 @@ class TheirCondition(ApiModel):
 
 
 class OldCondition(ApiModel):
-    """As kinds of Kubernetes itself have them."""
+    """Like a condition of a node."""
 
     type: str
     status: str
@@ -143,10 +143,10 @@ async def test_condition_is_set_when_the_list_is_null(status: Any, words: set[st
 async def test_condition_of_others_stays_and_ours_keeps_its_time_when_it_is_set_again():
     kind = kind_with(TheirStatus | None)
 
-    async def tell(_: Doing, obj: Any, ctx: Context) -> None:
+    async def set_words(_: Doing, obj: Any, ctx: Context) -> None:
         ctx.condition("Ready", True, "Kept", obj.spec["words"])
 
-    async with operated(doing(kind, tell), objects=[thing(kind, spec={"words": "first"})]) as world:
+    async with operated(doing(kind, set_words), objects=[thing(kind, spec={"words": "first"})]) as world:
         await world.until(thing(kind), lambda _: stored_conditions(world))
         [before] = stored_conditions(world)
         changed = await world.get(kind, "a")

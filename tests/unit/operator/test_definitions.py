@@ -165,7 +165,7 @@ async def cluster_alone() -> AsyncIterator[DevCluster]:
 async def following(
     cluster: DevCluster, *, token: str = ""
 ) -> AsyncIterator[tuple[Definitions, DefinitionGate]]:
-    """What follows the definition of Box, and the gate of its controller."""
+    """Follow the definition of Box; the gate is its controller's."""
     wire = LocalWire(cluster)
     if token:
         cluster.token = token
