@@ -24,6 +24,7 @@ from tests.e2e.cluster import (
     kubectl,
     make,
     say,
+    why_not,
 )
 
 _CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -56,6 +57,8 @@ def _inventory() -> set[str]:
 @pytest.fixture(scope="session")
 def inventory() -> set[str]:
     """The objects in the cluster before the deployment."""
+    if reason := why_not(os.environ.get("KUBECONFIG")):
+        pytest.skip(reason)
     return _inventory()
 
 
