@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from manager.cli.arguments import CannotRun, UsageError
@@ -75,7 +76,7 @@ def main(
     # Before all else is imported, which makes a few hundred thousand objects.
     tune_garbage_collector()
     try:
-        with _silent_interrupt():
+        with _ended_by_signals():
             code = _dispatch(argv, operators, program)
         # Here rather than at the interpreter's end, where a failure could not be handled.
         sys.stdout.flush()
@@ -118,20 +119,29 @@ def _complain(text: str) -> None:
 
 
 @contextmanager
-def _silent_interrupt() -> Iterator[None]:
-    """Ctrl-C ends the process like SIGTERM does, until somebody handles it: without a traceback.
+def _ended_by_signals() -> Iterator[None]:
+    """Let Ctrl-C end the process as SIGTERM does, without a traceback, until a command handles both.
 
-    asyncio then leaves it alone too: it would cancel the running task, beside what our own handler does.
+    asyncio then leaves SIGINT alone, too: it would cancel the running task, beside what our own handler does.
+    In a container the process has number 1, and the kernel drops a signal for which that has no handler.
     """
-    previous = signal.getsignal(signal.SIGINT)
-    if previous is not signal.default_int_handler:  # a shell has background jobs ignore it
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    previous = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    first = os.getpid() == 1
+    if previous[signal.SIGINT] is signal.default_int_handler:  # a shell has background jobs ignore it
+        signal.signal(signal.SIGINT, _exit if first else signal.SIG_DFL)
+    if first and previous[signal.SIGTERM] is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _exit)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    """End the process with the code that a shell gives for the signal."""
+    del frame
+    os._exit(128 + number)
 
 
 def _dispatch(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from manager import Operator
+from manager.cli import main
 from manager.version import KUBERNETES_VERSIONS, VERSION
 from tests.support.gadget import Gadget, GadgetOperator, OldGadget
 from tests.unit.cli.conftest import OPERATORS, Command, operator
@@ -130,6 +132,26 @@ def test_an_interrupt_ends_a_command_without_a_traceback_unless_it_is_ignored(
         assert signal.getsignal(signal.SIGINT) is before
     finally:
         signal.signal(signal.SIGINT, original)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_main_ends_by_signals_as_the_first_process_of_a_container(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+):
+    """The kernel drops a signal for which process 1 has no handler, and the pod would not end."""
+    ended: list[int] = []
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    monkeypatch.setattr(os, "_exit", ended.append)
+    before = signal.getsignal(number)
+
+    def command(*_: object) -> int:
+        signal.raise_signal(number)
+        return 0
+
+    monkeypatch.setattr("manager.cli.version.version", command)
+    assert main(["version"], (), name="test", version="1") == 0
+    assert ended == [128 + number]
+    assert signal.getsignal(number) is before
 
 
 @pytest.mark.parametrize("argv", ["run", "crds"])
