@@ -181,7 +181,7 @@ class Position:
         if definition.position is None:
             return None
         try:
-            kept = _decode_position(definition.position)
+            kept = _decode_position(definition.position.encode())
         except ProtocolError:
             return None  # somebody else's, or a later version's: the start is right for all
         holds = (kept.uid, kept.generation, kept.storage) == _identity(definition)
