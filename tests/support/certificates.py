@@ -19,7 +19,7 @@ class Authority:
     """A certificate authority that lives in memory; its certificates are for servers and for users."""
 
     def __init__(self, name: str, *, identifiers: bool = True) -> None:
-        """Without `identifiers`, certificates lack the key identifiers of RFC 5280, as many hand-made ones do."""
+        """Without `identifiers`, certificates lack the key identifiers of RFC 5280."""
         self._identifiers = identifiers
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
