@@ -27,8 +27,8 @@ MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
 class Decoder(Generic[T]):
     """Decodes JSON into a type; raises `ProtocolError` for anything else.
 
-    What the type does not name may be nested as deeply as it likes, on each Python: where the interpreter's
-    stack ends before it does, it is cut off first.
+    Fields that the type does not name may have any number of levels. Where the interpreter's stack ends, the
+    deeper levels are cut off first.
     """
 
     __slots__ = ("_around", "_decode", "_what")
@@ -122,16 +122,16 @@ _LARGEST = 4 * 1024 * 1024
 
 
 async def shallow(raw: bytes | bytearray, *, around: int = 0) -> bytes:
-    """Return JSON with `null` for what is nested too deeply in objects that have `around` levels around them.
+    """Return JSON with `null` below the limit for objects with `around` levels around them.
 
-    Whoever may write an object can nest its managedFields so, and what it is listed with could not be read
-    either. It takes up to a second for each object of the largest size, so it is done in a thread.
+    Any writer of an object can nest its managedFields so, and would hide the objects in the same list. This
+    takes up to a second for each object of the largest size, and runs in a thread.
     """
     return await asyncio.to_thread(_shallow, raw, around)
 
 
 def shallow_at_once(raw: bytes) -> bytes:
-    """Return the same for one object, without waiting; what is longer than any stays as it is."""
+    """Return the same for one object, without waiting; a text longer than any object stays as it is."""
     return _shallow(raw) if len(raw) <= _LARGEST else raw
 
 

@@ -90,7 +90,7 @@ class AdmissionQuestion(_Camel):
         """Who asks, for the log."""
         try:
             return _user_name.decode(self.user_info).username
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return ""
 
     @property
@@ -104,6 +104,8 @@ class AdmissionQuestion(_Camel):
         `finalizer` is the one that the kind's operator is going to add.
         """
         await check_object(memoryview(self.user_info), "$.request.userInfo", USER_WORK)
+        if is_too_deep(self.user_info):
+            raise BadReview("`$.request.userInfo` is nested too deeply")
         try:
             user = _user.decode(self.user_info)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -202,8 +204,8 @@ class _Held(_Camel):
 _AROUND_ONE, _AROUND_EACH = 2, 3
 """Levels of nesting around an object in an AdmissionReview, and in a ConversionReview.
 
-What ends the interpreter's stack is cut off one level further in than is read, so that it is refused on each
-Python unless it is in managedFields, see `apart`.
+Where the interpreter's stack ends, a review is cut off one level below the limit. So each Python refuses the
+same objects, and `apart` still takes managedFields out.
 """
 
 _NULL = memoryview(b"null")
@@ -230,7 +232,7 @@ async def read_admission(body: bytes | bytearray) -> AdmissionQuestion:
     try:
         return _opened(body, *kind).request
     except RecursionError:
-        # Whoever has nested managedFields so could have nobody remove a finalizer.
+        # Deeply nested managedFields must not keep a finalizer from being removed.
         return _opened(await shallow(body, around=_AROUND_ONE + 1), *kind).request
 
 
@@ -239,7 +241,7 @@ async def read_conversion(body: bytes | bytearray) -> ConversionQuestion:
     try:
         return await _conversion_in(body)
     except RecursionError:
-        # One such object, and nobody could list the others.
+        # One such object must not keep the others from being listed.
         return await _conversion_in(await shallow(body, around=_AROUND_EACH + 1))
 
 
@@ -272,8 +274,8 @@ def _lacks(raw: msgspec.Raw, finalizer: str) -> bool:
 async def apart(raw: msgspec.Raw, field: str, limit: int) -> tuple[msgspec.Raw, bytes]:
     """Return the object without its managedFields, and those, if they cost too much or are nested too deeply.
 
-    Otherwise return all of it. Nobody here may change them, the API server adds to them with each writer, and
-    ignores those of an answer. Raises `TooCostly` for an object that costs more than `limit` without them,
+    Otherwise return all of it. The API server adds to managedFields with each writer, and ignores those of an
+    answer. Raises `TooCostly` for an object that costs more than `limit` without them,
     `BadReview` for one that is nested too deeply.
     """
     content = memoryview(raw)

@@ -18,7 +18,9 @@ CLOCK_SKEW = datetime.timedelta(minutes=5)
 class Authority:
     """A certificate authority that lives in memory; its certificates are for servers and for users."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, identifiers: bool = True) -> None:
+        """Without `identifiers`, certificates lack the key identifiers of RFC 5280."""
+        self._identifiers = identifiers
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         constraints = x509.BasicConstraints(ca=True, path_length=0)
@@ -65,8 +67,7 @@ class Authority:
 
     def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)
-        authority_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        return (
+        builder = (
             x509.CertificateBuilder()
             .subject_name(subject)
             .issuer_name(self._name)
@@ -74,9 +75,12 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - CLOCK_SKEW)
             .not_valid_after(now + VALID_FOR)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-            .add_extension(authority_key, critical=False)
         )
+        if not self._identifiers:
+            return builder
+        authority_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        return builder.add_extension(authority_key, critical=False)
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:

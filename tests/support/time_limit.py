@@ -36,6 +36,12 @@ def pytest_configure() -> None:
     _stderr = os.dup(2)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give tests that are said to be long five minutes."""
+    if item.get_closest_marker("timeout") is None and any(map(item.get_closest_marker, ("whole", "long"))):
+        item.add_marker(pytest.mark.timeout(300))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
     """Start the timers of a test; pytest-timeout knows how long it may take."""

@@ -209,9 +209,10 @@ def test_a_user_who_acts_as_another_in_a_way_that_makes_no_sense_is_refused_in_a
         impersonation_of(Entry("jane", value, Path("file")))
 
 
-def test_a_certificate_that_is_not_ascii_is_not_base64():
+@pytest.mark.parametrize("data", ["schlüssel", "YWJj=", "YWJj====", "YQ=", "YQ==YQ==", "YW Jj"])
+def test_a_certificate_that_is_not_base64_is_refused(data: str):
     with pytest.raises(ConfigError, match="client-key-data of 'jane': not base64"):
-        pem_of(Entry("jane", {"client-key-data": "schlüssel"}, Path("file")), "client-key")
+        pem_of(Entry("jane", {"client-key-data": data}, Path("file")), "client-key")
 
 
 def test_extensions_of_a_cluster_that_are_no_list_are_refused_in_a_line():

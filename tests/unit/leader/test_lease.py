@@ -25,7 +25,7 @@ def test_what_is_not_a_lease_is_refused(body: bytes):
         Lease.decode(body)
 
 
-@pytest.mark.parametrize("levels", [250, 252, 253, 300, 1_000])
+@pytest.mark.parametrize("levels", [197, 198, 250, 300, 1_000])
 def test_a_lease_that_can_be_read_can_be_written_back(levels: int):
     body = orjson.dumps({"metadata": {"name": "x"}, "spec": {"x": 0}}).replace(
         b"0", b"[" * levels + b"]" * levels
@@ -33,7 +33,7 @@ def test_a_lease_that_can_be_read_can_be_written_back(levels: int):
     try:
         read = Lease.decode(body)
     except ProtocolError:
-        assert levels > 250
+        assert levels > 197
         return
     for written in (
         read.claimed(identity="me", seconds=15, now=NOW),

@@ -1,4 +1,4 @@
-"""A test that hangs fails, and what it was at is told."""
+"""A test that hangs fails, with the stacks of its threads and tasks."""
 
 from __future__ import annotations
 

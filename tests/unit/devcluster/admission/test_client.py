@@ -109,3 +109,13 @@ async def test_whom_the_bundle_has_is_trusted_and_nobody_else(served: WebhookSer
     await call(following)
     with pytest.raises(WebhookFailed, match="certificate signed by unknown authority"):
         await call(now)
+
+
+async def test_client_trusts_an_authority_without_key_identifiers(
+    served: WebhookServer, client: WebhookClient
+):
+    plain = Authority("plain", identifiers=False)
+    await asyncio.to_thread(served.renew, plain)
+    await asyncio.to_thread(come_again, served)
+    bundle = base64.b64encode(plain.pem).decode()
+    assert await client.call({**served.client_config("x"), "caBundle": bundle}, REVIEW, 5)
