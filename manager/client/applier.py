@@ -50,20 +50,20 @@ APPLIED_METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
 
 
 class Outcome(enum.Enum):
-    """What an apply did, and why: created the object, changed it, or found nothing to change."""
+    """The effect of an apply, and its cause."""
 
     CREATED = "created"
     UPDATED = "updated"
     """It is wanted differently than at the last apply, as far as this can be known."""
 
     RESTORED = "restored"
-    """Somebody else had changed it."""
+    """Another client had changed it."""
 
     UNCHANGED = "unchanged"
 
 
 class Applied(NamedTuple, Generic[R]):
-    """What came of an apply.
+    """The result of an apply.
 
     Attributes: `object` as the server has it now; `previous` as it was before, None unless it was changed;
     `outcome`; `conflicts`, the fields that others had set to something else, and who.
@@ -120,7 +120,7 @@ class Applier:
             if label is not None and not self._cache.shares_out and label == label_of(owner.metadata.uid):
                 # It stays, since it is true: to take it away would be a write for each child.
                 _add({self._cache.shard_label: label}, wanted)
-        wanted, encoded = _kept(wanted, obj, given_up)
+        wanted, encoded = _without_given_up(wanted, obj, given_up)
         own = self._own_entries(live)
         uid = live["metadata"]["uid"]
         # The entry of our create is only taken over before something is changed.
@@ -138,12 +138,12 @@ class Applier:
         body = orjson.dumps({**orjson.loads(encoded), "metadata": {**wanted["metadata"], "uid": uid}})
         taken_over = taken_over or own.created is not None
         if taken_over and not dry_run:
-            # What is refused changes nothing, not even whose the fields are.
+            # A refusal changes nothing, not even the owners of the fields.
             await self._send(kind, key, body, force=True, dry_run=True)
             await self._take_over(kind, key, given_up)
         conflicts: tuple[FieldConflict, ...] = ()
         if taken_over and dry_run:
-            # What we have created ourselves would seem to be another manager's.
+            # Our own creation would seem to be another manager's.
             raw = await self._send(kind, key, body, force=True, dry_run=True)
         else:
             raw, conflicts = await self._send_unforced(kind, key, body, force=force, dry_run=dry_run)
@@ -188,10 +188,10 @@ class Applier:
     def _wants_the_same(
         self, encoded: bytes, live: dict[str, Any], own: OwnEntries, conflicts: Sequence[FieldConflict]
     ) -> bool:
-        """Return whether our last apply of the object was the same, so that somebody else has changed it.
+        """Return whether our last apply of the object was the same, so that another client has changed it.
 
         Of an object that another process of ours has written last, the record of fields tells, unless others
-        have only removed fields, or moved items: nobody is said to have done that.
+        have only removed fields, or moved items: the record does not say so.
         """
         known = self._settled.wanted(live["metadata"]["uid"])
         if known is not None:
@@ -224,7 +224,7 @@ class Applier:
         self, obj: R, wanted: dict[str, Any], given_up: Sequence[Path], *, dry_run: bool
     ) -> Applied[R]:
         kind, key, encoded = type(obj), obj.key, _encoded(wanted, obj)
-        _, kept = _kept(wanted, obj, given_up)
+        _, kept = _without_given_up(wanted, obj, given_up)
         if may_repeat_keys(orjson.loads(encoded)):
             # POST takes two items with one key, and no apply does, now or later. So an apply creates it. Of
             # an object that is there it demands a version that no object has.
@@ -408,7 +408,9 @@ def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
     return wire
 
 
-def _kept(wanted: dict[str, Any], obj: Resource, given_up: Sequence[Path]) -> tuple[dict[str, Any], bytes]:
+def _without_given_up(
+    wanted: dict[str, Any], obj: Resource, given_up: Sequence[Path]
+) -> tuple[dict[str, Any], bytes]:
     """Return what is wanted of an object that is there, also in JSON."""
     encoded = _encoded(wanted, obj)
     if not given_up:

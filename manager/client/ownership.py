@@ -179,7 +179,7 @@ def _keyed(text: str) -> str:
 
 
 def without_fields(wanted: Any, paths: Sequence[Path]) -> Any:
-    """Return JSON without the fields at these paths; what is not changed is shared."""
+    """Return JSON without the fields at these paths and share the rest with it."""
     for path in paths:
         wanted = _without_field(wanted, path)
     return wanted
@@ -264,7 +264,7 @@ checked by the server when they are created, too."""
 def may_repeat_keys(wanted: Any) -> bool:
     """Return whether any list may have two items with one key, or a value twice.
 
-    Without the schema nobody knows it for sure: True also for two mounts of one volume, False never where an
+    Only the schema would say it for sure: True also for two mounts of one volume, False never where an
     apply would say `duplicate entries for key`.
     """
     if isinstance(wanted, dict):

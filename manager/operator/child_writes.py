@@ -65,7 +65,7 @@ class ChildWrites:
     ) -> tuple[str, str] | None:
         """Note a change; return the reason and the message if there are too many. `why` makes the message."""
         if outcome is Outcome.UPDATED and run is not None and not all(map(_is_no_news, run.triggers)):
-            return None  # something else has changed, because of which it may be wanted differently
+            return None  # another change may be the reason that it is wanted differently
         now = clock.monotonic()
         self._forget_before(now - WITHIN)
         found = self._find(owner, child)
@@ -94,7 +94,7 @@ class ChildWrites:
         self._forget(owner.key, child)
         return None
 
-    def troubles(self, owner: Resource, applied: set[Child]) -> Iterator[tuple[str, str]]:
+    def unstable_children(self, owner: Resource, applied: set[Child]) -> Iterator[tuple[str, str]]:
         """Return reason and message of each child that is changed too often and still applied."""
         for child, found in list(self._of.get(owner.key, {}).items()):
             if found.pauses is None:

@@ -272,7 +272,7 @@ class Context:
         The object becomes its owner. A child that this operator created and that has lost its owner reference
         gets it back. Changes by others to these fields are reverted, also their items in our lists. An Event
         says what was done: `Created`, with `created` after the name; `Restored` with the fields and who had
-        changed them, if somebody else had; `Updated`, or the reason and message that `changed` returns for
+        changed them, if another client had; `Updated`, or the reason and message that `changed` returns for
         the child before and after, if the child is wanted differently than at the last apply.
 
         `initial` are paths, such as `.spec.replicas`, of fields that are set when the child is created, and
@@ -471,7 +471,7 @@ class Context:
 
         Raises Gone when that shows that the object is gone, and there was something to clean up with it.
         """
-        self._tell_of_unstable_children()
+        self._set_children_stable()
         if self._operator.rollouts.limited and not self._rolling_out and not self._waits_to_roll_out:
             self._operator.rollouts.end(self.object.key)
         if self._operator.has_status:
@@ -491,12 +491,12 @@ class Context:
         controller = controller_of(child.metadata)
         return controller is not None and controller.uid == self.object.metadata.uid
 
-    def _tell_of_unstable_children(self) -> None:
+    def _set_children_stable(self) -> None:
         """Set the condition, if the object ever had such a child: others need not know that there is one."""
         conditions = self._operator.condition_list
         if conditions is None or not is_crd(self._operator.kind):
             return
-        troubles = list(self._operator.child_writes.troubles(self.object, self._applied))
+        troubles = list(self._operator.child_writes.unstable_children(self.object, self._applied))
         if troubles:
             reason, _ = troubles[0]
             message = "; ".join(message for _, message in troubles)
@@ -537,7 +537,7 @@ class Context:
         self.log.info(told.message, reason=told.reason, **details)
 
     def _may_roll_out(self) -> bool:
-        """Return whether a workload may be updated. What the spec changes does not wait."""
+        """Return whether a workload may be updated. A change of the spec does not wait."""
         if self.is_observed() and not self._operator.rollouts.may_begin(self.object.key):
             self._waits_to_roll_out = True
             return False
@@ -573,9 +573,9 @@ class Context:
         return Applied(applied.object, before, Outcome.RESTORED, applied.conflicts)
 
     async def _extended(self, child: R, refusal: Invalid) -> R | None:
-        """Return the child as it is, if it is refused only for lists that somebody else has changed.
+        """Return the child as it is, if it is refused only for lists that another client has changed.
 
-        An apply merges lists by the keys of their items: where somebody has changed a port from 80 to 8080,
+        An apply merges lists by the keys of their items: after a change of a port from 80 to 8080,
         it puts 80 beside it, and the server refuses two ports of one name. Then, and only then, our lists
         replace theirs as a whole.
         """
@@ -674,10 +674,10 @@ def _unstable(name: str, applied: Applied[Any], fields: Sequence[str]) -> str:
 def _who(conflicts: Sequence[FieldConflict], fields: Sequence[str]) -> str:
     """Say who had changed which fields. Whoever only removes a field leaves no name."""
     if not conflicts:
-        return f"somebody had changed {', '.join(fields)}"
+        return f"another client had changed {', '.join(fields)}"
     by: dict[str, list[str]] = {}
     for each in conflicts:
-        by.setdefault(each.manager or "somebody", []).append(each.field)
+        by.setdefault(each.manager or "another client", []).append(each.field)
     parts = (f"{manager} had set {', '.join(named)}" for manager, named in sorted(by.items()))
     return "; ".join(parts)
 

@@ -183,7 +183,7 @@ class Operator(Generic[T]):
 
     @cached_property
     def rollouts(self) -> Rollouts:
-        """Which objects replace their pods because of another version."""
+        """The objects that replace their pods because of another version."""
         gauge = self.manager.metrics.rollouts_waiting.labels(self.name)
         most = self.options.max_concurrent_rollouts
         return Rollouts(most, enqueue=partial(self.enqueue, priority=Priority.LOW), gauge=gauge)

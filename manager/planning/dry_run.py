@@ -170,7 +170,7 @@ class DryRunTransport(Transport):
     async def _applied(
         self, where: str, planned: _Planned, after: Object, query: Mapping[str, str] | None
     ) -> Object:
-        """What an apply makes of an object whose fields it takes over (`_without_dropped`).
+        """Return the result of an apply that takes fields over (`_without_dropped`).
 
         The server fills in its defaults for what is gone, if it lets itself be asked.
         """
@@ -318,7 +318,7 @@ def _with_released(body: bytes | None, planned: _Planned) -> bytes:
 
 
 def _fill(wanted: Any, there: Any, owned: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
-    """Put into a map, or a list, the values of what `owned` names and `kept` does not."""
+    """Put the values of fields that `owned` names, and `kept` does not, into a map or a list."""
     for path, below in owned.items():
         if path.startswith("f:") and isinstance(wanted, dict) and isinstance(there, dict):
             step = path[2:]
@@ -336,7 +336,7 @@ def _fill(wanted: Any, there: Any, owned: Mapping[str, Any], kept: Mapping[str, 
 
 
 def _without_dropped(answer: Object, taken_over: list[Object], manager: str) -> Object:
-    """What an apply leaves of an object whose entries it takes over: fields that nobody counts as theirs go.
+    """Return an object without the fields that an apply drops, because it takes their entries over.
 
     The server would do it, had the entries been joined before (see `client.ownership`).
     """

@@ -398,7 +398,7 @@ async def test_an_apply_puts_back_what_others_changed_and_leaves_what_they_added
         assert container["env"] == [{"name": "ADDED", "value": "1"}]
 
 
-# Where a list of a pod is, by what its items are told apart, and the rest of each.
+# The path of a list in a pod, the key of its items, their names, and the rest of each item.
 ORDERED: list[tuple[str, str, list[Any], dict[str, Any]]] = [
     ("containers", "name", ["main", "b", "a"], {"image": "image:1"}),
     ("initContainers", "name", ["c", "b", "a"], {"image": "image:1"}),
@@ -534,7 +534,7 @@ async def test_create_refuses_a_field_that_the_server_does_not_know(bench: Bench
 
 
 async def test_apply_by_which_an_object_is_created_leaves_the_object_of_another_alone(bench: Bench):
-    """Two mounts of one volume look as if a key might be there twice: then an apply creates the object."""
+    """Use two mounts of one volume: an apply creates an object that might have a key twice."""
 
     def wanted(name: str) -> Deployment:
         mounts = [{"name": "v", "mountPath": path} for path in ("/a", "/b")]
@@ -550,7 +550,7 @@ async def test_apply_by_which_an_object_is_created_leaves_the_object_of_another_
     await bench.client.named("another").create(bench.deployment("d"))
     late = wanted("d")
     with pytest.raises(AlreadyExists):
-        await bench.client._applier._create(late, _wanted(late, None), dry_run=False)
+        await bench.client._applier._create(late, _wanted(late, None), (), dry_run=False)
     there = await bench.client.uncached.get(Deployment, bench.key("d"))
     assert "volumeMounts" not in there.spec["template"]["spec"]["containers"][0]
 
@@ -592,7 +592,7 @@ async def test_apply_removes_the_fields_of_a_former_manager(bench: Bench, crds: 
 
 @pytest.mark.parametrize("way", ["new", "created", "applied"])
 async def test_initial_fields_are_set_once_and_then_left_to_others(bench: Bench, way: str):
-    """As for an autoscaler, which takes over the number of replicas and never sets it to 1 in between."""
+    """An autoscaler takes over the number of replicas, which is never 1 in between."""
     client, key = bench.client, bench.key("d")
 
     def wanted(image: str = "image:1") -> Deployment:

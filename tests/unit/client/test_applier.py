@@ -180,7 +180,7 @@ async def test_an_unforced_apply_names_who_has_set_the_fields_and_is_none_of_the
 
 
 class TestOutcome:
-    """Of a change: UPDATED if it is wanted differently than before, RESTORED if somebody else changed it."""
+    """UPDATED if the object is wanted differently than before, RESTORED if another client changed it."""
 
     CONFLICT = Reply.status(
         409,

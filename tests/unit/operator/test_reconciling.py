@@ -432,7 +432,7 @@ async def test_apply_replaces_a_list_that_somebody_has_changed_if_only_that_is_i
 
 
 class TestAChildThatIsChangedTooOften:
-    """It is changed once a minute at last, and the object, an Event, a metric and the log say so."""
+    """A child that is changed once a minute at last, as object, Event, metric and log say."""
 
     def gauge(self, world: World, reason: str) -> float:
         [family] = world.manager.metrics.unstable_children.collect()
