@@ -109,7 +109,8 @@ def test_history_that_was_compacted_away(own_control_plane: StartControlPlane, t
         scene.proxy.accept()
         settle(scene)
         for kind in (MEMCACHED_KIND, DEPLOYMENT_KIND):
-            assert scene.restarts(kind, "expired") >= 1, kind
+            # Where the newest objects have changed, the check lists before a watch can expire.
+            assert scene.restarts(kind, "expired") + scene.restarts(kind, "doubted") >= 1, kind
 
 
 def has_expired(plane: ControlPlane, path: str, version: str) -> bool:
