@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from controllers.petstore.conversion import v1alpha1_to_v1beta1, v1beta1_to_v1alpha1
-from manager.api import ApiModel, Resource
+from manager.api import ApiModel, Resource, crd
 from manager.migration.permission import migration_rights
 from tests.conftest import StartControlPlane
 from tests.support.api_access import ApiFailure
@@ -351,6 +351,7 @@ class GadgetSpec(ApiModel):
     size: int = 0
 
 
+@crd(status=True)
 class Gadget(Resource, group=GROUP, version=NEW, plural=PLURAL):
     """The model of the kind, of which the rights are made."""
 
