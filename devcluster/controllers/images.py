@@ -35,10 +35,11 @@ __all__ = [
 
 _HUB = "docker.io"
 _LONGEST_NAME = 255
-_PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
+# Possessive, since no shorter match of a part could help.
+_PART = r"[a-z0-9]++(?:(?:\.|__?|-++)[a-z0-9]++)*+"
 _REMAINDER = re.compile(
-    rf"({_PART}(?:/{_PART})*)(?::(\w[\w.-]{{0,127}}))?"
-    r"(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?",
+    rf"({_PART}(?:/{_PART})*+)(?::(\w[\w.-]{{0,127}}))?"
+    r"(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*+:[0-9a-fA-F]{32,})?",
     re.ASCII,
 )
 _LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"

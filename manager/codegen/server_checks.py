@@ -23,7 +23,7 @@ _STEP = re.compile(
     r"\.properties\[(?P<property>.*?)\](?=\.|$)|\.(?P<items>items)|\.(?P<values>additionalProperties)"
 )
 _RULE = re.compile(r"\.x-kubernetes-validations\[(\d+)\]")
-_SHOWN_RULE = re.compile(r'Invalid value: \{"Rule":.*?"OptionalOldSelf":\w+\}: ', re.DOTALL)
+_SHOWN_RULE = re.compile(r'Invalid value: \{"Rule":.*?"OptionalOldSelf":(?:null|true|false)\}: ', re.DOTALL)
 
 
 def go_pattern(pattern: str, field: str) -> str:
