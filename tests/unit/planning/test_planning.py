@@ -93,6 +93,7 @@ class Cluster:
             f"{resource}/{each['metadata']['name']}": each["metadata"]["resourceVersion"]
             for resource in watched
             for each in self.client.list(resource, "default")
+            if each["metadata"]["name"] != "kube-root-ca.crt"  # which the cluster makes in its own time
         }
         for each in self.client.list("deployments.apps", "default"):  # which has a controller of its own
             found[each["metadata"]["name"]] = str(each["metadata"]["generation"])
