@@ -48,9 +48,11 @@ def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
         return False
+    # Python before 3.13 does not look into an address of IPv4 that is written as one of IPv6.
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def client_at(host: str | None) -> str:

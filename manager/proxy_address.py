@@ -72,9 +72,11 @@ def _is_exempt(server: URL, no_proxy: str) -> bool:
 
 def _is_loopback(host: str) -> bool:
     try:
-        return ip_address(host).is_loopback
+        address = ip_address(host)
     except ValueError:
         return False
+    # Python before 3.13 does not look into an address of IPv4 that is written as one of IPv6.
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _matches(host: str, port: int | None, entry: str) -> bool:

@@ -6,6 +6,8 @@ import dataclasses
 import datetime
 import json
 
+import orjson
+
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.birthday import day_of
 from petstore.pet import Pet as Record
@@ -58,10 +60,9 @@ def wanted(pet: Pet) -> Content:
 def noted(pet: Pet) -> Content | None:
     """What the Pet's annotation says; None without one, or when somebody made it unreadable."""
     try:
-        fields = json.loads(pet.metadata.annotations[ADDED_AS])
+        fields = orjson.loads(pet.metadata.annotations[ADDED_AS])
         birthday = datetime.date.fromisoformat(fields["birthday"])
         name, kind = str(fields["name"]), PetType(fields["type"]).value
-        name.encode()  # half a surrogate pair is valid JSON, and no text
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (KeyError, TypeError, ValueError):
         return None
     return Content(name, kind, birthday)

@@ -151,6 +151,7 @@ def _address(address: str, path: str) -> list[FieldError]:
 
 def _reachable(address: str, path: str) -> list[FieldError]:
     parsed = ipaddress.ip_address(address)
+    parsed = getattr(parsed, "ipv4_mapped", None) or parsed  # as Go takes it
     text = ""
     if parsed.is_unspecified:
         text = f"may not be unspecified ({parsed})"

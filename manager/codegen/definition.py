@@ -139,8 +139,6 @@ def _shaped(value: Any, kind: type[S], where: str) -> S:
         what, _, at = str(error).partition(" - at `$")
         place = f"{where}{at.rstrip('`')}".lstrip(".")
         raise DefinitionError(f"{place}: {what}") from None
-    except RecursionError:
-        raise DefinitionError(f"{where}: it is nested too deeply") from None
 
 
 def _class_name(kind: str) -> str:

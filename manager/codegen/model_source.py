@@ -115,10 +115,7 @@ class ModelSource:
 
 def model_source(served: Served, origin: str) -> ModelSource:
     """Write the models of a kind, which `origin` has. Raises `DefinitionError` for what is no schema."""
-    try:
-        return _Writer(served).source(origin)
-    except RecursionError:
-        raise DefinitionError("it is nested too deeply") from None
+    return _Writer(served).source(origin)
 
 
 @dataclass(slots=True)

@@ -56,8 +56,11 @@ def test_one_machine_is_one_client_whichever_address_it_uses(host: str | None, c
 
 @pytest.mark.parametrize(
     ("host", "expected"),
-    [("localhost", True), ("127.0.0.1", True), ("127.9.9.9", True), ("::1", True)]
-    + [(host, False) for host in ("", "0.0.0.0", "::", "10.0.0.1", "localhost.example.test")],
+    [("localhost", True), ("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("::ffff:127.0.0.1", True)]
+    + [
+        (host, False)
+        for host in ("", "0.0.0.0", "::", "10.0.0.1", "::ffff:10.0.0.1", "localhost.example.test")
+    ],
 )
 def test_whether_only_this_machine_reaches_a_host(host: str, expected: bool):
     assert is_loopback(host) is expected

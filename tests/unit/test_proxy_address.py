@@ -27,7 +27,10 @@ def test_a_proxy_without_a_scheme_is_http():
     assert proxy_for(SERVER, {"HTTPS_PROXY": "proxy:3128"}) == URL(PROXY)
 
 
-@pytest.mark.parametrize("server", ["https://localhost:1", "https://127.0.0.1:1", "https://[::1]:1"])
+@pytest.mark.parametrize(
+    "server",
+    ["https://localhost:1", "https://127.0.0.1:1", "https://[::1]:1", "https://[::ffff:127.0.0.1]:1"],
+)
 def test_this_machine_is_never_proxied(server: str):
     assert proxy_for(URL(server), {"HTTPS_PROXY": PROXY}) is None
 

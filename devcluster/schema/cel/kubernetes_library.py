@@ -199,7 +199,7 @@ def _find_address(text: str) -> Address | None:
         address = ipaddress.ip_address(text)
     except ValueError:
         return None
-    if address.version == 6 and (address.ipv4_mapped is not None or "%" in text):  # noqa: PLR2004
+    if isinstance(address, ipaddress.IPv6Address) and (address.ipv4_mapped is not None or "%" in text):
         return None
     return Address(address)
 
