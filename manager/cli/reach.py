@@ -106,7 +106,7 @@ def _is_free(port: int) -> bool:
 
 
 async def _call(transport: Transport, name: str, port: int, called: asyncio.Event) -> bool:
-    """Have the API server call a webhook at `port`; return whether it says that nobody listens there.
+    """Have the API server call a webhook at `port`; return whether it finds the port closed.
 
     The webhook is for one ConfigMap alone, which is created as a dry run, and goes at the end.
     """

@@ -126,7 +126,7 @@ class _Served:
 
     def runnables(self, way: Way, address: BindAddress, url: str | None) -> list[Runnable]:
         """Build the server and its certificate, and return what has to run for them."""
-        # Who serves none does not pay for their modules.
+        # Imported here: a process without webhooks does not need these modules.
         from manager.webhook.server import WebhookServer, endpoints_of  # noqa: PLC0415
 
         manager = self.manager
