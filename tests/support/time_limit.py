@@ -47,17 +47,18 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
     """Start the timers of a test; pytest-timeout knows how long it may take."""
     if threading.current_thread() is not threading.main_thread():
         return None  # pytest-timeout has another way
-    began, over = time.monotonic(), threading.Event()
+    now = time.monotonic  # held here, because a simulation guards it in modules
+    began, over = now(), threading.Event()
 
     def left() -> float:
-        return began + settings.timeout * crowding() - time.monotonic()
+        return began + settings.timeout * crowding() - now()
 
     def fail(_signal: int, frame: FrameType | None) -> None:
         __tracebackhide__ = True
         if (rest := left()) > 0:
             signal.setitimer(signal.ITIMER_REAL, rest)
             return
-        limit = f"{item.nodeid} is not over after {time.monotonic() - began:.1f} s"
+        limit = f"{item.nodeid} is not over after {now() - began:.1f} s"
         pytest.fail(f"{limit}\n{stacks(frame)}")
 
     def end() -> None:

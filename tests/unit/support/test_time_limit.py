@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from manager.simulation.guards import guarded
 from tests.support import time_limit
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -92,3 +94,10 @@ def test_crowding_gives_tests_longer_when_the_machine_is_busy(
 def test_time_limit_of_each_test_is_a_minute(request: pytest.FixtureRequest):
     assert request.config.getini("timeout") == "60"
     assert request.config.pluginmanager.has_plugin(time_limit.__name__)
+
+
+def test_time_limit_looks_at_the_clock_in_a_simulation_too(request: pytest.FixtureRequest):
+    """A simulation that takes long is no operator that reads the clock."""
+    with guarded():
+        signal.raise_signal(signal.SIGALRM)  # as the timer does; it is set anew for what is left
+        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 60 * time_limit.crowding()
