@@ -125,12 +125,14 @@ def _ended_by_signals() -> Iterator[None]:
     asyncio then leaves SIGINT alone, too: it would cancel the running task, beside what our own handler does.
     In a container the process has number 1, and the kernel drops a signal for which that has no handler.
     """
-    previous = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     first = os.getpid() == 1
-    if previous[signal.SIGINT] is signal.default_int_handler:  # a shell has background jobs ignore it
-        signal.signal(signal.SIGINT, _exit if first else signal.SIG_DFL)
-    if first and previous[signal.SIGTERM] is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _exit)
+    handlers = {}
+    # A shell has background jobs ignore it.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        handlers[signal.SIGINT] = _exit if first else signal.SIG_DFL
+    if first and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        handlers[signal.SIGTERM] = _exit
+    previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
