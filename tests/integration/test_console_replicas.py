@@ -25,9 +25,13 @@ RESOURCE, VERSION = "mysrvs.myapp.idcos.com", "myapp.idcos.com/v1alpha1"
 
 
 def page(manager: ManagerProcess, path: str) -> str:
-    with urllib.request.urlopen(f"http://{manager.console_address}{path}", timeout=10.0) as answer:
-        text: str = answer.read().decode()
-        return text
+    try:
+        with urllib.request.urlopen(f"http://{manager.console_address}{path}", timeout=10.0) as answer:
+            text: str = answer.read().decode()
+            return text
+    except urllib.error.HTTPError as refusal:
+        refusal.close()
+        raise
 
 
 def shares(manager: ManagerProcess) -> dict[str, int]:

@@ -90,8 +90,11 @@ def is_ready(address: str) -> bool:
     try:
         with urllib.request.urlopen(f"http://{address}/readyz", timeout=5.0) as answer:
             return bool(answer.status == http.HTTPStatus.OK)
+    except urllib.error.HTTPError as refusal:
+        refusal.close()
     except OSError:
-        return False
+        pass
+    return False
 
 
 class Telling:

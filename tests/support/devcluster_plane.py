@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import ssl
@@ -162,8 +161,11 @@ class DevclusterControlPlane(ControlPlane):
         request = urllib.request.Request(
             f"{server.server}/readyz", headers={"Authorization": f"Bearer {server.token}"}
         )
-        with contextlib.suppress(OSError, urllib.error.URLError):
-            answer = urllib.request.urlopen(request, timeout=2.0, context=context)
-            with answer:
+        try:
+            with urllib.request.urlopen(request, timeout=2.0, context=context) as answer:
                 return bool(answer.status == 200)
+        except urllib.error.HTTPError as refusal:
+            refusal.close()  # or its socket is left to the garbage collector
+        except OSError:
+            pass
         return False

@@ -307,8 +307,11 @@ class EnvtestControlPlane(ControlPlane):
         request = urllib.request.Request(
             f"{self._url}/readyz", headers={"Authorization": f"Bearer {self._token}"}
         )
-        with contextlib.suppress(OSError, urllib.error.URLError):
-            answer = urllib.request.urlopen(request, timeout=2.0, context=self._probe_context)
-            with answer:
+        try:
+            with urllib.request.urlopen(request, timeout=2.0, context=self._probe_context) as answer:
                 return bool(answer.status == http.HTTPStatus.OK)
+        except urllib.error.HTTPError as refusal:
+            refusal.close()  # or its socket is left to the garbage collector
+        except OSError:
+            pass
         return False

@@ -104,5 +104,9 @@ class Prometheus:
 
     def get(self, path: str) -> Any:
         """The JSON at a path of its API."""
-        with urllib.request.urlopen(f"http://{self.address}{path}", timeout=10) as answer:
-            return yaml.safe_load(answer.read())
+        try:
+            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=10) as answer:
+                return yaml.safe_load(answer.read())
+        except urllib.error.HTTPError as refusal:
+            refusal.close()
+            raise
