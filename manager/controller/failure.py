@@ -182,7 +182,7 @@ def is_transient(error: BaseException) -> bool:
 def describe(error: BaseException, reasons: Mapping[type[Exception], str]) -> tuple[str, str]:
     """Return reason and message of an error for the object's readers; `reasons` are the author's.
 
-    The text of an exception that nobody expected may quote a secret, so the message has only its type.
+    The text of an unexpected exception may quote a secret, so the message has only its type.
     """
     leaves = list(_leaves(error))
     worst = max(leaves, key=Failure.of)

@@ -90,5 +90,6 @@ class FailureReporter(Protocol):
     async def failed(self, request: Request, error: BaseException) -> None:
         """Report that `reconcile` has failed with `error`, also when it ran out of time.
 
-        It is called within the same run, and has five seconds. What it raises is logged at level debug.
+        It is called within the same run, and has five seconds. An exception of its own is logged at level
+        debug.
         """

@@ -260,7 +260,7 @@ class ReconcileRunner:
         raise TimeoutError(f"it took longer than {self._timeout:g} s") from cause
 
     async def _report(self, key: Request, error: BaseException, log: FilteringBoundLogger) -> None:
-        """Let the reconciler say on the object that it has failed, while nobody else works on it."""
+        """Let the reconciler report its failure on the object, while no other worker has the object."""
         if not isinstance(self._reconciler, FailureReporter):
             return
         try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from manager import clock
 from manager.api import ObjectKey, Unstructured
+from manager.client.reader import decode_object
 from manager.controller.failure import describe, explain, is_transient
 from manager.kube.errors import ApiError, KubeError, NoMatch
 from manager.logs import reconcile_log
@@ -56,12 +57,12 @@ class FailureReports:
         failing.transient = failing.transient + 1 if is_transient(error) else 0
         if 0 < failing.transient < _PERSISTENT:
             return
-        # As JSON: the object may not fit its model, and what a failed reconcile has changed is not written.
-        operator = self._operator
-        kind = operator.kind
-        stored = Unstructured.of(
-            kind.gvk.api_version, kind.gvk.kind, plural=kind.plural, namespaced=kind.namespaced
-        ).decode(raw)
+        # As JSON: the object may not fit its model, and changes of a failed reconcile are not written.
+        operator, model = self._operator, self._operator.kind
+        kind = Unstructured.of(
+            model.gvk.api_version, model.gvk.kind, plural=model.plural, namespaced=model.namespaced
+        )
+        stored = await decode_object(raw, kind, key)
         ctx = Context(operator, stored)
         deleting = stored.metadata.deletion_timestamp is not None
         if deleting and operator.finalizers.isdisjoint(stored.metadata.finalizers):

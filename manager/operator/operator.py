@@ -182,7 +182,7 @@ class Operator(Generic[T]):
 
     @cached_property
     def failure_reports(self) -> FailureReports:
-        """Which objects fail, and what is reported of them."""
+        """The objects that fail, and their latest reports."""
         return FailureReports(self)
 
     @cached_property

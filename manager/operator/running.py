@@ -346,7 +346,7 @@ class ObjectReconciler(Generic[T]):
             message = (
                 f"is being deleted; waits for the finalizers of others: {', '.join(obj.metadata.finalizers)}"
             )
-            for each in self._operator.conditions:  # nobody looks at its children any more
+            for each in self._operator.conditions:  # its children are not looked at any more
                 ctx.condition(each, False if each == "Degraded" else "Unknown", "CleanedUp", message)
         try:
             await ctx.finish()

@@ -414,6 +414,29 @@ async def test_handled_error_and_blocked_object_take_an_earlier_failure_back():
         assert set(reasons(world).values()) == {("False", "NoImage"), ("True", "NoImage")}
 
 
+@pytest.mark.parametrize(
+    ("refusal", "told"),
+    [
+        (Forbidden(403, "Forbidden", "no right"), ["Invalid"]),
+        (Invalid(422, "Invalid", "status.a: Required value", {"causes": [{}]}), ["Invalid"]),
+        (Unreachable("no route"), []),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+async def test_failure_is_an_event_when_the_status_is_refused(refusal: Exception, told: list[str]):
+    async def refuse(*_: Any, **__: Any) -> None:
+        raise refusal
+
+    def setup(self: Doing) -> None:
+        Doing.setup(self)
+        self.client.status.report = refuse  # type: ignore[assignment]
+
+    error = Invalid(422, "Invalid", "no")
+    async with operated(doing(raising(error), setup=setup), objects=[widget()]) as world:
+        await asyncio.sleep(600)
+        assert [each[0] for each in events(world)] == told
+
+
 class Unpaid(Exception):
     """An exception whose text is made for people."""
 
