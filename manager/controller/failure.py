@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Self
@@ -23,6 +23,7 @@ from manager.kube.errors import (
     Fenced,
     Forbidden,
     KubeError,
+    NoMatch,
     NotFound,
     ServerError,
     ServerTimeout,
@@ -57,12 +58,13 @@ _PANICS = (
 _SERVER = "the API server"
 _SERVER_HERE = "the API server for this namespace"
 _PERMISSION = "a permission"
+_DEFINITION = "a definition"
 
 _OF_A_NAMESPACE = {_SERVER_HERE, _PERMISSION}
 """Each namespace waits for its own. A quota, or a role, may be of one of them. A 500 may be of some objects,
 which a webhook or the store cannot take: whoever may write those makes none of the others wait."""
 
-_FURTHER = (_SERVER, _SERVER_HERE, _PERMISSION, None)
+_FURTHER = (_SERVER, _SERVER_HERE, _PERMISSION, _DEFINITION, None)
 """From no answer to one that is the object's own: a write that gets further has had an answer."""
 
 # What no object is at fault for, as a rule, and no change of an object mends. The first that fits counts.
@@ -74,10 +76,17 @@ _AWAITED: dict[type[Exception], str] = {
     TooManyRequests: _SERVER,
     Unauthorized: _SERVER,
     Forbidden: _PERMISSION,
+    NoMatch: _DEFINITION,
 }
+
+_TRANSIENT = (*_RACES, ServerError, TooManyRequests, TransportError, Unauthorized)
+"""Errors that a later attempt may well not meet, although nobody has changed anything for it."""
 
 _refuses_one = re.compile(r"denied (the )?request|violates PodSecurity| usage per |failed quota").search
 """Whether admission refuses an object for what it has in it: an answer, whatever its status code is."""
+
+_calls_webhook = re.compile(r"failed calling webhook|conversion webhook for ").search
+"""Whether the API server could not call a webhook: that is over when somebody mends it."""
 
 _particulars = re.compile(r""" "[^"]*" | '[^']*' | (?:[^\W0-9]|[.-])*[0-9][\w.-]* """, re.VERBOSE)
 
@@ -160,6 +169,41 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
+def is_transient(error: BaseException) -> bool:
+    """Return whether the error is a lost race, or an API server that is away or busy for the moment."""
+    return all(
+        isinstance(leaf, _TRANSIENT)
+        and not isinstance(leaf, ApplyConflict)
+        and not (isinstance(leaf, ApiError) and (_refuses_one(leaf.message) or _calls_webhook(leaf.message)))
+        for leaf in _leaves(error)
+    )
+
+
+def describe(error: BaseException, reasons: Mapping[type[Exception], str]) -> tuple[str, str]:
+    """Return reason and message of an error for the object's readers; `reasons` are the author's.
+
+    The text of an unexpected exception may quote a secret, so the message has only its type.
+    """
+    leaves = list(_leaves(error))
+    worst = max(leaves, key=Failure.of)
+    reason = next((each for kind, each in reasons.items() if isinstance(worst, kind)), None)
+    told: tuple[type[BaseException], ...] = (KubeError, OSError, TerminalError, *reasons)
+    texts = (
+        explain(each)
+        if isinstance(each, told)
+        else f"{type(each).__name__}; the log of the manager says more"
+        for each in leaves
+    )
+    return reason or _camel_case(worst), "; ".join(dict.fromkeys(texts))
+
+
+def _camel_case(error: BaseException) -> str:
+    """Return the name of the error's type as conditions take it for a reason."""
+    if isinstance(error, TimeoutError):
+        return "Timeout"
+    return re.sub(r"[^A-Za-z0-9]|^[0-9_]+", "", type(error).__name__) or "Failed"
+
+
 def _awaited(error: BaseException) -> str | None:
     if isinstance(error, ApiError) and _refuses_one(error.message):
         return None
@@ -171,6 +215,8 @@ def _detail(error: BaseException) -> str:
         return f"{error.status} {error.reason} {_particulars.sub('…', error.message[:300])}"
     if isinstance(error, OSError):
         return str(error.errno)
+    if isinstance(error, NoMatch):
+        return str(error)  # names the kind
     place = error.__traceback__
     if not Failure.of(error).has_traceback or place is None:
         return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from manager.api import ObjectKey
 
@@ -80,4 +80,16 @@ class Reconciler(Protocol):
         It is called any number of times, but never twice at once for one object; the object may be gone.
         Exceptions are counted, logged and retried with back-off; `TerminalError` is not retried. Do not
         suppress `asyncio.CancelledError`: time-outs and the end of the process use it.
+        """
+
+
+@runtime_checkable
+class FailureReporter(Protocol):
+    """A reconciler that also reports failures on the object."""
+
+    async def failed(self, request: Request, error: BaseException) -> None:
+        """Report that `reconcile` has failed with `error`, also when it ran out of time.
+
+        It is called within the same run, and has five seconds. An exception of its own is logged at level
+        debug.
         """

@@ -8,13 +8,13 @@ import math
 import random
 from collections.abc import Callable, Hashable
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from manager.api import GroupVersionKind
 from manager.cache import own_writes_from_here
 from manager.controller.failure import Cause, Failure, Trouble, Troubles, explain
 from manager.controller.queue import QueueItem, WorkQueue
-from manager.controller.reconciler import Reconciler, Request, Result
+from manager.controller.reconciler import FailureReporter, Reconciler, Request, Result
 from manager.kube.deadlines import Deadlines
 from manager.kube.errors import NotFound
 from manager.logs import reset_reconcile_log, set_reconcile_log
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 _PERSISTENT = 10
 """A race lost so often in a row, over some five seconds, is no longer one."""
+
+_REPORT_WITHIN = 5.0
+"""Seconds in which a reconciler may report its failure, and keeps its worker."""
 
 _COUNTED = ("success", "requeue", "requeue_after", "error")
 _EVENTS = ("event", "freed")
@@ -235,14 +238,13 @@ class ReconcileRunner:
                 result = await self._reconciler.reconcile(item.key)
             except asyncio.CancelledError as cancelled:
                 if limit.missed():
-                    raise TimeoutError from cancelled
+                    self._ran_out_of_time(cancelled)
                 raise
             finally:
                 self._deadlines.stop(limit)
             if limit.expired:
                 # It swallowed its cancellation, and nobody knows how far it came.
-                self._fail(item, run, TimeoutError(), timed_out=True, log=log)
-                return "error"
+                self._ran_out_of_time(None)
             # Not so after a failure: then it may not have come to look at what it wrote.
             if own_writes is not None and self._queue.disregard(item.key, own_writes):
                 run.skipped = True
@@ -251,7 +253,23 @@ class ReconcileRunner:
             if _is_meant_for_worker(error):
                 raise
             self._fail(item, run, error, timed_out=limit.expired, log=log)
+            await self._report(item.key, error, log)
             return "error"
+
+    def _ran_out_of_time(self, cause: BaseException | None) -> NoReturn:
+        raise TimeoutError(f"it took longer than {self._timeout:g} s") from cause
+
+    async def _report(self, key: Request, error: BaseException, log: FilteringBoundLogger) -> None:
+        """Let the reconciler report its failure on the object, while no other worker has the object."""
+        if not isinstance(self._reconciler, FailureReporter):
+            return
+        try:
+            async with asyncio.timeout(_REPORT_WITHIN):
+                await self._reconciler.failed(key, error)
+        except (Exception, BaseExceptionGroup, asyncio.CancelledError) as problem:
+            if _is_meant_for_worker(problem):
+                raise
+            log.debug("cannot report the failure on the object", error=explain(problem))
 
     def close(self) -> None:
         """Leave nothing behind, once no reconcile runs any more."""

@@ -9,7 +9,16 @@ from typing import Any, Self, get_args, get_origin
 
 from pydantic import ValidationError
 
-from manager.api import ApiModel, Condition, ConditionStatus, Resource, crd_options, is_crd, set_condition
+from manager.api import (
+    ApiModel,
+    Condition,
+    ConditionStatus,
+    Resource,
+    Unstructured,
+    crd_options,
+    is_crd,
+    set_condition,
+)
 from manager.api.condition import takes_conditions
 from manager.operator.declaration import bare
 
@@ -68,8 +77,17 @@ class ConditionList:
 
     def read(self, obj: Resource) -> list[Condition]:
         """Return the conditions that an object has; a missing list is an empty one."""
-        held = getattr(getattr(obj, "status", None), "conditions", None) or []
+        if isinstance(obj, Unstructured):
+            held = (obj.content.get("status") or {}).get("conditions") or []
+        else:
+            held = getattr(getattr(obj, "status", None), "conditions", None) or []
         return [each if isinstance(each, Condition) else _as_ours(each) for each in held]
+
+    def fits(self, stored: Unstructured) -> bool:
+        """Return whether an object that may not fit its model holds conditions, or can."""
+        status = stored.content.get("status") or {}
+        held = (status.get("conditions") or []) if isinstance(status, dict) else None
+        return isinstance(held, list) and all(isinstance(each, dict) and "type" in each for each in held)
 
     def set(
         self,
@@ -82,16 +100,20 @@ class ConditionList:
         now: Callable[[], datetime],
     ) -> None:
         """Set one, as `set_condition` does, for the object's present generation."""
-        holder = status_of(obj)
-        if holder.conditions is None:
-            holder.conditions = []
-        held, ours = holder.conditions, self.read(obj)
+        held, ours = _held(obj), self.read(obj)
         generation = obj.metadata.generation
         if not set_condition(ours, type, status, reason, message, generation=generation, now=now):
             return
         index = next(index for index, each in enumerate(ours) if each.type == type)
         before = held[index] if index < len(held) else None
-        held[index:] = [self._as_theirs(ours[index], before), *held[index + 1 :]]
+        theirs = self._as_theirs(ours[index], before)
+        held[index:] = [_wire(theirs) if isinstance(obj, Unstructured) else theirs, *held[index + 1 :]]
+
+    def remove(self, obj: Resource, type: str) -> None:  # noqa: A002 - the field's name
+        """Remove the condition of that type."""
+        kinds = [each.type for each in self.read(obj)]
+        held = _held(obj)
+        held[:] = [each for each, kind in zip(held, kinds, strict=True) if kind != type]
 
     def _as_theirs(self, condition: Condition, before: Any) -> Any:
         if self.item is not None and issubclass(self.item, Condition):
@@ -102,6 +124,18 @@ class ConditionList:
             said = {name: value for name, value in said.items() if name in known}
         said = {**({} if before is None else _wire(before)), **said}
         return said if self.item is None else self.item.model_validate(said)
+
+
+def _held(obj: Resource) -> list[Any]:
+    """Return the list of an object's conditions, made if it is missing."""
+    if isinstance(obj, Unstructured):
+        status = obj.content["status"] = obj.content.get("status") or {}
+        status["conditions"] = status.get("conditions") or []
+        return status["conditions"]  # type: ignore[no-any-return]
+    holder = status_of(obj)
+    if holder.conditions is None:
+        holder.conditions = []
+    return holder.conditions  # type: ignore[no-any-return]
 
 
 def _wire(item: Any) -> dict[str, Any]:

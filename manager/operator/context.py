@@ -15,6 +15,7 @@ from manager.api import (
     ObjectKey,
     ObjectMeta,
     Resource,
+    Unstructured,
     controller_of,
     controller_reference,
     is_crd,
@@ -47,6 +48,11 @@ NAME_TAKEN = "NameTaken"
 _UNSEEN_RETRY, _UNSEEN_PASSING_RETRY = 30.0, 2.0
 """Seconds after which to look again at a child's name where the cache does not know who has it: no event may
 tell. The second is for what goes by itself."""
+
+RECONCILE_FAILED = "the reconcile failed: "
+CLEANUP_WAITS = "is being deleted; waits for its cleanup: "
+FAILURES = (RECONCILE_FAILED, CLEANUP_WAITS)
+"""How messages begin by which the runtime finds the conditions again that it has set for a failure."""
 
 LEFT_OVER = "LeftOver"
 """The reason that a child's name is still used by a child of an earlier owner, which is being deleted."""
@@ -106,6 +112,11 @@ class Changed(Exception):
         self.object = obj
 
 
+def is_of_failure(condition: Condition) -> bool:
+    """Return whether the runtime has set the condition because a reconcile failed."""
+    return condition.message.startswith(FAILURES)
+
+
 def is_missing(error: NotFound, kind: type[Resource], key: ObjectKey) -> bool:
     """Whether it is that object which was not found, and not its kind, while its definition is replaced."""
     return error.details.get("name") == key.name and error.details.get("kind") == kind.plural
@@ -131,6 +142,7 @@ class Context:
         "_later",
         "_operator",
         "_rolling_out",
+        "_set",
         "_waits_to_roll_out",
         "client",
         "created",
@@ -143,6 +155,7 @@ class Context:
         self.client: Client = operator.client
         self._operator = operator
         self._before: dict[str, Condition] | None = None
+        self._set: set[str] = set()
         self._later: list[Callable[[], object]] = []
         self._applied: set[tuple[type[Resource], ObjectKey]] = set()
         self._confirmed = False
@@ -182,6 +195,20 @@ class Context:
         """Whether any was set in this reconcile."""
         return self._before is not None
 
+    @property
+    def can_set_conditions(self) -> bool:
+        """Whether the object's status has conditions."""
+        conditions = self._operator.condition_list
+        if conditions is None or not isinstance(self.object, Unstructured):
+            return conditions is not None
+        return conditions.fits(self.object)
+
+    @property
+    def conditions(self) -> dict[str, Condition]:
+        """The conditions that the object has, by type."""
+        held = self._operator.condition_list
+        return {} if held is None else {each.type: each for each in held.read(self.object)}
+
     def condition(
         self,
         type: str,  # noqa: A002 - the field's name
@@ -204,8 +231,9 @@ class Context:
             kind = self.object.kind
             raise TypeError(f"{kind} has no status.conditions that can be set: use ctx.event() for {type}")
         if self._before is None:
-            self._before = {each.type: each for each in conditions.read(self.object)}
+            self._before = self.conditions
         value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
+        self._set.add(type)
         conditions.set(self.object, type, value, reason, message, now=clock.now)
         if event is not None:
             said = self._before.get(type)
@@ -220,13 +248,14 @@ class Context:
         """
         for kind, holds, reason, message in conditions:
             self.condition(kind, holds, reason, message)
-            if kind == "Degraded" and holds and self._is_news(kind, reason):
-                self.event(reason, shortened(message), warning=True, once_written=True)
+            if kind == "Degraded" and holds:
+                self.warn_of(kind)
 
-    def _is_news(self, kind: str, reason: str) -> bool:
-        """Whether a condition was not true for that reason before this reconcile."""
-        before = (self._before or {}).get(kind)
-        return before is None or (before.status, before.reason) != ("True", reason)
+    def warn_of(self, type: str) -> None:  # noqa: A002 - the field's name
+        """Record a Warning with what a condition says, if it had not this status and reason before."""
+        before, now = (self._before or {}).get(type), self.conditions[type]
+        if before is None or (before.status, before.reason) != (now.status, now.reason):
+            self.event(now.reason, now.message, warning=True, once_written=True)
 
     def event(self, reason: str, message: str, *, warning: bool = False, once_written: bool = False) -> None:
         """Record an Event about the object; `message` must not contain a secret.
@@ -471,6 +500,7 @@ class Context:
 
         Raises Gone when that shows that the object is gone, and there was something to clean up with it.
         """
+        self._take_back_failures()
         self._set_children_stable()
         if self._operator.rollouts.limited and not self._rolling_out and not self._waits_to_roll_out:
             self._operator.rollouts.end(self.object.key)
@@ -486,6 +516,25 @@ class Context:
                     await self.confirm()  # another object may have its name now
                 raise
         self.written()
+
+    async def write_conditions(self) -> None:
+        """Write conditions after a failure; `status.observedGeneration` stays at the last success."""
+        if self.has_set_conditions:
+            await self.client.status.report(self.object, cached=lambda: None)
+        self.written()
+
+    def _take_back_failures(self) -> None:
+        """Take back what an earlier failure had set, also of an earlier process, and is not set by now."""
+        conditions = self._operator.condition_list
+        if conditions is None:
+            return
+        for each in conditions.read(self.object):
+            if each.type in self._set or not is_of_failure(each):
+                continue
+            if each.type == "Degraded":
+                self.condition(each.type, False, "AsExpected")
+            else:
+                conditions.remove(self.object, each.type)
 
     def _is_owner_of(self, child: Resource) -> bool:
         controller = controller_of(child.metadata)

@@ -15,8 +15,9 @@ from manager.controller import ChannelSource, ControllerOptions, Predicate, Prio
 from manager.controller.predicate import desired_state_changed
 from manager.operator.child_writes import ChildWrites
 from manager.operator.conditions import ConditionList, status_model, writes_status
-from manager.operator.context import Blocked, Context
+from manager.operator.context import CLEANUP_WAITS, FAILURES, Blocked, Context, is_of_failure
 from manager.operator.declaration import Owns, Reads, Watch, check_indexes, check_spelling
+from manager.operator.failure_reports import FailureReports
 from manager.operator.pod_events import PodEvents
 from manager.operator.rollouts import Rollouts
 from manager.operator.timers import Timer, timers_of
@@ -60,6 +61,9 @@ class Operator(Generic[T]):
         indexes: index functions over the objects themselves, by name.
         conditions: the condition types that are set when an object is blocked (see `blocked`); default those
             that its `Status` names, or else Ready.
+        errors: the reason, in conditions and Events, of each type of exception that `reconcile` and `cleanup`
+            raise, such as `{PaymentRefused: "PaymentRefused"}`. Its text is shown to all who may read the
+            object. Without that, the reason is the name of the type.
         options: limits, back-off, resync; flags take precedence.
         rights: rights beyond those that follow from the above.
         admission: options of its webhooks (`manager.webhook`). A webhook for another kind is an attribute of
@@ -90,6 +94,7 @@ class Operator(Generic[T]):
     selection: ClassVar[Selection] = WHOLE
     indexes: ClassVar[Mapping[str, IndexFunction]] = {}
     conditions: ClassVar[tuple[str, ...]] = ()
+    errors: ClassVar[Mapping[type[Exception], str]] = {}
     options: ClassVar[ControllerOptions] = ControllerOptions()
     rights: ClassVar[tuple[RbacRule, ...]] = ()
     admission: ClassVar[AdmissionOptions] = AdmissionOptions()
@@ -176,6 +181,11 @@ class Operator(Generic[T]):
         self._blocked_by: dict[ObjectKey, tuple[str, str]] = {}
 
     @cached_property
+    def failure_reports(self) -> FailureReports:
+        """The objects that fail, and their latest reports."""
+        return FailureReports(self)
+
+    @cached_property
     def child_writes(self) -> ChildWrites:
         """How often each child is changed."""
         gauge = partial(self.manager.metrics.unstable_children.labels, self.name)
@@ -191,6 +201,7 @@ class Operator(Generic[T]):
     def forget(self, key: ObjectKey) -> None:
         """Forget what the runtime remembers of an object that is gone, or another replica's."""
         self.is_no_longer_blocked(key)
+        self.failure_reports.ended(key)
         self.child_writes.forget(key)
         self.rollouts.end(key)
 
@@ -226,8 +237,9 @@ class Operator(Generic[T]):
         """Bring one object up to date; None means done until something changes.
 
         The object exists and is not being deleted. It is a copy: changes of its status are written when this
-        returns. Exceptions are counted, logged and retried with back-off; see `on_error`. Do not suppress
-        `asyncio.CancelledError`: time-outs and the end of the process use it.
+        returns. Exceptions are counted, logged and retried with back-off (see `on_error`). The object says so
+        (see `reconcile_failed`). Do not suppress `asyncio.CancelledError`: time-outs and the end of the
+        process use it.
         """
         raise NotImplementedError(f"{type(self).__name__} has no reconcile")
 
@@ -244,7 +256,7 @@ class Operator(Generic[T]):
         adds a finalizer.
 
         The finalizer is removed when this returns None. A Result means that it is not done, and is called
-        again. While it is not done, or fails, conditions say so: see `held_up`.
+        again. While it is not done, or fails, conditions say so: see `cleanup_blocked`.
         """
         raise NotImplementedError
 
@@ -269,7 +281,7 @@ class Operator(Generic[T]):
             if obj.metadata.deletion_timestamp is None:
                 self.blocked(error, ctx)
             else:
-                self.held_up(error, ctx)
+                self.cleanup_blocked(error, ctx)
             return None if error.retry_after is None else Result(requeue_after=error.retry_after)
         raise error
 
@@ -279,11 +291,9 @@ class Operator(Generic[T]):
         Degraded is true, unless it will go away by itself; Progressing is true if it will, or is awaited; all
         others are false. The Event comes with Degraded, or else with the first.
         """
-        if not self.has_conditions:
-            news = (by.reason, by.message)
-            if not by.passing and self._blocked_by.get(ctx.object.key) != news:
-                self._blocked_by[ctx.object.key] = news
-                ctx.event(by.reason, by.message, warning=True)
+        if not ctx.can_set_conditions:
+            if not by.passing:
+                self.record_once(by, ctx)
             return
         told_in = "Degraded" if "Degraded" in self.conditions else self.conditions[0]
         for each in self.conditions:
@@ -294,13 +304,58 @@ class Operator(Generic[T]):
                 holds = each == "Degraded" or (each == "Progressing" and by.awaited)
                 ctx.condition(each, holds, by.reason, by.message, event=event)
 
-    def held_up(self, by: Blocked, ctx: Context) -> None:
-        """Say that the object is being deleted, and what its cleanup waits for, as `blocked` would.
+    def reconcile_failed(self, by: Blocked, ctx: Context) -> None:
+        """Set the condition of an object whose reconcile has failed, or record an Event where its kind has
+        none.
 
-        The runtime calls it when `cleanup` fails, or is not done and has set no condition itself.
+        Degraded becomes true, or else Ready false, or else the first of `conditions` Unknown. Those of
+        `conditions` that the object does not have yet become Unknown, and all others stay as they are. An
+        Event comes when status or reason change. After the next reconcile that succeeds, the runtime takes
+        back what its message says has failed, where the operator has not set the condition itself.
+
+        `ctx.object` is the object as it is stored, without a model: it may not fit its own. The error is
+        `by.__cause__`. A lost race, or an API server that is away, is reported after ten failures in a row.
         """
-        message = f"is being deleted; waits for its cleanup: {by.message}"
-        self.blocked(Blocked(by.reason, message, passing=by.passing, awaited=by.awaited), ctx)
+        if not ctx.can_set_conditions:
+            self.record_once(by, ctx)
+            return
+        told_in, status = self._speaks_of_failure()
+        there = ctx.conditions
+        for each in self.conditions:
+            if each != told_in and (each not in there or is_of_failure(there[each])):
+                ctx.condition(each, "Unknown", by.reason, by.message)
+        ctx.condition(told_in, status, by.reason, by.message)
+        ctx.warn_of(told_in)
+
+    def cleanup_blocked(self, by: Blocked, ctx: Context) -> None:
+        """Say that the object is being deleted, and what its cleanup waits for.
+
+        The runtime calls it when `cleanup` fails, or is not done and has set no condition itself. It sets the
+        condition that `reconcile_failed` sets. For what passes, Progressing becomes true instead, or Degraded
+        false where `conditions` has no Progressing. All others stay as they are: the children may still work.
+        """
+        by = Blocked(by.reason, f"{CLEANUP_WAITS}{by.message}", passing=by.passing, awaited=by.awaited)
+        if not by.passing:
+            self.reconcile_failed(by, ctx)
+        elif ctx.can_set_conditions and "Progressing" not in self.conditions:
+            told_in, status = self._speaks_of_failure()
+            ctx.condition(told_in, status if told_in != "Degraded" else False, by.reason, by.message)
+        if by.awaited and ctx.can_set_conditions and "Progressing" in self.conditions:
+            ctx.condition("Progressing", True, by.reason, by.message)
+
+    def _speaks_of_failure(self) -> tuple[str, bool | Literal["Unknown"]]:
+        """Return type and status of the condition that says that the object is not as it should be."""
+        if "Degraded" in self.conditions:
+            return "Degraded", True
+        return ("Ready", False) if "Ready" in self.conditions else (self.conditions[0], "Unknown")
+
+    def record_once(self, by: Blocked, ctx: Context) -> None:
+        """Record an Event of an obstacle that no condition can tell, unless it is known already."""
+        # The message of a failure may be another each time.
+        news = (by.reason, "" if by.message.startswith(FAILURES) else by.message)
+        if self._blocked_by.get(ctx.object.key) != news:
+            self._blocked_by[ctx.object.key] = news
+            ctx.event(by.reason, by.message, warning=True)
 
     # What it may use
 

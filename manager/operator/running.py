@@ -19,16 +19,15 @@ from manager.controller import (
     Reconciler,
     Result,
     Source,
-    TerminalError,
     TickerSource,
     enqueue_mapped,
     enqueue_object,
     enqueue_owner,
 )
-from manager.controller.failure import Failure, explain
+from manager.controller.failure import explain
 from manager.controller.predicate import Predicate, any_of, status_changed
 from manager.controller.source import trigger_of
-from manager.kube.errors import ApiError, KubeError, NotFound, ServerError, TransportError
+from manager.kube.errors import ApiError, KubeError, NotFound
 from manager.leader.terms import Share
 from manager.logs import reconcile_log
 from manager.operator.context import Blocked, Changed, Context, Gone, is_missing
@@ -213,17 +212,34 @@ class ObjectReconciler(Generic[T]):
         self._reader = operator.client.ours(operator.selection)
         self._pruned = [each for each in operator.sources if isinstance(each, Owns) and each.prune]
         self._created: dict[ObjectKey, _Created] = {}
+        self._tried: dict[ObjectKey, T] = {}
+        """The objects that are reconciled, or were when that failed."""
         self.share: Share | None = None
 
     async def reconcile(self, request: ObjectKey) -> Result | None:
         """Bring the object of that key up to date, if it is there."""
+        self._tried.pop(request, None)
         due = self._timers.take(request)
         try:
-            return await self._reconcile(request, due)
+            result = await self._reconcile(request, due)
         except BaseException:
             if due:
                 self._timers.give_back(request, due)
             raise
+        self._tried.pop(request, None)
+        return result
+
+    async def failed(self, request: ObjectKey, error: BaseException) -> None:
+        """Report on the object that its reconcile has failed."""
+        tried, record = self._tried.pop(request, None), self._operator.informer.get(request)
+        if tried is not None and tried.origin is not None:
+            uid, raw = tried.metadata.uid, tried.origin
+        elif record is not None:
+            uid, raw = record.uid, record.raw
+        else:
+            return
+        if self.share is None or self.share.covers(uid):
+            await self._operator.failure_reports.report(request, raw, error)
 
     async def _reconcile(self, key: ObjectKey, due: Sequence[str]) -> Result | None:
         operator = self._operator
@@ -240,6 +256,7 @@ class ObjectReconciler(Generic[T]):
             ):
                 break
             ctx = Context(operator, obj)
+            self._tried[key] = obj
             try:
                 return await self._bring_up_to_date(obj, due, ctx)
             except Changed as changed:
@@ -307,29 +324,12 @@ class ObjectReconciler(Generic[T]):
         except (Changed, Gone):
             raise
         except Exception as error:  # noqa: BLE001 - the operator says which of them it knows
-            try:
-                result = await operator.on_error(obj, error, ctx)
-            except Exception as unknown:
-                if deleting:
-                    await self._tell_failed_cleanup(obj, unknown)
-                raise
+            result = await operator.on_error(obj, error, ctx)
         if deleting and not ctx.has_set_conditions:
-            operator.held_up(Blocked("CleaningUp", "it is not done yet", passing=True), ctx)
+            operator.cleanup_blocked(Blocked("CleaningUp", "it is not done yet", passing=True), ctx)
         await ctx.finish()
+        operator.failure_reports.ended(obj.key)
         return result if ctx.look_again_after is None else _within(result, ctx.look_again_after)
-
-    async def _tell_failed_cleanup(self, obj: T, error: Exception) -> None:
-        """Say to whoever deletes the object, and sees nothing happen, what it waits for."""
-        if Failure.of(error) is Failure.RACE or isinstance(error, TransportError | ServerError):
-            return  # it passes, or cannot be written either
-        # Their text is made for people; another error's may have more of the object than all may know.
-        told = isinstance(error, KubeError | OSError | TerminalError)
-        said = explain(error) if told else f"{type(error).__name__}; the log of the manager says more"
-        assert obj.origin is not None
-        # What a cleanup that has not succeeded has changed, or was about to tell, is not for the status.
-        ctx = Context(self._operator, type(obj).decode(obj.origin))
-        self._operator.held_up(Blocked("CleanupFailed", f"it fails: {said}"), ctx)
-        await self._tell_what_it_waits_for(ctx)
 
     async def _let_go(self, obj: T, ctx: Context) -> None:
         finalizers = obj.metadata.finalizers
@@ -346,10 +346,8 @@ class ObjectReconciler(Generic[T]):
             message = (
                 f"is being deleted; waits for the finalizers of others: {', '.join(obj.metadata.finalizers)}"
             )
-            self._operator.blocked(Blocked("CleanedUp", message, passing=True), ctx)
-        await self._tell_what_it_waits_for(ctx)
-
-    async def _tell_what_it_waits_for(self, ctx: Context) -> None:
+            for each in self._operator.conditions:  # its children are not looked at any more
+                ctx.condition(each, False if each == "Degraded" else "Unknown", "CleanedUp", message)
         try:
             await ctx.finish()
         except (KubeError, Gone) as error:

@@ -187,7 +187,7 @@ async def test_the_status_of_an_object_that_was_replaced_is_not_written_to_the_n
     thing = server.read()
     thing.status["a"] = 2
     server.uid = "2"
-    with pytest.raises(Invalid):
+    with pytest.raises(Conflict, match=r"^Thing ns/a was replaced by another object of its name$"):
         await server.client.status.patch(thing)
     assert server.status == {"a": 1}
 

@@ -518,3 +518,69 @@ async def test_messages_that_never_come_twice_do_not_fill_the_log(log_lines: Log
     assert 64 < len(during) < 64 + 60 + 10
     assert sum(line.get("times", 1) for line in during) > failures / 2  # what is not told is counted
     assert any("objects" in line for line in during)
+
+
+class Reporting(Reconciler):
+    """Also reports failures, as the test says."""
+
+    def __init__(self, act: Any, report: Any) -> None:
+        super().__init__(act)
+        self.reports: list[tuple[str, str, float]] = []
+        self._report = report
+
+    async def failed(self, request: Request, error: BaseException) -> None:
+        self.reports.append((request.name, str(error), round(asyncio.get_running_loop().time(), 3)))
+        await self._report()
+
+
+async def test_reconciler_reports_its_failure_before_the_object_is_reconciled_again():
+    async def act(_: Request) -> None:
+        if len(reconciler.calls) == 1:
+            raise OSError("no")
+
+    reconciler = Reporting(act, lambda: asyncio.sleep(2))
+    await ran(reconciler)
+    assert reconciler.reports == [("a", "no", 0)]
+    assert reconciler.times == [0, 2]
+
+
+async def test_report_says_how_long_a_reconcile_took_that_ran_out_of_time():
+    async def act(_: Request) -> None:
+        try:
+            await asyncio.sleep(100)
+        except asyncio.CancelledError:
+            if len(reconciler.calls) == 1:
+                raise
+
+    reconciler = Reporting(act, lambda: asyncio.sleep(0))
+    async with Running(reconciler, reconcile_timeout=2.5) as running:
+        running.add("a")
+        await asyncio.sleep(6)
+    assert [each[1] for each in reconciler.reports] == ["it took longer than 2.5 s"] * 2
+
+
+@pytest.mark.parametrize("problem", ["raises", "hangs", "is cancelled from within"])
+async def test_report_that_fails_is_one_line_for_debugging(problem: str, log_lines: LogLines):
+    async def report() -> None:
+        if problem == "raises":
+            raise ServiceUnavailable(503)
+        if problem == "hangs":
+            await asyncio.sleep(1000)
+        raise asyncio.CancelledError
+
+    reconciler = Reporting(answering(OSError("no"))._act, report)
+    await ran(reconciler)
+    assert len(reconciler.calls) == 2
+    assert reconciler.times[1] <= 5.1
+    [line] = [each for each in log_lines if each["event"] == "cannot report the failure on the object"]
+    assert line["log_level"] == "debug"
+
+
+async def test_worker_that_is_cancelled_during_a_report_ends():
+    reconciler = Reporting(answering(OSError("no"))._act, lambda: asyncio.sleep(1000))
+    async with Running(reconciler) as running:
+        running.add("a")
+        await asyncio.sleep(1)
+    assert running.task is not None
+    assert running.task.cancelled()
+    assert asyncio.get_running_loop().time() < 2

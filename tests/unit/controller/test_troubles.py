@@ -17,6 +17,7 @@ from manager.kube.errors import (
     Forbidden,
     Invalid,
     KubeError,
+    NoMatch,
     ServerError,
     ServiceUnavailable,
     TooLarge,
@@ -72,6 +73,7 @@ class Server:
         TooManyRequests(429),
         Unauthorized(401),
         Forbidden(403, "Forbidden", "no right"),
+        NoMatch("the API server does not serve x"),
     ],
     ids=lambda error: type(error).__name__,
 )
