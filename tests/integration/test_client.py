@@ -251,7 +251,7 @@ async def test_a_replaced_object_is_neither_deleted_nor_given_the_old_ones_statu
     with pytest.raises(Conflict):
         await client.delete(old)
     old.status.nodes = ["of-the-old-one"]
-    with pytest.raises(Invalid):
+    with pytest.raises(Conflict):
         await client.status.patch(old)
     assert (await client.uncached.get(Memcached, new.key)).status.nodes == []
 
