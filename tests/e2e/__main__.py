@@ -78,7 +78,7 @@ def main() -> int:
     # The other tests' conftest.py is left out: it is about control planes that tests start themselves.
     folder = Path(__file__).parent
     flags = ["--quiet", "--no-header", "--capture=no", "--tb=short", "-p", "no:randomly", "-p", "no:xdist"]
-    flags.append("--timeout=300")  # what waits in here has limits of its own
+    flags.append("--timeout=300")  # each wait has its own, shorter limit
     files = [f"{folder / each}" for each in FILES]
     code = pytest.main([*flags, f"--confcutdir={folder}", *files, *sys.argv[1:]], plugins=[Steps()])
     say(f"ended with exit code {int(code)}")

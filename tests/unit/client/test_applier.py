@@ -291,7 +291,7 @@ async def test_a_garbled_look_at_the_object_is_an_error_of_the_protocol(
     with pytest.raises(ProtocolError, match=r"^not a Deployment object") as caught:
         await client.apply(WANTED)
     assert "hunter2" not in str(caught.value)
-    # The same where our create is to be turned into an apply, which the server would take.
+    # The same before the first apply of a child that we created, which the server would take.
     wire.on("PATCH", PATH, stored(1))
     wire.on("GET", PATH, Reply.json(created_by_us(1)), answer)
     with pytest.raises(ProtocolError, match=r"^not a Deployment object"):
