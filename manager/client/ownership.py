@@ -126,7 +126,7 @@ def takeover_patch(
     entries = [managed_fields[place] for place in places]
     fields: dict[str, Any] = {}
     for entry in entries:
-        fields = _union(fields, record if isinstance(record := entry.get("fieldsV1"), dict) else {})
+        fields = merged(fields, record if isinstance(record := entry.get("fieldsV1"), dict) else {})
     for path in released:
         fields = _without(fields, path)
     ours = {**entries[0], "manager": field_manager, "operation": "Apply", "fieldsV1": fields}
@@ -205,13 +205,13 @@ def _has(record: Any, path: Path) -> bool:
     return True
 
 
-def _union(one: dict[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record of the fields of both."""
+def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of both JSON objects; where both have one that is no object, that of `other`."""
     result = dict(one)
-    for path, record in other.items():
-        there = result.get(path)
-        both = isinstance(there, dict) and isinstance(record, dict)
-        result[path] = _union(there, record) if both else record  # type: ignore[arg-type]
+    for name, value in other.items():
+        there = result.get(name)
+        both = isinstance(there, Mapping) and isinstance(value, Mapping)
+        result[name] = merged(there, value) if both else value  # type: ignore[arg-type]
     return result
 
 

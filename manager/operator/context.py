@@ -23,6 +23,7 @@ from manager.api import (
 from manager.api.apps_v1 import Deployment
 from manager.api.pod_health import PodHealth
 from manager.client import Applied, Client, FieldConflict, ObjectList, Outcome, OwnedByOther
+from manager.client.ownership import merged
 from manager.kube.errors import ApiError, Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
 from manager.loop import Portions
@@ -747,15 +748,6 @@ def _overlaid(live: R, wanted: R) -> R:
         for name, value in wanted.to_wire().items()
         if name not in ("apiVersion", "kind", "metadata", "status")
     }
-    mended = type(live).model_validate(_merged(live.to_wire(), fields))
+    mended = type(live).model_validate(merged(live.to_wire(), fields))
     mended.rebase(live)
     return mended
-
-
-def _merged(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(live)
-    for name, value in wanted.items():
-        there = result.get(name)
-        both = isinstance(value, Mapping) and isinstance(there, Mapping)
-        result[name] = _merged(there, value) if both else value  # type: ignore[arg-type]
-    return result
