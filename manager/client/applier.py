@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -25,6 +25,7 @@ from manager.client.ownership import (
     holds_exactly,
     may_repeat_keys,
     own_entries,
+    setters,
     takeover_patch,
     wants_otherwise,
     without_fields,
@@ -87,6 +88,8 @@ class Applier:
         self._former_managers = tuple(former_managers)
         cache.managers.add(former_managers)
         self._settled = _Settled()
+        self._correct: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        """By UID: the metadata that `correct` was last called with."""
 
     async def apply(
         self,
@@ -163,6 +166,38 @@ class Applier:
         if found is not None:
             await own_turn(len(found))
             self._refuse_foreign(kind, key, _decoded(kind, found), owner)
+
+    async def correct(self, obj: R, patch: Callable[[], Awaitable[R]]) -> Applied[R]:
+        """Have `patch` write the metadata that was changed in an object; see `Client.correct`."""
+        assert obj.origin is not None
+        kind, key, uid = type(obj), obj.key, obj.metadata.uid
+        wanted = _wanted(obj, None)["metadata"]
+        last = self._correct.get(uid, {})
+        changes = list(_metadata_changes(_decoded(kind, obj.origin)["metadata"], wanted))
+        if not changes:
+            self._remember_correct(uid, wanted)
+            return Applied(obj, None, Outcome.UNCHANGED)
+        raw = await self._writer.read(kind, key)  # the cache has no entries of other managers
+        live = _decoded(kind, raw)
+        stored = await patch()
+        self._remember_correct(uid, wanted)
+        removed, conflicts = False, []
+        for steps, value in changes:
+            entries = live["metadata"].get("managedFields", ())
+            others = setters(entries, steps, self._field_manager, self._former_managers)
+            name, field = steps[1].removeprefix("f:"), steps[2].removeprefix("f:")
+            path = f".metadata.{name}" + (f".{field}" if isinstance(value, str) else "")
+            conflicts += [FieldConflict(other, path) for other in others or ()]
+            removed = removed or (others == [] and (steps, value) in _metadata_changes({}, last))
+        outcome = Outcome.RESTORED if conflicts or removed else Outcome.UPDATED
+        before = decode_at_once(raw, kind, key, parsed=live)
+        return Applied(stored, before, outcome, tuple(dict.fromkeys(conflicts)))
+
+    def _remember_correct(self, uid: str, wanted: dict[str, Any]) -> None:
+        self._correct[uid] = wanted
+        self._correct.move_to_end(uid)
+        if len(self._correct) > SETTLED_OBJECTS:
+            self._correct.popitem(last=False)
 
     async def _send_unforced(
         self, kind: type[Resource], key: ObjectKey, body: bytes, *, force: bool, dry_run: bool
@@ -255,7 +290,9 @@ class Applier:
                 other = OwnerReference.model_validate(controller)
             except ValidationError:
                 raise not_a(f"a {kind.gvk.kind} object") from None
-            raise OwnedByOther(kind.gvk.kind, key, other)
+            metadata = live["metadata"]
+            finalizers = None if "deletionTimestamp" not in metadata else metadata.get("finalizers") or ()
+            raise OwnedByOther(kind.gvk.kind, key, other, finalizers=finalizers)
 
     def _own_entries(self, live: dict[str, Any]) -> OwnEntries:
         entries = live["metadata"].get("managedFields", ())
@@ -377,6 +414,25 @@ def _content(live: dict[str, Any]) -> bytes:
     fields = {name: value for name, value in live.items() if name not in ("status", "metadata")}
     fields["metadata"] = {name: live["metadata"].get(name) for name in APPLIED_METADATA}
     return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+
+
+def _metadata_changes(before: dict[str, Any], after: dict[str, Any]) -> Iterator[tuple[Path, Any]]:
+    """Return the path and the new value of each label, annotation, finalizer and owner that differs."""
+    for name in APPLIED_METADATA:
+        old, new = (_by_step(each.get(name) or ()) for each in (before, after))
+        for step in {**old, **new}:
+            if old.get(step) != new.get(step):
+                yield ("f:metadata", f"f:{name}", step), new.get(step)
+
+
+def _by_step(values: Any) -> dict[str, Any]:
+    if isinstance(values, dict):
+        return {f"f:{name}": value for name, value in values.items()}
+    found = {}
+    for each in values:
+        named = {"uid": each["uid"]} if isinstance(each, dict) else each
+        found[f"{'k' if isinstance(each, dict) else 'v'}:{orjson.dumps(named).decode()}"] = [each]
+    return found
 
 
 def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:

@@ -52,6 +52,19 @@ class OwnEntries:
         return any(_has(record, path) for path in paths for record in records)
 
 
+def setters(
+    managed_fields: Sequence[Mapping[str, Any]], path: Path, field_manager: str, former: Sequence[str] = ()
+) -> list[str] | None:
+    """Return the other field managers that own a field; None if it is ours."""
+    found = [
+        str(entry.get("manager"))
+        for entry in managed_fields
+        if not entry.get("subresource") and _has(entry.get("fieldsV1"), path)
+    ]
+    ours = {field_manager, *former}
+    return None if any(name.partition("+")[0] in ours for name in found) else found
+
+
 def creator_name(field_manager: str, wanted: bytes) -> str:
     """The name under which creating `wanted` is booked."""
     return f"{field_manager}+{hashlib.blake2b(wanted, digest_size=6).hexdigest()}"
