@@ -27,6 +27,7 @@ from manager.client.ownership import (
     own_entries,
     setters,
     takeover_patch,
+    version_patch,
     wants_otherwise,
     without_fields,
 )
@@ -143,7 +144,7 @@ class Applier:
         if taken_over and not dry_run:
             # A refusal changes nothing, not even the owners of the fields.
             await self._send(kind, key, body, force=True, dry_run=True)
-            await self._take_over(kind, key, given_up)
+            await self._take_over(kind, key, given_up, body)
         conflicts: tuple[FieldConflict, ...] = ()
         if taken_over and dry_run:
             # Our own creation would seem to be another manager's.
@@ -212,9 +213,19 @@ class Applier:
             return raw, conflict.conflicts
 
     async def _send(
-        self, kind: type[Resource], key: ObjectKey, body: bytes, *, force: bool, dry_run: bool
+        self,
+        kind: type[Resource],
+        key: ObjectKey,
+        body: bytes,
+        *,
+        force: bool,
+        dry_run: bool,
+        field_manager: str = "",
     ) -> bytes:
-        query = {**booked(self._field_manager, dry_run=dry_run), "force": "true" if force else "false"}
+        query = {
+            **booked(field_manager or self._field_manager, dry_run=dry_run),
+            "force": "true" if force else "false",
+        }
         try:
             return await self._writer.send(kind, key, APPLY_PATCH, body, query)
         except Conflict as error:
@@ -321,25 +332,34 @@ class Applier:
         self._settled.remember(encoded, after, self._own_entries(after))
         return after
 
-    async def _take_over(self, kind: type[Resource], key: ObjectKey, given_up: Sequence[Path]) -> None:
-        """Make one record of an apply of all that is ours (see `ownership`)."""
-        version, refusal = None, None
-        for _ in range(TAKEOVER_ATTEMPTS):
+    async def _take_over(
+        self, kind: type[Resource], key: ObjectKey, given_up: Sequence[Path], body: bytes
+    ) -> None:
+        """Make one record of an apply of all that is ours (see `ownership`); `body` is the apply to come."""
+        resource_version, refusal, attempts = None, None, 0
+        known = self._field_manager, self._former_managers
+        while attempts < TAKEOVER_ATTEMPTS:
             # The cache keeps our own entries only, and the patch needs the position among all.
             metadata = _decoded(kind, await self._writer.read(kind, key))["metadata"]
             entries = metadata.get("managedFields", ())
-            patch = takeover_patch(entries, self._field_manager, self._former_managers, given_up)
+            translated = version_patch(entries, *known, given_up, kind.gvk.api_version)
+            patch = translated[1] if translated else takeover_patch(entries, *known, given_up)
             if patch is None:
                 return
-            if refusal is not None and metadata.get("resourceVersion") == version:
+            if refusal is not None and metadata.get("resourceVersion") == resource_version:
                 raise refusal  # nobody was in between
-            version = metadata.get("resourceVersion")
+            resource_version = metadata.get("resourceVersion")
             try:
-                body, query = orjson.dumps(patch), booked(self._field_manager)
-                await self._writer.send(kind, key, JSON_PATCH, body, query)
-                return
+                if patch:
+                    query = booked(self._field_manager)
+                    await self._writer.send(kind, key, JSON_PATCH, orjson.dumps(patch), query)
             except Invalid as error:
-                refusal = error
+                refusal, attempts = error, attempts + 1
+                continue
+            if translated is None:
+                return
+            name = translated[0]
+            await self._send(kind, key, body, force=True, dry_run=False, field_manager=name)
         raise Conflict(409, "Conflict", f"{kind.gvk.kind} {key} keeps being changed by others")
 
 
