@@ -168,7 +168,7 @@ class Client(CachedReader):
         return await decode_object(raw, type(obj), obj.key)
 
     async def correct(self, obj: R) -> Applied[R]:
-        """Write changed metadata of an object that was not applied; the outcome is that of an `apply`.
+        """Write changed metadata of an object that was not applied; the outcome is as for `apply`.
 
         For objects that are created, and later only labelled or given another owner. The outcome is RESTORED
         if another client had set or removed what is changed now. Call it also when nothing has to be changed:
