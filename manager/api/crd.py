@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal, Self, TypeVar
 
 from manager.api.resource import Resource
@@ -66,6 +67,9 @@ class CrdOptions:
     age: bool = True
     deprecated: str | None = None
     """A warning to everyone who uses the version; None when it is not deprecated."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Of the definition itself. A group that ends with `.k8s.io` or `.kubernetes.io` needs
+    `{"api-approved.kubernetes.io": URL}`, with the URL of the approval or `unapproved, ...`."""
 
     def __call__(self, kind: type[R]) -> type[R]:
         """Set this for a kind, as a decorator: `@crd(short_names=("mc",))`."""

@@ -15,6 +15,9 @@ from manager.yaml_text import NotYaml, yaml_documents
 S = TypeVar("S")
 
 _CRD = "CustomResourceDefinition"
+_APPROVED = "api-approved.kubernetes.io"
+_OF_TOOLS = ("controller-gen.kubebuilder.io/version", "kubectl.kubernetes.io/last-applied-configuration")
+"""What tells only by which tool a definition was written."""
 
 
 class DefinitionError(Exception):
@@ -32,6 +35,8 @@ class Served:
     version: Mapping[str, Any] | None = None
     """The entry of the definition; None where others define the kind, and the model is only read with."""
     names: Mapping[str, Any] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Those of the definition that the server demands."""
     schemas: Mapping[str, Any] = field(default_factory=dict)
     """What `$ref` may point to."""
     unsaid: tuple[str, ...] = ()
@@ -110,6 +115,11 @@ class _Conversion(msgspec.Struct):
     strategy: str | None = None
 
 
+class _Metadata(msgspec.Struct):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
 class _Spec(msgspec.Struct, rename="camel"):
     group: Annotated[str, msgspec.Meta(pattern="^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$")]
     names: _Names
@@ -157,6 +167,7 @@ class Definition:
         if api_version != "apiextensions.k8s.io/v1":
             raise DefinitionError(f"its apiVersion has to be apiextensions.k8s.io/v1, not {api_version}")
         self._spec = _shaped(manifest.get("spec"), _Spec, "spec")
+        self._metadata = _shaped(manifest.get("metadata") or {}, _Metadata, "metadata")
         self.kind = _class_name(self._spec.names.kind)
         self.name = f"{self._spec.names.plural}.{self._spec.group}"
         self._names: Mapping[str, Any] = manifest["spec"]["names"]
@@ -173,6 +184,7 @@ class Definition:
             raise DefinitionError(f"{self.name} has no version {name}: it has {', '.join(self._versions)}")
         told, entry = self._versions[name]
         _shaped(told.schema.schema, Schema, self.kind)
+        annotations = self._metadata.annotations or {}
         return Served(
             GroupVersionKind(self._spec.group, name, self.kind),
             self._spec.names.plural,
@@ -180,6 +192,7 @@ class Definition:
             told.schema.schema,
             entry,
             self._names,
+            annotations={name: text for name, text in annotations.items() if name == _APPROVED},
             unsaid=tuple(self._unsaid(told)),
         )
 
@@ -195,6 +208,10 @@ class Definition:
             yield f"spec.names.listKind becomes {self.kind}List"
         if spec.preserve_unknown_fields:
             yield "spec.preserveUnknownFields is left out: fields that the schema does not name are dropped"
+        if names_left := sorted((self._metadata.labels or {}).keys()):
+            yield f"metadata.labels are left out: {', '.join(names_left)}"
+        if names_left := sorted((self._metadata.annotations or {}).keys() - {_APPROVED, *_OF_TOOLS}):
+            yield f"metadata.annotations are left out: {', '.join(names_left)}"
         if version.selectable_fields:
             yield "selectableFields are left out: a model has no word for them"
 

@@ -85,10 +85,13 @@ def _definition(
     stored = _check_versions(kinds)
     options = crd_options(stored)
     group = stored.gvk.group
+    metadata: Manifest = {"name": f"{stored.plural}.{group}"}
+    if options.annotations:
+        metadata["annotations"] = dict(options.annotations)
     definition: Manifest = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{stored.plural}.{group}"},
+        "metadata": metadata,
         "spec": {
             "group": group,
             "names": _names(stored, options),
