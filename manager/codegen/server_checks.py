@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from manager.codegen.model_schema import ModelError
@@ -56,10 +57,25 @@ def check_definition(definition: Mapping[str, Any], kind: str) -> None:
     """Raise ModelError, which names the field, for a definition of `kind` that the server would refuse."""
     from devcluster.crd.definition import check_definition as server_check  # noqa: PLC0415 - see above
 
+    for place in _not_text(definition):
+        names = [name for before, name in pairwise(place) if before == "properties"]
+        raise ModelError(".".join((kind, *names)), f"its {place[-1]} has half a character, which is no text")
     for path, text in server_check(copy.deepcopy(dict(definition))):
         field, word = _field_of(path, kind, definition["spec"]["versions"])
         reason = " ".join(_SHOWN_RULE.sub("", text).split())
         raise ModelError(field, f"the API server refuses {word}: {reason}")
+
+
+def _not_text(value: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Find the places of strings that UTF-8 does not have: with a lone surrogate."""
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from _not_text(each, (*place, name))
+    elif isinstance(value, list):
+        for each in value:
+            yield from _not_text(each, place)
+    elif isinstance(value, str) and any("\ud800" <= each <= "\udfff" for each in value):
+        yield place
 
 
 def _field_of(path: str, kind: str, versions: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
