@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Self, get_args, get_origin
 
 from pydantic import ValidationError
@@ -75,6 +76,10 @@ class ConditionList:
         required = (name for name, each in fields.items() if each.is_required())
         return cls(item) if takes_conditions(fields, required) else None
 
+    def takes(self, type: str) -> bool:  # noqa: A002 - the field's name
+        """Return whether the items can be of that type: their model may name those it takes."""
+        return self.item is None or _takes(self.item, type)
+
     def read(self, obj: Resource) -> list[Condition]:
         """Return the conditions that an object has; a missing list is an empty one."""
         if isinstance(obj, Unstructured):
@@ -124,6 +129,15 @@ class ConditionList:
             said = {name: value for name, value in said.items() if name in known}
         said = {**({} if before is None else _wire(before)), **said}
         return said if self.item is None else self.item.model_validate(said)
+
+
+@lru_cache(maxsize=1_000)
+def _takes(item: type[ApiModel], condition: str) -> bool:
+    try:
+        item.model_validate({"type": condition, "status": "True", "reason": "Known", "message": ""})
+    except ValidationError as error:
+        return not any(each["loc"][:1] == ("type",) for each in error.errors())
+    return True
 
 
 def _held(obj: Resource) -> list[Any]:

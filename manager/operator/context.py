@@ -240,6 +240,9 @@ class Context:
         if conditions is None:
             kind = self.object.kind
             raise TypeError(f"{kind} has no status.conditions that can be set: use ctx.event() for {type}")
+        if not conditions.takes(type):
+            kind = self.object.kind
+            raise TypeError(f"{kind} takes no condition of type {type}: its model names those it takes")
         if self._before is None:
             self._before = self.conditions
         value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
@@ -562,7 +565,7 @@ class Context:
     def _set_children_stable(self) -> None:
         """Set the condition, if the object ever had such a child: others need not know that there is one."""
         conditions = self._operator.condition_list
-        if conditions is None or not is_crd(self._operator.kind):
+        if conditions is None or not is_crd(self._operator.kind) or not conditions.takes(CONDITION):
             return
         troubles = list(self._operator.child_writes.unstable_children(self.object, self._applied))
         if troubles:

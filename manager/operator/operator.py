@@ -60,7 +60,7 @@ class Operator(Generic[T]):
         selection: which objects it reconciles; default all.
         indexes: index functions over the objects themselves, by name.
         conditions: the condition types that are set when an object is blocked (see `blocked`); default those
-            that its `Status` names, or else Ready.
+            that its `Status` names, or else Ready, if the model of its conditions takes that type.
         errors: the reason, in conditions and Events, of each type of exception that `reconcile` and `cleanup`
             raise, such as `{PaymentRefused: "PaymentRefused"}`. Its text is shown to all who may read the
             object. Without that, the reason is the name of the type.
@@ -165,10 +165,18 @@ class Operator(Generic[T]):
             raise TypeError(f"{cls.__name__} has a timer for each object, for which it needs `reconcile`")
         status = status_model(kind)
         cls.has_status = writes_status(kind)
-        cls.conditions = cls.conditions or tuple(getattr(status, "meanings", ())) or ("Ready",)
         cls.condition_list = ConditionList.of(kind)
+        cls.conditions = cls._taken_conditions(tuple(getattr(status, "meanings", ())) or ("Ready",))
         cls.has_conditions = cls.condition_list is not None
         cls.has_observed_generation = status is not None and "observed_generation" in status.model_fields
+
+    @classmethod
+    def _taken_conditions(cls, default: tuple[str, ...]) -> tuple[str, ...]:
+        """Return its condition types, or those of `default` that its kind takes."""
+        takes = cls.condition_list.takes if cls.condition_list is not None else lambda _: True
+        if refused := [each for each in cls.conditions if not takes(each)]:
+            raise TypeError(f"{cls.__name__}.conditions: {cls.kind.__name__} takes none of type {refused[0]}")
+        return cls.conditions or tuple(filter(takes, default))
 
     def __init__(self, manager: Manager) -> None:
         if not hasattr(type(self), "kind"):
@@ -290,7 +298,7 @@ class Operator(Generic[T]):
         Degraded is true, unless it will go away by itself; Progressing is true if it will, or is awaited; all
         others are false. The Event comes with Degraded, or else with the first.
         """
-        if not ctx.can_set_conditions:
+        if not ctx.can_set_conditions or not self.conditions:
             if not by.passing:
                 self.record_once(by, ctx)
             return
@@ -315,7 +323,7 @@ class Operator(Generic[T]):
         `ctx.object` is the object as it is stored, without a model: it may not fit its own. The error is
         `by.__cause__`. A lost race, or an API server that is away, is reported after ten failures in a row.
         """
-        if not ctx.can_set_conditions:
+        if not ctx.can_set_conditions or not self.conditions:
             self.record_once(by, ctx)
             return
         told_in, status = self._speaks_of_failure()
@@ -336,7 +344,7 @@ class Operator(Generic[T]):
         by = Blocked(by.reason, f"{CLEANUP_WAITS}{by.message}", passing=by.passing, awaited=by.awaited)
         if not by.passing:
             self.reconcile_failed(by, ctx)
-        elif ctx.can_set_conditions and "Progressing" not in self.conditions:
+        elif ctx.can_set_conditions and self.conditions and "Progressing" not in self.conditions:
             told_in, status = self._speaks_of_failure()
             ctx.condition(told_in, status if told_in != "Degraded" else False, by.reason, by.message)
         if by.awaited and ctx.can_set_conditions and "Progressing" in self.conditions:

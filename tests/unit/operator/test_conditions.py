@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -239,6 +240,41 @@ def test_condition_is_refused_by_name_when_the_kind_has_none():
     operator: Any = doing(kind, make_ready)
     with pytest.raises(TypeError, match=r"^Thing has no status.conditions that can be set: use ctx.event"):
         Context(without_manager(operator), thing(kind)).condition("Ready", True, "Kept")
+
+
+class NamedCondition(ApiModel):
+    type: Literal["Synced", "Deleted"]
+    status: str
+    reason: str | None = None
+    message: str | None = None
+
+
+class NamedStatus(ApiModel):
+    conditions: list[NamedCondition] | None = None
+
+
+def test_condition_is_refused_by_name_when_the_model_names_other_types():
+    kind = kind_with(NamedStatus | None)
+    operator: Any = doing(kind, make_ready)
+    obj = thing(kind)
+    ctx = Context(without_manager(operator), obj)
+    ctx.condition("Synced", True, "Kept")
+    with pytest.raises(TypeError, match=r"^Thing takes no condition of type Ready: its model names those"):
+        ctx.condition("Ready", True, "Kept")
+    assert operator.conditions == ()
+    with pytest.raises(TypeError, match=r"\.conditions: Thing takes none of type Degraded$"):
+        type("Other", (operator,), {"conditions": ("Synced", "Degraded")})
+
+
+async def test_failed_reconcile_is_an_event_when_the_model_names_other_condition_types():
+    async def fail(operator: Any, obj: Any, ctx: Context) -> None:
+        raise ValueError("no such colour")
+
+    kind: Any = kind_with(NamedStatus | None)
+    async with operated(doing(kind, fail)) as world:
+        obj = await world.create(thing(kind))
+        await asyncio.sleep(5)
+        assert await world.events(obj) == ["ValueError"]
 
 
 def test_status_is_refused_by_field_when_it_cannot_be_made_empty():
