@@ -224,7 +224,7 @@ class Applier:
         self, obj: R, wanted: dict[str, Any], given_up: Sequence[Path], *, dry_run: bool
     ) -> Applied[R]:
         kind, key, encoded = type(obj), obj.key, _encoded(wanted, obj)
-        _, kept = _without_given_up(wanted, obj, given_up)
+        kept = orjson.dumps(without_fields(orjson.loads(encoded), given_up)) if given_up else encoded
         if may_repeat_keys(orjson.loads(encoded)):
             # POST takes two items with one key, and no apply does, now or later. So an apply creates it. Of
             # an object that is there it demands a version that no object has.

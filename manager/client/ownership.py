@@ -243,43 +243,31 @@ def holds(wanted: Mapping[str, Any], live: Mapping[str, Any], owned: Mapping[str
     return _map_matches(wanted, live, owned, exact=False)
 
 
-KEYS = (
-    "containerPort",
-    "devicePath",
-    "driver",
-    "ip",
-    "mountPath",
-    "name",
-    "port",
-    "resourceID",
-    "rule",
-    "topologyKey",
-    "type",
-    "uid",
+KEYS = frozenset(
+    "containerPort devicePath driver ip mountPath name port resourceID rule topologyKey type uid".split()
 )
 """Of the keys by which lists of Kubernetes' own kinds are merged, one of each list. Custom kinds' lists are
 checked by the server when they are created, too."""
 
 
-def may_repeat_keys(wanted: Any) -> bool:
-    """Return whether any list may have two items with one key, or a value twice.
+def may_repeat_keys(wanted: dict[str, Any] | list[Any]) -> bool:
+    """Return whether any list of an object's JSON may have two items with one key, or a value twice.
 
     Only the schema would say it for sure: True also for two mounts of one volume, False never where an
     apply would say `duplicate entries for key`.
     """
-    if isinstance(wanted, dict):
-        return any(map(may_repeat_keys, wanted.values()))
-    if not isinstance(wanted, list):
-        return False
-    seen = set[Any]()
-    for item in wanted:
-        keys: list[Any] = [str(item)]
-        if isinstance(item, dict):
-            keys = [(name, str(item[name])) for name in KEYS if name in item] or [()]
-        if not seen.isdisjoint(keys):
-            return True
-        seen.update(keys)
-    return any(map(may_repeat_keys, wanted))
+    items = wanted.values() if isinstance(wanted, dict) else wanted
+    if items is wanted and len(wanted) > 1:
+        seen = set[Any]()
+        for item in wanted:
+            if isinstance(item, dict):
+                keys: list[Any] = [(name, str(item[name])) for name in KEYS & item.keys()] or [()]
+            else:
+                keys = [str(item)]
+            if not seen.isdisjoint(keys):
+                return True
+            seen.update(keys)
+    return any(may_repeat_keys(item) for item in items if isinstance(item, (dict, list)))
 
 
 _MISSING = object()

@@ -398,7 +398,7 @@ class Context:
         source = next((each for each in self._operator.sources if isinstance(each, WatchPods)), None)
         if source is None:
             raise TypeError(f"{type(self._operator).__name__} has no WatchPods, which ctx.pods reads")
-        reader, labels = self.client.selecting(**source.selection._asdict()), deployment.spec["selector"]
+        reader, labels = self.client.within(source.selection), deployment.spec["selector"]
         records = await reader.records(
             source.kind, namespace=deployment.metadata.namespace, labels=labels["matchLabels"]
         )
