@@ -244,7 +244,10 @@ def holds(wanted: Mapping[str, Any], live: Mapping[str, Any], owned: Mapping[str
 
 
 KEYS = frozenset(
-    "containerPort devicePath driver ip mountPath name port resourceID rule topologyKey type uid".split()
+    (
+        *("containerPort", "devicePath", "driver", "ip", "mountPath", "name"),
+        *("port", "resourceID", "rule", "topologyKey", "type", "uid"),
+    )
 )
 """Of the keys by which lists of Kubernetes' own kinds are merged, one of each list. Custom kinds' lists are
 checked by the server when they are created, too."""
