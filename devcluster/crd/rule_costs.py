@@ -1,4 +1,4 @@
-"""What the rules of a definition may cost by the server's estimate: each, and all of a version together."""
+"""Limits of the estimated cost of rules: of each, and of all in a schema together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ADVICE = (
 
 
 def multiplied(source: Mapping[str, Any], count: int | None) -> int | None:
-    """Return how often what is below a node may occur, of which there are `count`; None without a bound."""
+    """Return how often what is below a node may occur, given the count of the node; None without a bound."""
     if source.get("type") == "array":
         most = source.get("maxItems")
     elif source.get("type") == "object" and source.get("additionalProperties") is not None:
@@ -41,7 +41,7 @@ def occurrences(count: int | None, min_size: int) -> int:
 
 @dataclasses.dataclass(slots=True)
 class Costs:
-    """What the rules of one schema have cost so far, by field."""
+    """The costs of the rules of one schema, by field."""
 
     limit_each: bool = True
     """Whether a rule on its own may be too expensive: not in a schema that is stored already."""

@@ -115,7 +115,7 @@ class _Value(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class Checked:
-    """What the compiler found out, by the identity of the nodes."""
+    """Findings of the compiler, by the identity of the nodes."""
 
     types: dict[int, Type] = dataclasses.field(default_factory=dict)
     overloads: dict[int, list[Overload]] = dataclasses.field(default_factory=dict)
@@ -438,7 +438,7 @@ class _Coster:
         costs = [self.cost(each) for each in bodies]
         last = self._size_or_unknown(bodies[-1])
         if node.function == "filter":
-            # What is put into the result is the variable itself.
+            # The items of the result are those of the list.
             last = self._filtered(names[0], self._type(target))
         for name in names:
             self._variables[name].pop()
