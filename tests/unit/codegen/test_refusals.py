@@ -237,6 +237,74 @@ def test_definition_is_refused_by_field_when_the_server_would_refuse_it(
         assert re.fullmatch(r"Widget.spec.value(\[\])?", caught.value.field)
 
 
+class User(ApiModel):
+    name: str = ""
+    tags: list[str] = Field(default_factory=list)
+
+
+Distinct = cel("self.all(x, self.exists_one(y, x.name == y.name))", "no")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "field", "reason"),
+    [
+        (
+            Annotated[list[User], Distinct],
+            "Widget.spec.value",
+            r"its rule 'self.all.*; give Widget.spec.value and Widget.spec.value\[\].name a max_length",
+        ),
+        (
+            Annotated[list[User], Field(max_length=50), Distinct],
+            "Widget.spec.value",
+            r"78\.6 times the limit; give Widget.spec.value\[\].name a max_length",
+        ),
+        (
+            list[Annotated[str, Field(max_length=8), cel("self.matches('^[a-z]+$') && self != 'no'", "no")]],
+            "Widget.spec.value[]",
+            r"1\.153434 times the limit; give Widget.spec.value a max_length",
+        ),
+        (
+            dict[str, list[Annotated[User, cel("self.tags.all(t, t != self.name)", "no")]]],
+            "Widget.spec.value{}[]",
+            r"give .*Widget.spec.value and Widget.spec.value\{\} a max_length",
+        ),
+        (
+            Annotated[int, cel("lists.range(self).all(x, x > 3)", "no")],
+            "Widget.spec.value",
+            "; write a simpler rule",
+        ),
+        (
+            Annotated[list[str], cel("self.size() < 3", "no", message_expression="self.join(', ')")],
+            "Widget.spec.value",
+            r"its message_expression .*; give Widget.spec.value a max_length",
+        ),
+        (
+            Annotated[
+                list[User],
+                Field(max_length=25),
+                *(cel(f"self.all(x, x.name != self[{index}].name)", "no") for index in range(20)),
+            ],
+            "Widget.spec.value",
+            r"all rules together may cost more than the limit; give Widget.spec.value\[\].name a max_length",
+        ),
+    ],
+)
+def test_rule_that_may_cost_too_much_is_refused_with_the_missing_bounds(
+    annotation: Any, field: str, reason: str
+):
+    with pytest.raises(ModelError, match=reason) as caught:
+        custom_resource_definitions([kind_with(annotation)])
+    assert caught.value.field == field
+    assert "\n" not in str(caught.value)
+
+
+def test_rule_whose_values_are_bounded_is_not_refused():
+    class Short(ApiModel):
+        name: Annotated[str, Field(max_length=63)] = ""
+
+    custom_resource_definitions([kind_with(Annotated[list[Short], Field(max_length=50), Distinct])])
+
+
 def test_defaults_deep_inside_are_refused_by_their_own_field():
     class Inner(ApiModel):
         pairs: list[Short] = Field(default_factory=list)
