@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -25,7 +25,9 @@ from manager.client.ownership import (
     holds_exactly,
     may_repeat_keys,
     own_entries,
+    setters,
     takeover_patch,
+    version_patch,
     wants_otherwise,
     without_fields,
 )
@@ -87,6 +89,8 @@ class Applier:
         self._former_managers = tuple(former_managers)
         cache.managers.add(former_managers)
         self._settled = _Settled()
+        self._correct: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        """By UID: the metadata that `correct` was last called with."""
 
     async def apply(
         self,
@@ -140,7 +144,7 @@ class Applier:
         if taken_over and not dry_run:
             # A refusal changes nothing, not even the owners of the fields.
             await self._send(kind, key, body, force=True, dry_run=True)
-            await self._take_over(kind, key, given_up)
+            await self._take_over(kind, key, given_up, body)
         conflicts: tuple[FieldConflict, ...] = ()
         if taken_over and dry_run:
             # Our own creation would seem to be another manager's.
@@ -164,6 +168,38 @@ class Applier:
             await own_turn(len(found))
             self._refuse_foreign(kind, key, _decoded(kind, found), owner)
 
+    async def correct(self, obj: R, patch: Callable[[], Awaitable[R]]) -> Applied[R]:
+        """Have `patch` write the metadata that was changed in an object; see `Client.correct`."""
+        assert obj.origin is not None
+        kind, key, uid = type(obj), obj.key, obj.metadata.uid
+        wanted = _wanted(obj, None)["metadata"]
+        last = self._correct.get(uid, {})
+        changes = list(_metadata_changes(_decoded(kind, obj.origin)["metadata"], wanted))
+        if not changes:
+            self._remember_correct(uid, wanted)
+            return Applied(obj, None, Outcome.UNCHANGED)
+        raw = await self._writer.read(kind, key)  # the cache has no entries of other managers
+        live = _decoded(kind, raw)
+        stored = await patch()
+        self._remember_correct(uid, wanted)
+        removed, conflicts = False, []
+        for steps, value in changes:
+            entries = live["metadata"].get("managedFields", ())
+            others = setters(entries, steps, self._field_manager, self._former_managers)
+            name, field = steps[1].removeprefix("f:"), steps[2].removeprefix("f:")
+            path = f".metadata.{name}" + (f".{field}" if isinstance(value, str) else "")
+            conflicts += [FieldConflict(other, path) for other in others or ()]
+            removed = removed or (others == [] and (steps, value) in _metadata_changes({}, last))
+        outcome = Outcome.RESTORED if conflicts or removed else Outcome.UPDATED
+        before = decode_at_once(raw, kind, key, parsed=live)
+        return Applied(stored, before, outcome, tuple(dict.fromkeys(conflicts)))
+
+    def _remember_correct(self, uid: str, wanted: dict[str, Any]) -> None:
+        self._correct[uid] = wanted
+        self._correct.move_to_end(uid)
+        if len(self._correct) > SETTLED_OBJECTS:
+            self._correct.popitem(last=False)
+
     async def _send_unforced(
         self, kind: type[Resource], key: ObjectKey, body: bytes, *, force: bool, dry_run: bool
     ) -> tuple[bytes, tuple[FieldConflict, ...]]:
@@ -177,9 +213,19 @@ class Applier:
             return raw, conflict.conflicts
 
     async def _send(
-        self, kind: type[Resource], key: ObjectKey, body: bytes, *, force: bool, dry_run: bool
+        self,
+        kind: type[Resource],
+        key: ObjectKey,
+        body: bytes,
+        *,
+        force: bool,
+        dry_run: bool,
+        field_manager: str = "",
     ) -> bytes:
-        query = {**booked(self._field_manager, dry_run=dry_run), "force": "true" if force else "false"}
+        query = {
+            **booked(field_manager or self._field_manager, dry_run=dry_run),
+            "force": "true" if force else "false",
+        }
         try:
             return await self._writer.send(kind, key, APPLY_PATCH, body, query)
         except Conflict as error:
@@ -255,7 +301,9 @@ class Applier:
                 other = OwnerReference.model_validate(controller)
             except ValidationError:
                 raise not_a(f"a {kind.gvk.kind} object") from None
-            raise OwnedByOther(kind.gvk.kind, key, other)
+            metadata = live["metadata"]
+            finalizers = None if "deletionTimestamp" not in metadata else metadata.get("finalizers") or ()
+            raise OwnedByOther(kind.gvk.kind, key, other, finalizers=finalizers)
 
     def _own_entries(self, live: dict[str, Any]) -> OwnEntries:
         entries = live["metadata"].get("managedFields", ())
@@ -284,25 +332,34 @@ class Applier:
         self._settled.remember(encoded, after, self._own_entries(after))
         return after
 
-    async def _take_over(self, kind: type[Resource], key: ObjectKey, given_up: Sequence[Path]) -> None:
-        """Make one record of an apply of all that is ours (see `ownership`)."""
-        version, refusal = None, None
-        for _ in range(TAKEOVER_ATTEMPTS):
+    async def _take_over(
+        self, kind: type[Resource], key: ObjectKey, given_up: Sequence[Path], body: bytes
+    ) -> None:
+        """Make one record of an apply of all that is ours (see `ownership`); `body` is the apply to come."""
+        resource_version, refusal, attempts = None, None, 0
+        known = self._field_manager, self._former_managers
+        while attempts < TAKEOVER_ATTEMPTS:
             # The cache keeps our own entries only, and the patch needs the position among all.
             metadata = _decoded(kind, await self._writer.read(kind, key))["metadata"]
             entries = metadata.get("managedFields", ())
-            patch = takeover_patch(entries, self._field_manager, self._former_managers, given_up)
+            translated = version_patch(entries, *known, given_up, kind.gvk.api_version)
+            patch = translated[1] if translated else takeover_patch(entries, *known, given_up)
             if patch is None:
                 return
-            if refusal is not None and metadata.get("resourceVersion") == version:
+            if refusal is not None and metadata.get("resourceVersion") == resource_version:
                 raise refusal  # nobody was in between
-            version = metadata.get("resourceVersion")
+            resource_version = metadata.get("resourceVersion")
             try:
-                body, query = orjson.dumps(patch), booked(self._field_manager)
-                await self._writer.send(kind, key, JSON_PATCH, body, query)
-                return
+                if patch:
+                    query = booked(self._field_manager)
+                    await self._writer.send(kind, key, JSON_PATCH, orjson.dumps(patch), query)
             except Invalid as error:
-                refusal = error
+                refusal, attempts = error, attempts + 1
+                continue
+            if translated is None:
+                return
+            name = translated[0]
+            await self._send(kind, key, body, force=True, dry_run=False, field_manager=name)
         raise Conflict(409, "Conflict", f"{kind.gvk.kind} {key} keeps being changed by others")
 
 
@@ -377,6 +434,25 @@ def _content(live: dict[str, Any]) -> bytes:
     fields = {name: value for name, value in live.items() if name not in ("status", "metadata")}
     fields["metadata"] = {name: live["metadata"].get(name) for name in APPLIED_METADATA}
     return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+
+
+def _metadata_changes(before: dict[str, Any], after: dict[str, Any]) -> Iterator[tuple[Path, Any]]:
+    """Return the path and the new value of each label, annotation, finalizer and owner that differs."""
+    for name in APPLIED_METADATA:
+        old, new = (_by_step(each.get(name) or ()) for each in (before, after))
+        for step in {**old, **new}:
+            if old.get(step) != new.get(step):
+                yield ("f:metadata", f"f:{name}", step), new.get(step)
+
+
+def _by_step(values: Any) -> dict[str, Any]:
+    if isinstance(values, dict):
+        return {f"f:{name}": value for name, value in values.items()}
+    found = {}
+    for each in values:
+        named = {"uid": each["uid"]} if isinstance(each, dict) else each
+        found[f"{'k' if isinstance(each, dict) else 'v'}:{orjson.dumps(named).decode()}"] = [each]
+    return found
 
 
 def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:

@@ -52,6 +52,19 @@ class OwnEntries:
         return any(_has(record, path) for path in paths for record in records)
 
 
+def setters(
+    managed_fields: Sequence[Mapping[str, Any]], path: Path, field_manager: str, former: Sequence[str] = ()
+) -> list[str] | None:
+    """Return the other field managers that own a field; None if it is ours."""
+    found = [
+        str(entry.get("manager"))
+        for entry in managed_fields
+        if not entry.get("subresource") and _has(entry.get("fieldsV1"), path)
+    ]
+    ours = {field_manager, *former}
+    return None if any(name.partition("+")[0] in ours for name in found) else found
+
+
 def creator_name(field_manager: str, wanted: bytes) -> str:
     """The name under which creating `wanted` is booked."""
     return f"{field_manager}+{hashlib.blake2b(wanted, digest_size=6).hexdigest()}"
@@ -97,14 +110,35 @@ def _is_former(entries: Sequence[Mapping[str, Any]], places: Sequence[int], form
 def _taken_over(entries: Sequence[Mapping[str, Any]], field_manager: str, former: Sequence[str]) -> list[int]:
     """Return the places of all entries that are one in the end: first the one that the others join.
 
-    That is our own apply, if there is one. An entry that was written in another version of the kind names
-    other fields; it stays.
+    That is our own apply, if there is one.
     """
     found = ((place, _sort(each, field_manager, former)) for place, each in enumerate(entries))
     sorts = {place: sort for place, sort in found if sort}
-    places = sorted(sorts, key=lambda place: ("applied", "created", "former").index(sorts[place]))
-    version = entries[places[0]].get("apiVersion") if places else None
-    return [place for place in places if entries[place].get("apiVersion") == version]
+    return sorted(sorts, key=lambda place: ("applied", "created", "former").index(sorts[place]))
+
+
+def version_patch(
+    managed_fields: Sequence[Mapping[str, Any]],
+    field_manager: str,
+    former: Sequence[str],
+    released: Sequence[Path],
+    version: str,
+) -> tuple[str, list[dict[str, Any]]] | None:
+    """Make one apply entry of those that have to be taken over from one other version of the kind.
+
+    Only the server can translate fields between versions. So an apply of what is wanted, under the name that
+    is returned, removes what that version had beside it, and books the rest in `version`; then the entry can
+    join ours. Return the name and the JSON patch before that apply, None when all entries are of one version.
+    """
+    places = _taken_over(managed_fields, field_manager, former) if former else []
+    versions = {str(managed_fields[place].get("apiVersion")) for place in places}
+    others = versions - {version}
+    if not others or len(versions) == 1:
+        return None
+    other = min(others)
+    places = [place for place in places if managed_fields[place].get("apiVersion") == other]
+    name = creator_name(former[0], other.encode())
+    return name, _joined(managed_fields, places, name, released)
 
 
 def takeover_patch(
@@ -121,24 +155,29 @@ def takeover_patch(
     do not.
     """
     places = _taken_over(managed_fields, field_manager, former)
-    if not places:
-        return None
+    return (_joined(managed_fields, places, field_manager, released) or None) if places else None
+
+
+def _joined(
+    managed_fields: Sequence[Mapping[str, Any]], places: Sequence[int], name: str, released: Sequence[Path]
+) -> list[dict[str, Any]]:
+    """Return the JSON patch that joins these entries to the first, under a name; empty if that is so."""
     entries = [managed_fields[place] for place in places]
     fields: dict[str, Any] = {}
     for entry in entries:
         fields = merged(fields, record if isinstance(record := entry.get("fieldsV1"), dict) else {})
     for path in released:
         fields = _without(fields, path)
-    ours = {**entries[0], "manager": field_manager, "operation": "Apply", "fieldsV1": fields}
-    if entries == [ours]:
-        return None
+    joined = {**entries[0], "manager": name, "operation": "Apply", "fieldsV1": fields}
+    if entries == [joined]:
+        return []
     at = "/metadata/managedFields/"
     tests = [
         {"op": "test", "path": f"{at}{place}", "value": entry}
         for place, entry in zip(places, entries, strict=True)
     ]
     removals = [{"op": "remove", "path": f"{at}{place}"} for place in sorted(places[1:], reverse=True)]
-    return [*tests, {"op": "replace", "path": f"{at}{places[0]}", "value": ours}, *removals]
+    return [*tests, {"op": "replace", "path": f"{at}{places[0]}", "value": joined}, *removals]
 
 
 Path = tuple[str, ...]

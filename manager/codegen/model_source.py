@@ -8,15 +8,14 @@ import re
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field, TypeAdapter
 from pydantic.alias_generators import to_camel
-from pydantic_core import SchemaError
 
 import manager.api
 from manager.api import ApiModel, Column, Condition, Resource
 from manager.api.condition import takes_conditions
+from manager.api.model import is_checkable
 from manager.codegen.definition import DefinitionError, Served
 from manager.codegen.manifest import leads_somewhere
 from manager.codegen.model_schema import ModelError
@@ -474,7 +473,7 @@ class _Writer:
         """How it is written: pattern and format."""
         pattern, form = node.get("pattern"), node.get("format")
         if pattern is not None and self._is_pattern(str(pattern), path):
-            if plain and _compiles(str(pattern)):
+            if plain and is_checkable(str(pattern)):
                 kind.limits["pattern"] = Text(str(pattern))
             else:
                 kind.marks.append(_call("schema_pattern", Text(str(pattern))))
@@ -581,15 +580,6 @@ def _wordless(node: Any) -> Any:
 
 def _description(node: Schema) -> str:
     return str(node.get("description") or "").strip()
-
-
-def _compiles(pattern: str) -> bool:
-    """Whether the model can check the pattern, and not only the server."""
-    try:
-        TypeAdapter(Annotated[str, Field(pattern=pattern)])
-    except SchemaError:
-        return False
-    return True
 
 
 def _field_name(wire: str, base: type[ApiModel], taken: Container[str]) -> str:

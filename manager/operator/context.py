@@ -90,15 +90,24 @@ class Blocked(Exception):
         self.retry_after = retry_after
 
     @classmethod
-    def left_over(cls, child: str, owner: Resource) -> Self:
-        """That `child` has the name, of an owner that was called the same and has gone: it goes by itself."""
-        earlier = f"an earlier {owner.gvk.kind} of this name"
-        return cls(LEFT_OVER, f"{child} of {earlier} has still to be garbage-collected", passing=True)
+    def left_over(cls, child: str, owner: Resource, finalizers: Sequence[str] | None) -> Self:
+        """Return the block of a name that a child of an earlier owner of the same name still has.
+
+        The child goes by itself: `finalizers` are those that hold it up, or None while it is not deleted yet.
+        """
+        earlier = f"{child} of an earlier {owner.gvk.kind} of this name"
+        return cls(LEFT_OVER, f"{earlier} is still there: {_awaited_end(finalizers)}", passing=True)
 
     @classmethod
     def name_taken(cls, why: str) -> Self:
         """That the name of a child belongs to somebody else; `why` says whose it is."""
         return cls(NAME_TAKEN, f"{why}; it is left alone")
+
+
+def _awaited_end(finalizers: Sequence[str] | None) -> str:
+    if finalizers is None:
+        return "the cluster's garbage collector has yet to delete it"
+    return f"it is being deleted, and waits for {', '.join(finalizers) or 'its end'}"
 
 
 class Gone(Exception):
@@ -336,6 +345,15 @@ class Context:
         if may_update is not None and not is_rolled_out(applied.object):
             self._rolling_out = True
         self._announce(applied, child, created, changed)
+        return applied.object
+
+    async def correct(self, child: R) -> R:
+        """Write the metadata that was changed in a child since it was read; returns it as stored.
+
+        For children that are created and not applied. Events say `Updated` or `Restored`, as after `apply`.
+        """
+        applied = await self.client.correct(child)
+        self._announce(applied, child, "", None)
         return applied.object
 
     async def refuse_taken(self, kind: type[Resource], name: str) -> None:
@@ -649,7 +667,7 @@ class Context:
         owner, controller = self.object, error.controller
         if controller is not None and owner.gvk.is_named_by(controller):
             if controller.name == owner.metadata.name:
-                return Blocked.left_over(f"{error.kind} {error.key.name}", owner)
+                return Blocked.left_over(f"{error.kind} {error.key.name}", owner, error.finalizers)
             # The end of a child may be heard of before that of its owner, so the API server is asked.
             holder = await self.client.uncached.find(
                 type(owner), ObjectKey(owner.metadata.namespace, controller.name)
@@ -659,7 +677,7 @@ class Context:
                 or holder.metadata.uid != controller.uid
                 or holder.metadata.deletion_timestamp is not None
             ):
-                message = f"{error}, which is gone, or going: it is about to be collected"
+                message = f"{error}, which is gone, or going: {_awaited_end(error.finalizers)}"
                 return Blocked(LEFT_OVER, message, passing=True)
         return Blocked.name_taken(str(error))
 

@@ -77,6 +77,7 @@ def add_controller(
     else:
         raise TypeError(f"{cls.__name__} has no reconcile, and no webhook either: it would do nothing")
     options = options or operator.options
+    operator.rollouts.limit(options.max_concurrent_rollouts)
     cache = manager.cache
     objects = operator.informer
     for name, function in operator.indexes.items():

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, time, timedelta
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import pytest
-from pydantic import Field, SecretStr, create_model
+from pydantic import Field, SecretStr, create_model, model_validator
 
 from manager.api import (
     ApiModel,
@@ -98,6 +98,14 @@ def test_what_a_structural_schema_cannot_say_is_refused_by_field(annotation: Any
         field_schema(annotation)
 
 
+class Validated(ApiModel):
+    name: Annotated[str, Field(pattern="^(?!x)a$")] = "a"
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        return self
+
+
 @pytest.mark.parametrize(
     ("pattern", "lacks"),
     [
@@ -122,10 +130,32 @@ def test_what_a_structural_schema_cannot_say_is_refused_by_field(annotation: Any
     ],
 )
 def test_pattern_is_refused_when_the_servers_regular_expressions_lack_it(pattern: str, lacks: str):
-    with pytest.raises(ModelError) as caught:
-        field_schema(Annotated[str, schema_pattern(pattern)])
-    assert caught.value.field == "Widget.spec.value"
-    assert caught.value.reason.startswith(f"the server's regular expressions have no {lacks!r} (")
+    for limit in (schema_pattern(pattern), Field(pattern=pattern)):
+        with pytest.raises(ModelError) as caught:
+            field_schema(Annotated[str, limit])
+        assert caught.value.field == "Widget.spec.value"
+        assert caught.value.reason.startswith(f"the server's regular expressions have no {lacks!r} (")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "field"),
+    [
+        (Annotated[str, Field(pattern="a(?=b)")] | None, "Widget.spec.value"),
+        (Annotated[str | None, Field(pattern="a(?=b)")], "Widget.spec.value"),
+        (list[Annotated[str, Field(pattern="a(?=b)")]], "Widget.spec.value[]"),
+        (dict[str, Annotated[str, Field(pattern="a(?=b)", min_length=1)]], "Widget.spec.value{}"),
+        (Validated, "Widget.spec.value.name"),
+    ],
+)
+def test_pattern_of_pydantic_is_refused_by_field_wherever_it_stands(annotation: Any, field: str):
+    default = None if field == "Widget.spec.value" else ...
+    with pytest.raises(ModelError, match=rf"^{re.escape(field)}: the server's regular expressions have no"):
+        field_schema(annotation, default)
+
+
+def test_pattern_that_only_the_server_takes_limits_the_definition_alone():
+    schema = field_schema(Annotated[str, Field(pattern=r"^\Qa.b\E$")])
+    assert schema["pattern"] == r"^\Qa.b\E$"
 
 
 def test_pattern_is_refused_when_the_server_takes_a_repetition_literally():

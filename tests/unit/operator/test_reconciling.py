@@ -324,6 +324,8 @@ async def test_what_an_earlier_owner_left_is_waited_for_without_alarm():
         obj = await world.until(obj, said)
         assert said(obj)["Progressing"] == ("True", "LeftOver")
         assert said(obj)["Degraded"][0] == "False"
+        # The garbage collector begins, and the finalizer holds the child.
+        await world.until(obj, lambda it: "waits for example.com/held" in it.status.conditions[0].message)
         await world.update(await world.get(Secret, "child"), lambda it: it.metadata.finalizers.clear())
         obj = await world.until(obj, lambda it: said(it)["Available"] == ("True", "Greeted"))
         assert await world.events(obj) == ["Created"]
