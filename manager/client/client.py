@@ -213,13 +213,15 @@ class Client(CachedReader):
         obj: Resource,
         *,
         kind: type[Resource] | None = None,
-        propagation: Propagation | None = None,
+        propagation: Propagation = "Background",
         dry_run: bool = False,
     ) -> None:
         """Delete this very object (by UID); raises NotFound, or Conflict if it was replaced meanwhile.
 
-        `kind` is needed for an object of which only the metadata was read. `propagation` says what happens to
-        the objects that it owns; by default, what the kind's default says.
+        `propagation` says what happens to the objects that it owns. `Background`: the garbage collector
+        deletes them afterwards. `Foreground`: it deletes them first, and the object waits. `Orphan`: they
+        stay, and lose their owner reference. It replaces what an earlier delete has said, if the object waits
+        for finalizers. `kind` is needed for an object of which only the metadata was read.
         """
         options = _delete_options(propagation, dry_run=dry_run)
         if obj.metadata.uid:
@@ -233,10 +235,11 @@ class Client(CachedReader):
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
-        propagation: Propagation | None = None,
+        propagation: Propagation = "Background",
         dry_run: bool = False,
     ) -> None:
-        """Delete all objects that match, in one request; without a selector, all.
+        """Delete all objects that match, in one request; without a selector, all. For `propagation` see
+        `delete`.
 
         Cached reads show it only after the watch events, because the answer does not say which objects are
         gone and which have finalizers. Raises ValueError for a namespaced kind without a namespace.
@@ -246,10 +249,14 @@ class Client(CachedReader):
         options = _delete_options(propagation, dry_run=dry_run)
         await self._writer.send_delete_collection(kind, namespace, query, options)
 
-    async def delete_if_there(self, obj: Resource, *, kind: type[Resource] | None = None) -> bool:
-        """Delete this very object; False, without an error, if it is gone, or another one has its name."""
+    async def delete_if_there(
+        self, obj: Resource, *, kind: type[Resource] | None = None, propagation: Propagation = "Background"
+    ) -> bool:
+        """Delete this very object as `delete` does; False, without an error, if it is gone, or another one
+        has its name.
+        """
         try:
-            await self.delete(obj, kind=kind)
+            await self.delete(obj, kind=kind, propagation=propagation)
         except (Conflict, NotFound):
             return False
         return True
@@ -288,10 +295,9 @@ class Client(CachedReader):
         return SubresourceClient(self._writer, name)
 
 
-def _delete_options(propagation: Propagation | None, *, dry_run: bool) -> dict[str, Any]:
-    options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-    if propagation is not None:
-        options["propagationPolicy"] = propagation
+def _delete_options(propagation: Propagation, *, dry_run: bool) -> dict[str, Any]:
+    # Without a policy, the server uses the kind's default: a Job leaves its pods.
+    options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
     if dry_run:
         options["dryRun"] = ["All"]
     return options

@@ -22,7 +22,7 @@ from manager.api import (
 )
 from manager.api.apps_v1 import Deployment
 from manager.api.pod_health import PodHealth
-from manager.client import Applied, Client, FieldConflict, ObjectList, Outcome, OwnedByOther
+from manager.client import Applied, Client, FieldConflict, ObjectList, Outcome, OwnedByOther, Propagation
 from manager.client.ownership import merged
 from manager.kube.errors import ApiError, Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
@@ -356,9 +356,16 @@ class Context:
             if not error.made_here:
                 raise await self._blocked(error, kind) from error
 
-    async def delete(self, child: Resource) -> None:
-        """Delete a child, or any other object; nothing if it is gone, or another one has its name."""
-        if await self.client.delete_if_there(child):
+    async def delete(self, child: Resource, *, propagation: Propagation = "Background") -> None:
+        """Delete a child, or any other object, with what it owns.
+
+        Sends nothing if the child is being deleted already, and nothing happens if it is gone, or another one
+        has its name. `propagation` says what happens to the objects that the child owns: see
+        `Client.delete`.
+        """
+        if child.metadata.deletion_timestamp is not None:
+            return
+        if await self.client.delete_if_there(child, propagation=propagation):
             done = f"Deleted {child.gvk.kind} {child.metadata.name}"
             self.log.info(done, reason="Deleted")
 
@@ -458,17 +465,16 @@ class Context:
 
     async def ensure_finalizer(self, *, annotations: Mapping[str, str] | None = None) -> None:
         """Add the finalizer, so that the object is not deleted without `cleanup`, and set `annotations` in
-        the same write.
+        the same write. Remove former finalizers.
 
-        Nothing is sent if the finalizer is there. A write also confirms the object, as `confirm` does.
+        Nothing is sent if the finalizers are as they should be. A write also confirms the object, as
+        `confirm` does.
         """
         metadata, ours = self.object.metadata, self._operator.finalizers
-        if ours.intersection(metadata.finalizers) == {self._operator.finalizer}:
+        wanted = [self._operator.finalizer] if self._operator.finalizer else []
+        if ours.intersection(metadata.finalizers) == set(wanted):
             return
-        metadata.finalizers = [
-            *(each for each in metadata.finalizers if each not in ours),
-            self._operator.finalizer,
-        ]
+        metadata.finalizers = [*(each for each in metadata.finalizers if each not in ours), *wanted]
         metadata.annotations.update(annotations or {})
         await self.patch()  # a change of finalizers demands the version that was read
         self._confirmed = True

@@ -31,6 +31,7 @@ from manager.controller import ControllerOptions, Predicate, generation_changed
 from manager.kube.errors import ServerError
 from manager.operator.context import Changed
 from manager.operator.difference import changed_fields
+from manager.operator.rights import rights_of
 from manager.operator.rollouts import is_rolled_out
 from manager.runs import SPARED, Run
 from manager.testing import World, operated
@@ -744,6 +745,75 @@ async def test_children_that_are_not_applied_any_more_are_pruned_when_asked_for(
         assert await world.events(obj) == ["Created", "Created", "Deleted"]
 
 
+class Job(Resource, group="batch", version="v1", plural="jobs"):
+    """A kind whose dependents stay by default."""
+
+    spec: dict[str, Any] = Field(default_factory=dict)
+
+
+def job(name: str) -> Job:
+    pod = {"containers": [{"name": "main", "image": "image:1"}], "restartPolicy": "Never"}
+    annotations = {"devcluster.local/run-time": "3600"}
+    template = {"metadata": {"annotations": annotations}, "spec": pod}
+    return Job(metadata=ObjectMeta(name=name, namespace="default"), spec={"template": template})
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan", None])
+async def test_context_delete_takes_the_pods_of_a_job_along_unless_told_otherwise(propagation: Any):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if obj.spec.name == "you":
+            await ctx.apply(job("work"))
+        for each in await ctx.children(Job) if obj.spec.name == "nobody" else ():
+            await (ctx.delete(each, propagation=propagation) if propagation else ctx.delete(each))
+        obj.status.text = obj.spec.name
+
+    async with operated(doing(act, owns=(Job,)), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await asyncio.sleep(10)
+        assert world.cluster.client.list("pods", "default")
+        await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
+        await world.until_gone(job("work"))
+        await asyncio.sleep(60)
+        assert bool(world.cluster.client.list("pods", "default")) is (propagation == "Orphan")
+
+
+async def test_prune_takes_the_pods_of_a_job_along():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if obj.spec.name == "you":
+            await ctx.apply(job("work"))
+        obj.status.text = obj.spec.name
+
+    async with operated(doing(act, owns=(Owns(Job, prune=True),)), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await asyncio.sleep(10)
+        assert world.cluster.client.list("pods", "default")
+        await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
+        await world.until_gone(job("work"))
+        await asyncio.sleep(60)
+        assert not world.cluster.client.list("pods", "default")
+
+
+async def test_context_delete_sends_nothing_for_a_child_that_is_being_deleted():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if obj.spec.name == "you":
+            child = secret("child")
+            child.metadata.finalizers = ["example.com/theirs"]
+            await ctx.apply(child)
+        for each in await ctx.children(Secret) if obj.spec.name == "nobody" else ():
+            await ctx.delete(each)
+        obj.status.text = obj.spec.name
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
+        await world.until(obj, lambda it: it.status.text == "nobody")
+        runs = await recorded(world, lambda runs: any("Secret modified" in run.why for run in runs))
+        await settled(world)
+        runs = world.manager.history.of("greeting").of(ObjectKey("default", "hello"))
+        sent = [each.verb for run in runs for each in run.requests]
+        assert sent.count("delete") == 1
+
+
 async def test_what_is_blocked_is_looked_at_again_after_its_time():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         if len(operator.seen) < 3:
@@ -809,6 +879,57 @@ async def test_cleanup_brings_a_finalizer_which_goes_when_it_is_done():
         assert said(obj)["Available"] == ("Unknown", "CleanedUp")
         message = "is being deleted; waits for the finalizers of others: example.com/theirs"
         assert obj.status.conditions[0].message == message
+
+
+async def nothing_to_clean_up(self: GreetingOperator, obj: Greeting, ctx: Context) -> None: ...
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["", "while the reconcile fails"])
+@pytest.mark.parametrize("attributes", [{}, {"finalizer_first": False}, {"cleanup": nothing_to_clean_up}])
+async def test_former_finalizers_are_removed_with_cleanup_and_without(
+    attributes: dict[str, Any], fails: bool
+):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        assert "old" not in obj.metadata.finalizers
+        if fails:
+            raise RuntimeError
+        obj.status.text = "done"
+
+    theirs = greeting(finalizers=["old", "example.com/theirs", "older"])
+    operator = doing(act, former_finalizers=("old", "older"), **attributes)
+    own = [operator.finalizer] if "cleanup" in attributes else []
+    async with operated(operator, objects=[theirs]) as world:
+        obj = await world.until(theirs, lambda it: "old" not in it.metadata.finalizers)
+        assert obj.metadata.finalizers == ["example.com/theirs", *own]
+        await world.update(obj, lambda it: it.metadata.finalizers.remove("example.com/theirs"))
+        await world.delete(obj)
+        await world.until_gone(obj, timeout=3)
+    assert any(rule.verbs[-1] == "patch" for rule in rights_of(operator) if "greetings" in rule.resources)
+
+
+@pytest.mark.parametrize("held", [(), ("example.com/theirs",)])
+async def test_former_finalizers_are_removed_from_what_was_deleted_before(held: tuple[str, ...]):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if obj.metadata.name == "first":
+            theirs = await operator.client.create(greeting(namespace="default", finalizers=["old", *held]))
+            await operator.client.delete(theirs)
+
+    async with operated(doing(act, former_finalizers=("old",)), objects=[greeting("first")]) as world:
+        await settled(world)
+        found = await world.find(Greeting, "hello")
+        assert (found.metadata.finalizers if found else []) == [*held]
+        assert "hello" in LAST[-1].forgotten
+
+
+def test_former_finalizers_and_cleanup_need_a_reconcile():
+    async def reconcile_key(self: Any, key: ObjectKey) -> None: ...
+
+    for attributes, what in (
+        ({"former_finalizers": ("old",)}, "former_finalizers"),
+        ({"cleanup": cleanup}, "cleanup"),
+    ):
+        with pytest.raises(TypeError, match=f"Doing has {what}, for which it needs `reconcile`"):
+            type("Doing", (Operator,), {"kind": Greeting, "reconcile_key": reconcile_key, **attributes})
 
 
 async def test_an_error_in_cleanup_keeps_the_finalizer():
