@@ -174,6 +174,7 @@ class Client(CachedReader):
         owner: Resource | None = None,
         initial: Sequence[str] = (),
         may_update: Callable[[], bool] | None = None,
+        adopt: bool = False,
         force: bool = True,
         dry_run: bool = False,
     ) -> Applied[R]:
@@ -194,14 +195,24 @@ class Client(CachedReader):
         False, nothing is sent.
 
         With `owner`, the object gets a controller reference to it. An object with another controller, or
-        none, is left alone: raises OwnedByOther, which says whether this client created it. Raises ValueError
-        for an owner in another namespace, or for a namespaced owner of a cluster-scoped object.
+        none, is left alone: raises OwnedByOther, which says whether this client created it. With `adopt`, one
+        without a controller that this client created becomes the owner's. Raises ValueError for an owner in
+        another namespace, or for a namespaced owner of a cluster-scoped object.
+
+        A refused apply changes nothing. Where it is refused only for lists of ours into which others have put
+        items, one patch sets the same fields and removes these items, if the server accepts it as a dry run.
 
         A dry run of an object that this client has created, and not changed since, cannot show which fields
         would be removed, nor conflicts.
         """
         return await self._applier.apply(
-            obj, owner=owner, initial=initial, may_update=may_update, force=force, dry_run=dry_run
+            obj,
+            owner=owner,
+            initial=initial,
+            may_update=may_update,
+            adopt=adopt,
+            force=force,
+            dry_run=dry_run,
         )
 
     async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
