@@ -69,7 +69,9 @@ class Operator(Generic[T]):
         admission: options of its webhooks (`manager.webhook`). A webhook for another kind is an attribute of
             any name: a `webhook.Admission`.
         finalizer: the name of the finalizer that keeps an object until `cleanup` is done.
-        former_finalizers: earlier names of it, which it replaces.
+        former_finalizers: earlier names of it, or those of a former operator. They are removed
+            with `cleanup` and without, also from objects that are being deleted. With `cleanup`, `finalizer`
+            replaces them.
         former_managers: field managers by which an earlier operator has written the children: `apply` takes
             their fields over, and removes those that are no longer wanted.
         finalizer_first: add it before `reconcile`; False if `reconcile` calls `ensure_finalizer`.
@@ -150,11 +152,7 @@ class Operator(Generic[T]):
         for source in cls.sources:
             of = f"{cls.__name__}: {type(source).__name__}({source.kind.__name__})"
             check_indexes(f"{of}.indexes", source.kind, source.indexes)
-        if cls.cleanup is not Operator.cleanup:
-            cls.finalizer = cls.finalizer or f"{cls.name}.{kind.gvk.group}/finalizer"
-            cls.finalizers = frozenset((cls.finalizer, *cls.former_finalizers))
-        elif cls.finalizer:
-            raise TypeError(f"{cls.__name__} has a finalizer, but no cleanup")
+        _set_finalizers(cls)
         members = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
         settings = (value for value in members.values() if isinstance(value, Setting))
         cls.declared_settings = tuple(dict.fromkeys(settings))
@@ -250,14 +248,14 @@ class Operator(Generic[T]):
         """
         raise NotImplementedError(f"{type(self).__name__} has no reconcile_key")
 
-    async def cleanup(self, obj: T, ctx: Context) -> Result | None:
+    async def cleanup(self, obj: T, ctx: Context) -> Result | None:  # noqa: ARG002 - for others to override
         """Undo what the garbage collector does not undo, before the object is deleted. Defining this method
-        adds a finalizer.
+        adds a finalizer; without it there is nothing to undo.
 
         The finalizer is removed when this returns None. A Result means that it is not done, and is called
         again. While it is not done, or fails, conditions say so: see `cleanup_blocked`.
         """
-        raise NotImplementedError
+        return None
 
     async def gone(self, key: ObjectKey) -> Result | None:
         """Forget what is remembered of an object that is gone, or is being deleted and needs nothing more.
@@ -389,6 +387,18 @@ class Operator(Generic[T]):
     def waiting_for(self, kind: type[Resource], name: ObjectKey) -> Iterator[ObjectKey]:
         """The objects that wait for the name of a child."""
         yield from self._waiting.get((kind, name), ())
+
+
+def _set_finalizers(cls: type[Operator[Any]]) -> None:
+    """Set the names of its finalizers, and refuse one that the runtime would never remove."""
+    if cls.cleanup is not Operator.cleanup:
+        cls.finalizer = cls.finalizer or f"{cls.name}.{cls.kind.gvk.group}/finalizer"
+    elif cls.finalizer:
+        raise TypeError(f"{cls.__name__} has a finalizer, but no cleanup")
+    cls.finalizers = frozenset((cls.finalizer, *cls.former_finalizers)) - {""}
+    if cls.finalizers and cls.reconcile_key is not Operator.reconcile_key:
+        what = "cleanup" if cls.finalizer else "former_finalizers"
+        raise TypeError(f"{cls.__name__} has {what}, for which it needs `reconcile`")
 
 
 def _kind_of(cls: type) -> type[Resource] | None:
