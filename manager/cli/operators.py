@@ -168,8 +168,9 @@ def kind_named(name: str, kinds: Sequence[type[Resource]], *, command: str) -> t
     found: dict[str, type[Resource]] = {}
     for kind in kinds:
         full = f"{kind.plural}.{kind.gvk.group}"
-        short = crd_options(kind).short_names if is_crd(kind) else ()
-        if name.lower() in {each.lower() for each in (full, kind.gvk.kind, kind.plural, *short)}:
+        options = crd_options(kind)
+        also = (options.singular or kind.gvk.kind, *options.short_names) if is_crd(kind) else ()
+        if name.lower() in {each.lower() for each in (full, kind.gvk.kind, kind.plural, *also)}:
             found[full] = kind
     if len(found) > 1:
         raise UsageError(f"{command}: {name!r} may be each of {', '.join(found)}; which one?")
