@@ -44,6 +44,10 @@ def all_operators(
             webhooks_of((*own, *others))
         except RegistrationError as error:
             raise OperatorUnusable(str(error)) from error
+    try:  # whether the command reads settings or not
+        declared_settings((*own, *others), program)
+    except SettingsError as error:
+        raise OperatorUnusable(str(error)) from error
     return (*own, *others)
 
 
