@@ -58,7 +58,8 @@ class Operator(Generic[T]):
         on: which events of the objects themselves count; by default all but changes of the status alone.
         owns, watches, reads: other kinds; `Kind` alone means the default `Owns(Kind)`, and so on.
         selection: which objects it reconciles; default all.
-        indexes: index functions over the objects themselves, by name.
+        indexes: index functions over the objects themselves, by name; `indexes: ClassVar = {...}`, as linters
+            want of what can be changed.
         conditions: the condition types that are set when an object is blocked (see `blocked`); default those
             that its `Status` names, or else Ready.
         errors: the reason, in conditions and Events, of each type of exception that `reconcile` and `cleanup`
