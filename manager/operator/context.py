@@ -487,7 +487,7 @@ class Context:
         """Write the status now, if it differs: for what has to be stored before the next effect.
 
         `obj.status` and all that is in it stay the same Python objects, with the values that the server has.
-        What is changed afterwards is written at the end, or by the next call. Changes of the metadata and the
+        Later changes are written at the end, or by the next call. Changes of the metadata and the
         spec stay; `patch` sends them.
         """
         sent = self.object.to_wire(only={"status"})
