@@ -170,10 +170,10 @@ class Share:
         counts: Callable[[Record], bool],
         handed_over: Callable[[ObjectKey], None],
     ) -> None:
-        """With `whole`, all objects belong to the first range. An object that comes to this replica is enqueued
-        if `counts` says so. `handed_over` is called with each object that
-        another replica works on from then on. Nothing is begun in a range before `objects` and `others`
-        have all of it, those of them that are restricted.
+        """With `whole`, all objects belong to the first range. An object that comes to this replica is
+        enqueued if `counts` says so. `handed_over` is called with each object that another replica works on
+        from then on. Nothing is begun in a range before `objects` and `others` have all of it, those of them
+        that are restricted.
         """
         self._terms = terms
         self._objects = objects
