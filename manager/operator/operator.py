@@ -24,6 +24,7 @@ from manager.operator.timers import Timer, timers_of
 from manager.rights import RbacRule
 from manager.settings import Setting, SettingValues
 from manager.webhook import AdmissionOptions
+from manager.webhook.signatures import check_methods
 
 if TYPE_CHECKING:
     from manager.manager import Manager
@@ -169,6 +170,7 @@ class Operator(Generic[T]):
         cls.condition_list = ConditionList.of(kind)
         cls.has_conditions = cls.condition_list is not None
         cls.has_observed_generation = status is not None and "observed_generation" in status.model_fields
+        check_methods(cls)
 
     def __init__(self, manager: Manager) -> None:
         if not hasattr(type(self), "kind"):
