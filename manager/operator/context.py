@@ -8,6 +8,8 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
+from msgspec import structs
+
 from manager import clock
 from manager.api import (
     Condition,
@@ -496,19 +498,24 @@ class Context:
         self._confirmed = True
 
     async def patch(self) -> None:
-        """Send the changes of the object's metadata and spec; then the object is as the server has it.
+        """Send the changes of the object's metadata and spec; then these are as the server has them.
 
-        Raises Conflict if finalizers or owners were changed here, and the object has changed since it was
-        read.
+        `metadata`, `spec` and `status` stay the same Python objects. Changes of the status stay, and are
+        written at the end. Raises Conflict if finalizers or owners were changed here, and the object has
+        changed since it was read.
         """
-        stored = await self.client.patch(self.object)
-        self.object.rebase(stored)
+        sent = {name: value for name, value in self.object.to_wire().items() if name != "status"}
+        self.object.take(await self.client.patch(self.object), sent=sent)
 
     async def write_status(self) -> None:
-        """Write the status now, if it differs: for what has to be stored before the next effect."""
-        stored = await self.client.status.patch(self.object)
-        self.object.rebase(stored)
-        self.object.status = stored.status  # type: ignore[attr-defined]
+        """Write the status now, if it differs: for what has to be stored before the next effect.
+
+        `obj.status` and all that is in it stay the same Python objects, with the values that the server has.
+        Later changes are written at the end, or by the next call. Changes of the metadata and the
+        spec stay; `patch` sends them.
+        """
+        sent = self.object.to_wire(only={"status"})
+        self.object.take(await self.client.status.patch(self.object), sent=sent)
 
     def permit(self) -> AbstractAsyncContextManager[None]:
         """Enter this around effects outside of the cluster: it cancels them when leadership is lost. See
@@ -531,7 +538,8 @@ class Context:
             if self._operator.has_observed_generation:
                 status_of(self.object).observed_generation = self.object.metadata.generation
             try:
-                if await self.client.status.report(self.object, cached=self._cached):
+                differs = await self.client.status.report(self.object, cached=self._cached)
+                if differs and self._counts_status():
                     self._operator.enqueue(self.object.key)
             except (Conflict, Invalid):
                 if self._operator.finalizers and self.object.metadata.deletion_timestamp is None:
@@ -583,6 +591,14 @@ class Context:
         if record is None or record.uid != metadata.uid or str(record.version) == metadata.resource_version:
             return None
         return record.raw
+
+    def _counts_status(self) -> bool:
+        """Return whether the operator wants to know of a status that another client has written meanwhile."""
+        record, origin = self._operator.informer.get(self.object.key), self.object.origin
+        if record is None or origin is None:
+            return True
+        version = int(self.object.metadata.resource_version or 0)
+        return self._operator.counts_now(record, structs.replace(record, raw=origin, version=version))
 
     def written(self) -> None:
         """Do what waited for the last write."""
