@@ -36,7 +36,7 @@ from manager.codegen.python_source import (
 )
 from manager.codegen.round_trip import differences, together
 from manager.codegen.server_checks import go_pattern
-from manager.codegen.structural import CARRIED, FORMATS, IGNORED, object_schema
+from manager.codegen.structural import CARRIED, FORMATS, IGNORED, bounds, object_schema
 
 Schema = Mapping[str, Any]
 
@@ -258,7 +258,7 @@ class _Writer:
         if version is None:
             return ""
         columns = [each for each in version.get("additionalPrinterColumns") or () if self._has_column(each)]
-        age = bool(columns) and {name: columns[-1].get(name) for name in _AGE} == _AGE
+        age = bool(columns) and {name: value for name, value in columns[-1].items() if value} == _AGE
         options: dict[str, Expression] = {}
         if printed := [_column(each) for each in (columns[:-1] if age else columns)]:
             options["columns"] = Group("(", (*printed,))
@@ -325,7 +325,8 @@ class _Writer:
         self._names.add(name)
         fields = self._fields(node, path, name)
         self._about[name] = about
-        self._classes.append(class_source(f"class {name}(ApiModel)", about, fields))
+        head = laid(Group(f"class {name}(", ("ApiModel",)), after=1)
+        self._classes.append(class_source(head, about, fields))
         self._by_shape[shape] = name
         return name
 
@@ -484,7 +485,7 @@ class _Writer:
                 kind.words["enum"] = values
         for word, name in limits.items():
             beyond = bool(node.get(f"exclusive{word[0].upper()}{word[1:]}"))
-            if word not in node:
+            if word not in node or not self._is_bound(word, node, path):
                 continue
             if plain:
                 kind.limits[f"{name[0]}t" if beyond else name] = literal(node[word])
@@ -492,6 +493,17 @@ class _Writer:
                 kind.words[f"exclusive{word[0].upper()}{word[1:]}" if beyond else word] = node[word]
         self._written(kind, node, path, plain=plain)
         return kind
+
+    def _is_bound(self, word: str, node: Schema, path: str) -> bool:
+        """Tell that a bound is left out for which the server would refuse every value."""
+        if word not in _RANGE or not self._defines:
+            return True
+        try:
+            bounds({each: node[each] for each in ("type", "format", word) if each in node}, path)
+        except ModelError as error:
+            self._say(path, f"{word} is left out: {error.reason}")
+            return False
+        return True
 
     def _written(self, kind: _Type, node: Schema, path: str, *, plain: bool) -> None:
         """How it is written: pattern and format."""
