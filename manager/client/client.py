@@ -202,8 +202,7 @@ class Client(CachedReader):
         A refused apply changes nothing. Where it is refused only for lists of ours into which others have put
         items, one patch sets the same fields and removes these items, if the server accepts it as a dry run.
 
-        A dry run of an object that this client has created, and not changed since, cannot show which fields
-        would be removed, nor conflicts.
+        A dry run of an object that this client has created, and not changed since, cannot show conflicts.
         """
         return await self._applier.apply(
             obj,

@@ -150,8 +150,12 @@ class DryRunTransport(Transport):
         try:
             raw = await send(body=_with_released(write.body, planned) if applies else write.body)
         except (Conflict, Invalid):
-            if where not in self._plan.touched or planned.after is None or write.content_type == APPLY_PATCH:
+            if where not in self._plan.touched or planned.after is None:
                 raise
+            if write.content_type == APPLY_PATCH:
+                if not _has(planned.after, orjson.loads(write.body or b"{}")):
+                    raise
+                return self._shown(where, planned)  # the writes before it have done the same
             # It may be refused only because the server knows nothing of the writes before it.
             return self._becomes(where, planned, write.put_into_effect(planned.after))
         if write.method == "DELETE":
@@ -283,6 +287,15 @@ def _merged(there: Any, patch: Any) -> Any:
         else:
             result[name] = _merged(result.get(name), value)
     return result
+
+
+def _has(there: Any, wanted: Any) -> bool:
+    """Return whether an object has all that an apply of `wanted` would set."""
+    if isinstance(wanted, dict):
+        return isinstance(there, dict) and all(_has(there.get(name), each) for name, each in wanted.items())
+    if isinstance(wanted, list):
+        return isinstance(there, list) and all(any(_has(one, each) for one in there) for each in wanted)
+    return bool(there == wanted)
 
 
 def _patched(there: Object, operations: list[Any]) -> Object:
