@@ -33,6 +33,8 @@ class Change(NamedTuple):
     after: Object | None
     renamed: bool
     """Whether its fields would only now be owned by apply, so that removed fields are not seen to go."""
+    untried: bool = False
+    """Whether the server could not try the status: the installed definition has no status subresource."""
 
 
 class _Planned:
@@ -44,6 +46,7 @@ class _Planned:
         """What would be. Nothing in it is changed but its version: it shares what is in `stored`."""
         self.taken_over: list[Object] = []
         """Entries of managedFields that an apply joins: as they will be, then as they are."""
+        self.untried = False
 
 
 class _Plan:
@@ -56,7 +59,8 @@ class _Plan:
 
     def taken(self) -> tuple[list[Change], list[str]]:
         planned = [self.planned[path] for path in self.touched]
-        return [Change(each.stored, each.after, bool(each.taken_over)) for each in planned], self.other
+        changes = [Change(each.stored, each.after, bool(each.taken_over), each.untried) for each in planned]
+        return changes, self.other
 
 
 _plan: ContextVar[_Plan | None] = ContextVar("plan", default=None)
@@ -149,6 +153,12 @@ class DryRunTransport(Transport):
         applies = bool(planned.taken_over) and write.content_type == APPLY_PATCH
         try:
             raw = await send(body=_with_released(write.body, planned) if applies else write.body)
+        except NotFound:
+            if write.subresource != "status" or planned.stored is None or planned.after is None:
+                raise
+            # The object is there, so its definition has no status subresource. That of its model has it.
+            planned.untried = True
+            return self._becomes(where, planned, write.put_into_effect(planned.after))
         except (Conflict, Invalid):
             if where not in self._plan.touched or planned.after is None:
                 raise

@@ -17,7 +17,7 @@ from tests.integration.test_client import Bench, running
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually_async
 
-pytestmark = pytest.mark.oldest
+pytestmark = pytest.mark.contract
 
 LABELS = {"app": "child"}
 TEMPLATE = {
@@ -190,7 +190,6 @@ async def test_apply_whose_list_another_client_has_extended_is_one_change(bench:
     assert bench.writes() == before
 
 
-@pytest.mark.contract
 @pytest.mark.parametrize("extended", [False, True], ids=["", "extended by another client"])
 async def test_apply_that_a_policy_refuses_changes_nothing(
     bench: Bench, control_plane: ControlPlane, extended: bool
