@@ -335,7 +335,7 @@ class Applier:
         if known is not None:
             if known != hash(encoded) or conflicts or own.applied is None:
                 return known == hash(encoded)
-            # Another process of ours may have wanted something else since, and nobody has changed it.
+            # Another process of ours may have applied something else since; no client has changed it then.
             return not wants_otherwise(_fields(orjson.loads(encoded)), live, own.applied)
         if own.created is not None:
             return own.created_by == creator_name(self._field_manager, encoded)

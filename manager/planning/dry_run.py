@@ -156,7 +156,7 @@ class DryRunTransport(Transport):
         except NotFound:
             if write.subresource != "status" or planned.stored is None or planned.after is None:
                 raise
-            # The object is there, so its definition has no status subresource. That of its model has it.
+            # The object is there, so the installed definition has no status subresource.
             planned.untried = True
             return self._becomes(where, planned, write.put_into_effect(planned.after))
         except (Conflict, Invalid):
