@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -25,8 +25,10 @@ from manager.client.ownership import (
     holds_exactly,
     may_repeat_keys,
     own_entries,
+    setters,
     shares,
     takeover_patch,
+    version_patch,
     wants_otherwise,
     without_fields,
 )
@@ -93,6 +95,8 @@ class Applier:
         self._former_managers = tuple(former_managers)
         cache.managers.add(former_managers)
         self._settled = _Settled()
+        self._correct: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        """By UID: the metadata that `correct` was last called with."""
         self._refused = RefusedRepairs(SETTLED_OBJECTS)
 
     async def apply(
@@ -208,7 +212,7 @@ class Applier:
             raw = await self._try(kind, key, _decoded(kind, found), orjson.loads(body), given_up)
             if dry_run:
                 return raw, ()
-            await self._take_over(kind, key, given_up, found)
+            await self._take_over(kind, key, given_up, body, found)
         return await self._send_unforced(kind, key, body, force=force, dry_run=dry_run)
 
     async def _try(
@@ -225,7 +229,7 @@ class Applier:
         Returns what the server would store.
         """
         raw = await self._send(kind, key, orjson.dumps(wanted), force=True, dry_run=True)
-        ours, others = self._shares(there, given_up)
+        ours, others = self._shares(kind, there, given_up)
         patch, _, releases = repair_patch(there, wanted, ours, others)
         if not releases:
             return raw
@@ -234,10 +238,10 @@ class Applier:
         return await self._writer.send(kind, key, MERGE_PATCH, orjson.dumps(patch), query)
 
     def _shares(
-        self, there: dict[str, Any], given_up: Sequence[Path]
+        self, kind: type[Resource], there: dict[str, Any], given_up: Sequence[Path]
     ) -> tuple[Mapping[str, Any], list[tuple[str, Mapping[str, Any]]]]:
-        entries = there["metadata"].get("managedFields", ())
-        return shares(entries, self._field_manager, self._former_managers, given_up)
+        entries, version = there["metadata"].get("managedFields", ()), kind.gvk.api_version
+        return shares(entries, self._field_manager, self._former_managers, given_up, version)
 
     async def _repair(
         self,
@@ -269,7 +273,7 @@ class Applier:
             there = None if found is None else _decoded(kind, found)
             if there is None or there["metadata"]["uid"] != uid:
                 raise refusal
-            ours, others = self._shares(there, given_up)
+            ours, others = self._shares(kind, there, given_up)
             for lists in candidates:
                 patch, conflicts, _ = repair_patch(there, wanted, ours, others, lists)
                 if conflicts:
@@ -302,6 +306,38 @@ class Applier:
             await own_turn(len(found))
             self._refuse_foreign(kind, key, _decoded(kind, found), owner)
 
+    async def correct(self, obj: R, patch: Callable[[], Awaitable[R]]) -> Applied[R]:
+        """Have `patch` write the metadata that was changed in an object; see `Client.correct`."""
+        assert obj.origin is not None
+        kind, key, uid = type(obj), obj.key, obj.metadata.uid
+        wanted = _wanted(obj, None)["metadata"]
+        last = self._correct.get(uid, {})
+        changes = list(_metadata_changes(_decoded(kind, obj.origin)["metadata"], wanted))
+        if not changes:
+            self._remember_correct(uid, wanted)
+            return Applied(obj, None, Outcome.UNCHANGED)
+        raw = await self._writer.read(kind, key)  # the cache has no entries of other managers
+        live = _decoded(kind, raw)
+        stored = await patch()
+        self._remember_correct(uid, wanted)
+        removed, conflicts = False, []
+        for steps, value in changes:
+            entries = live["metadata"].get("managedFields", ())
+            others = setters(entries, steps, self._field_manager, self._former_managers)
+            name, field = steps[1].removeprefix("f:"), steps[2].removeprefix("f:")
+            path = f".metadata.{name}" + (f".{field}" if isinstance(value, str) else "")
+            conflicts += [FieldConflict(other, path) for other in others or ()]
+            removed = removed or (others == [] and (steps, value) in _metadata_changes({}, last))
+        outcome = Outcome.RESTORED if conflicts or removed else Outcome.UPDATED
+        before = decode_at_once(raw, kind, key, parsed=live)
+        return Applied(stored, before, outcome, tuple(dict.fromkeys(conflicts)))
+
+    def _remember_correct(self, uid: str, wanted: dict[str, Any]) -> None:
+        self._correct[uid] = wanted
+        self._correct.move_to_end(uid)
+        if len(self._correct) > SETTLED_OBJECTS:
+            self._correct.popitem(last=False)
+
     async def _send_unforced(
         self, kind: type[Resource], key: ObjectKey, body: bytes, *, force: bool, dry_run: bool
     ) -> Written:
@@ -315,9 +351,19 @@ class Applier:
             return raw, conflict.conflicts
 
     async def _send(
-        self, kind: type[Resource], key: ObjectKey, body: bytes, *, force: bool, dry_run: bool
+        self,
+        kind: type[Resource],
+        key: ObjectKey,
+        body: bytes,
+        *,
+        force: bool,
+        dry_run: bool,
+        field_manager: str = "",
     ) -> bytes:
-        query = {**booked(self._field_manager, dry_run=dry_run), "force": "true" if force else "false"}
+        query = {
+            **booked(field_manager or self._field_manager, dry_run=dry_run),
+            "force": "true" if force else "false",
+        }
         try:
             return await self._writer.send(kind, key, APPLY_PATCH, body, query)
         except Conflict as error:
@@ -362,7 +408,7 @@ class Applier:
         self, obj: R, wanted: dict[str, Any], given_up: Sequence[Path], *, dry_run: bool
     ) -> Applied[R]:
         kind, key, encoded = type(obj), obj.key, _encoded(wanted, obj)
-        _, kept = _without_given_up(wanted, obj, given_up)
+        kept = orjson.dumps(without_fields(orjson.loads(encoded), given_up)) if given_up else encoded
         if may_repeat_keys(orjson.loads(encoded)):
             # POST takes two items with one key, and no apply does, now or later. So an apply creates it. Of
             # an object that is there it demands a version that no object has.
@@ -402,7 +448,9 @@ class Applier:
                 other = OwnerReference.model_validate(controller)
             except ValidationError:
                 raise not_a(f"a {kind.gvk.kind} object") from None
-            raise OwnedByOther(kind.gvk.kind, key, other)
+            metadata = live["metadata"]
+            finalizers = None if "deletionTimestamp" not in metadata else metadata.get("finalizers") or ()
+            raise OwnedByOther(kind.gvk.kind, key, other, finalizers=finalizers)
         return False
 
     def _own_entries(self, live: dict[str, Any]) -> OwnEntries:
@@ -433,31 +481,37 @@ class Applier:
         return after
 
     async def _take_over(
-        self, kind: type[Resource], key: ObjectKey, given_up: Sequence[Path], found: bytes
+        self, kind: type[Resource], key: ObjectKey, given_up: Sequence[Path], body: bytes, found: bytes
     ) -> None:
-        """Make one record of an apply of all that is ours (see `ownership`).
+        """Make one record of an apply of all that is ours (see `ownership`); `body` is the apply to come.
 
         `found` is the object from the server: the cache keeps our own entries only, and the patch needs the
         position among all.
         """
-        version, refusal = None, None
-        for _ in range(TAKEOVER_ATTEMPTS):
-            if refusal is not None:
-                found = await self._writer.read(kind, key)
+        resource_version, refusal, attempts = None, None, 0
+        known = self._field_manager, self._former_managers
+        while attempts < TAKEOVER_ATTEMPTS:
             metadata = _decoded(kind, found)["metadata"]
             entries = metadata.get("managedFields", ())
-            patch = takeover_patch(entries, self._field_manager, self._former_managers, given_up)
+            translated = version_patch(entries, *known, given_up, kind.gvk.api_version)
+            patch = translated[1] if translated else takeover_patch(entries, *known, given_up)
             if patch is None:
                 return
-            if refusal is not None and metadata.get("resourceVersion") == version:
+            if refusal is not None and metadata.get("resourceVersion") == resource_version:
                 raise refusal  # nobody was in between
-            version = metadata.get("resourceVersion")
+            resource_version = metadata.get("resourceVersion")
             try:
-                body, query = orjson.dumps(patch), booked(self._field_manager)
-                await self._writer.send(kind, key, JSON_PATCH, body, query)
-                return
+                if patch:
+                    query = booked(self._field_manager)
+                    await self._writer.send(kind, key, JSON_PATCH, orjson.dumps(patch), query)
             except Invalid as error:
-                refusal = error
+                refusal, attempts = error, attempts + 1
+            else:
+                if translated is None:
+                    return
+                name = translated[0]
+                await self._send(kind, key, body, force=True, dry_run=False, field_manager=name)
+            found = await self._writer.read(kind, key)
         raise Conflict(409, "Conflict", f"{kind.gvk.kind} {key} keeps being changed by others")
 
 
@@ -532,6 +586,25 @@ def _content(live: dict[str, Any]) -> bytes:
     fields = {name: value for name, value in live.items() if name not in ("status", "metadata")}
     fields["metadata"] = {name: live["metadata"].get(name) for name in APPLIED_METADATA}
     return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+
+
+def _metadata_changes(before: dict[str, Any], after: dict[str, Any]) -> Iterator[tuple[Path, Any]]:
+    """Return the path and the new value of each label, annotation, finalizer and owner that differs."""
+    for name in APPLIED_METADATA:
+        old, new = (_by_step(each.get(name) or ()) for each in (before, after))
+        for step in {**old, **new}:
+            if old.get(step) != new.get(step):
+                yield ("f:metadata", f"f:{name}", step), new.get(step)
+
+
+def _by_step(values: Any) -> dict[str, Any]:
+    if isinstance(values, dict):
+        return {f"f:{name}": value for name, value in values.items()}
+    found = {}
+    for each in values:
+        named = {"uid": each["uid"]} if isinstance(each, dict) else each
+        found[f"{'k' if isinstance(each, dict) else 'v'}:{orjson.dumps(named).decode()}"] = [each]
+    return found
 
 
 def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:

@@ -168,6 +168,15 @@ class Client(CachedReader):
             raw = metadata_of(raw, kind.gvk)
         return await decode_object(raw, type(obj), obj.key)
 
+    async def correct(self, obj: R) -> Applied[R]:
+        """Write changed metadata of an object that was not applied; the outcome is as for `apply`.
+
+        For objects that are created, and later only labelled or given another owner. The outcome is RESTORED
+        if another client had set or removed what is changed now. Call it also when nothing has to be changed:
+        whoever removes a label leaves no name, so that only this tells a label that was there.
+        """
+        return await self._applier.correct(obj, lambda: self.patch(obj))
+
     async def apply(
         self,
         obj: R,

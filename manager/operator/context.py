@@ -8,6 +8,8 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
+from msgspec import structs
+
 from manager import clock
 from manager.api import (
     Condition,
@@ -88,15 +90,24 @@ class Blocked(Exception):
         self.retry_after = retry_after
 
     @classmethod
-    def left_over(cls, child: str, owner: Resource) -> Self:
-        """That `child` has the name, of an owner that was called the same and has gone: it goes by itself."""
-        earlier = f"an earlier {owner.gvk.kind} of this name"
-        return cls(LEFT_OVER, f"{child} of {earlier} has still to be garbage-collected", passing=True)
+    def left_over(cls, child: str, owner: Resource, finalizers: Sequence[str] | None) -> Self:
+        """Return the block of a name that a child of an earlier owner of the same name still has.
+
+        The child goes by itself: `finalizers` are those that hold it up, or None while it is not deleted yet.
+        """
+        earlier = f"{child} of an earlier {owner.gvk.kind} of this name"
+        return cls(LEFT_OVER, f"{earlier} is still there: {_awaited_end(finalizers)}", passing=True)
 
     @classmethod
     def name_taken(cls, why: str) -> Self:
         """That the name of a child belongs to somebody else; `why` says whose it is."""
         return cls(NAME_TAKEN, f"{why}; it is left alone")
+
+
+def _awaited_end(finalizers: Sequence[str] | None) -> str:
+    if finalizers is None:
+        return "the cluster's garbage collector has yet to delete it"
+    return f"it is being deleted, and waits for {', '.join(finalizers) or 'its end'}"
 
 
 class Gone(Exception):
@@ -336,6 +347,15 @@ class Context:
         self._announce(applied, child, created, changed)
         return applied.object
 
+    async def correct(self, child: R) -> R:
+        """Write the metadata that was changed in a child since it was read; returns it as stored.
+
+        For children that are created and not applied. Events say `Updated` or `Restored`, as after `apply`.
+        """
+        applied = await self.client.correct(child)
+        self._announce(applied, child, "", None)
+        return applied.object
+
     async def refuse_taken(self, kind: type[Resource], name: str) -> None:
         """Raise Blocked as `apply` would for a child of that name; writes nothing.
 
@@ -403,7 +423,7 @@ class Context:
         source = next((each for each in self._operator.sources if isinstance(each, WatchPods)), None)
         if source is None:
             raise TypeError(f"{type(self._operator).__name__} has no WatchPods, which ctx.pods reads")
-        reader, labels = self.client.selecting(**source.selection._asdict()), deployment.spec["selector"]
+        reader, labels = self.client.within(source.selection), deployment.spec["selector"]
         records = await reader.records(
             source.kind, namespace=deployment.metadata.namespace, labels=labels["matchLabels"]
         )
@@ -478,19 +498,24 @@ class Context:
         self._confirmed = True
 
     async def patch(self) -> None:
-        """Send the changes of the object's metadata and spec; then the object is as the server has it.
+        """Send the changes of the object's metadata and spec; then these are as the server has them.
 
-        Raises Conflict if finalizers or owners were changed here, and the object has changed since it was
-        read.
+        `metadata`, `spec` and `status` stay the same Python objects. Changes of the status stay, and are
+        written at the end. Raises Conflict if finalizers or owners were changed here, and the object has
+        changed since it was read.
         """
-        stored = await self.client.patch(self.object)
-        self.object.rebase(stored)
+        sent = {name: value for name, value in self.object.to_wire().items() if name != "status"}
+        self.object.take(await self.client.patch(self.object), sent=sent)
 
     async def write_status(self) -> None:
-        """Write the status now, if it differs: for what has to be stored before the next effect."""
-        stored = await self.client.status.patch(self.object)
-        self.object.rebase(stored)
-        self.object.status = stored.status  # type: ignore[attr-defined]
+        """Write the status now, if it differs: for what has to be stored before the next effect.
+
+        `obj.status` and all that is in it stay the same Python objects, with the values that the server has.
+        Later changes are written at the end, or by the next call. Changes of the metadata and the
+        spec stay; `patch` sends them.
+        """
+        sent = self.object.to_wire(only={"status"})
+        self.object.take(await self.client.status.patch(self.object), sent=sent)
 
     def permit(self) -> AbstractAsyncContextManager[None]:
         """Enter this around effects outside of the cluster: it cancels them when leadership is lost. See
@@ -513,7 +538,8 @@ class Context:
             if self._operator.has_observed_generation:
                 status_of(self.object).observed_generation = self.object.metadata.generation
             try:
-                if await self.client.status.report(self.object, cached=self._cached):
+                differs = await self.client.status.report(self.object, cached=self._cached)
+                if differs and self._counts_status():
                     self._operator.enqueue(self.object.key)
             except (Conflict, Invalid):
                 if self._operator.finalizers and self.object.metadata.deletion_timestamp is None:
@@ -565,6 +591,14 @@ class Context:
         if record is None or record.uid != metadata.uid or str(record.version) == metadata.resource_version:
             return None
         return record.raw
+
+    def _counts_status(self) -> bool:
+        """Return whether the operator wants to know of a status that another client has written meanwhile."""
+        record, origin = self._operator.informer.get(self.object.key), self.object.origin
+        if record is None or origin is None:
+            return True
+        version = int(self.object.metadata.resource_version or 0)
+        return self._operator.counts_now(record, structs.replace(record, raw=origin, version=version))
 
     def written(self) -> None:
         """Do what waited for the last write."""
@@ -623,7 +657,7 @@ class Context:
         owner, controller = self.object, error.controller
         if controller is not None and owner.gvk.is_named_by(controller):
             if controller.name == owner.metadata.name:
-                return Blocked.left_over(f"{error.kind} {error.key.name}", owner)
+                return Blocked.left_over(f"{error.kind} {error.key.name}", owner, error.finalizers)
             # The end of a child may be heard of before that of its owner, so the API server is asked.
             holder = await self.client.uncached.find(
                 type(owner), ObjectKey(owner.metadata.namespace, controller.name)
@@ -633,7 +667,7 @@ class Context:
                 or holder.metadata.uid != controller.uid
                 or holder.metadata.deletion_timestamp is not None
             ):
-                message = f"{error}, which is gone, or going: it is about to be collected"
+                message = f"{error}, which is gone, or going: {_awaited_end(error.finalizers)}"
                 return Blocked(LEFT_OVER, message, passing=True)
         return Blocked.name_taken(str(error))
 

@@ -624,6 +624,53 @@ async def test_apply_removes_the_fields_of_a_former_manager(bench: Bench, crds: 
     assert bench.writes() == before
 
 
+AUTOSCALER = {"group": "autoscaling", "kind": "HorizontalPodAutoscaler", "plural": "horizontalpodautoscalers"}
+
+
+class AutoscalerV1(Resource, version="v1", **AUTOSCALER):
+    spec: dict[str, Any]
+
+
+class Autoscaler(Resource, version="v2", **AUTOSCALER):
+    spec: dict[str, Any]
+
+
+@pytest.mark.parametrize("way", ["created", "applied", "both"])
+@pytest.mark.parametrize("ours", [False, True])
+async def test_apply_removes_the_fields_of_a_former_manager_of_another_version(
+    bench: Bench, way: str, ours: bool
+):
+    """The two versions have the use of CPU in different places."""
+    client, old = bench.client, bench.client.named("old")
+    new = client.named("new", former_managers=("test-old",))
+    metadata = ObjectMeta(name="a", namespace=bench.namespace)
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    spec = {"scaleTargetRef": target, "maxReplicas": 5}
+    theirs = AutoscalerV1(
+        metadata=metadata, spec={**spec, "minReplicas": 2, "targetCPUUtilizationPercentage": 50}
+    )
+    if way == "applied":
+        await old.apply(theirs)
+    else:
+        await old.create(theirs)
+    if way == "both":
+        await old.apply(theirs.model_copy(update={"spec": {**theirs.spec, "minReplicas": 3}}))
+    memory = {"type": "Utilization", "averageUtilization": 60}
+    spec["metrics"] = [{"type": "Resource", "resource": {"name": "memory", "target": memory}}]
+    wanted = Autoscaler(metadata=metadata, spec=spec)
+    if ours:
+        await client.named("new").apply(wanted)
+    applied = await new.apply(wanted)
+    assert applied.object.spec == {**spec, "minReplicas": 1}
+    stored = await client.uncached.get(Autoscaler, wanted.key)
+    entries = orjson.loads(stored.origin or b"")["metadata"]["managedFields"]
+    booked = [(each["manager"], each["operation"], each["apiVersion"]) for each in entries]
+    assert booked == [("test-new", "Apply", "autoscaling/v2")]
+    before = bench.writes()
+    assert (await new.apply(wanted)).outcome is Outcome.UNCHANGED
+    assert bench.writes() == before
+
+
 @pytest.mark.parametrize("way", ["new", "created", "applied"])
 async def test_initial_fields_are_set_once_and_then_left_to_others(bench: Bench, way: str):
     """An autoscaler takes over the number of replicas, which is never 1 in between."""
