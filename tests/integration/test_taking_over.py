@@ -42,7 +42,7 @@ def definition() -> dict[str, Any]:
 
 
 class Old:
-    """What the old operator has left in a namespace."""
+    """The objects of an old operator in a namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str, *, finalizer: str, manager: str) -> None:
         self.plane = plane
