@@ -161,7 +161,7 @@ def _int_or_string(schema: dict[str, object]) -> None:
 
 
 _DIGITS = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
-# What controller-gen has values match.
+# The pattern of controller-gen.
 QUANTITY = rf"^(\+|-)?{_DIGITS}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_DIGITS}))?$"
 
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1), schema_format("int32")]

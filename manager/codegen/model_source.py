@@ -9,16 +9,15 @@ import re
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field, TypeAdapter
 from pydantic.alias_generators import to_camel
-from pydantic_core import SchemaError
 
 import manager.api
 from manager.api import ApiModel, Column, Condition, ObjectMeta, Resource
 from manager.api.builtin import names_of
 from manager.api.condition import takes_conditions
+from manager.api.model import is_checkable
 from manager.api.schema import QUANTITY
 from manager.codegen.definition import DefinitionError, Served
 from manager.codegen.manifest import leads_somewhere
@@ -536,7 +535,7 @@ class _Writer:
         """How it is written: pattern and format."""
         pattern, form = node.get("pattern"), node.get("format")
         if pattern is not None and self._is_pattern(str(pattern), path):
-            if plain and _compiles(str(pattern)):
+            if plain and is_checkable(str(pattern)):
                 kind.limits["pattern"] = Text(str(pattern))
             else:
                 kind.marks.append(_call("schema_pattern", Text(str(pattern))))
@@ -648,15 +647,6 @@ def _wordless(node: Any) -> Any:
 
 def _description(node: Schema) -> str:
     return str(node.get("description") or "").strip()
-
-
-def _compiles(pattern: str) -> bool:
-    """Whether the model can check the pattern, and not only the server."""
-    try:
-        TypeAdapter(Annotated[str, Field(pattern=pattern)])
-    except SchemaError:
-        return False
-    return True
 
 
 def field_name(wire: str, base: type[ApiModel], taken: Container[str]) -> str:

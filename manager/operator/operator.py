@@ -9,14 +9,14 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from manager.api import ObjectKey, Resource, is_crd
-from manager.cache import WHOLE, IndexFunction, Informer, Selection
+from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Record, Selection
 from manager.client import Client
 from manager.controller import ChannelSource, ControllerOptions, Predicate, Priority, Result
-from manager.controller.predicate import desired_state_changed
+from manager.controller.predicate import any_of, desired_state_changed, status_changed
 from manager.operator.child_writes import ChildWrites
 from manager.operator.conditions import ConditionList, status_model, writes_status
 from manager.operator.context import CLEANUP_WAITS, FAILURES, Blocked, Context, is_of_failure
-from manager.operator.declaration import Owns, Reads, Watch, check_indexes, check_spelling
+from manager.operator.declaration import Owns, Reads, Watch, check_indexes, check_sources, check_spelling
 from manager.operator.failure_reports import FailureReports
 from manager.operator.pod_events import PodEvents
 from manager.operator.rollouts import Rollouts
@@ -24,6 +24,7 @@ from manager.operator.timers import Timer, timers_of
 from manager.rights import RbacRule
 from manager.settings import Setting, SettingValues
 from manager.webhook import AdmissionOptions
+from manager.webhook.signatures import check_methods
 
 if TYPE_CHECKING:
     from manager.manager import Manager
@@ -55,7 +56,9 @@ class Operator(Generic[T]):
     Attributes that may be set:
         name: of the controller, in `--controllers`, metrics and logs; default the kind in lower case.
         versions: other versions of the kind, which are served and converted.
-        on: which events of the objects themselves count; by default all but changes of the status alone.
+        on: which events of the objects themselves count; by default all changes of what somebody wants
+            (`desired_state_changed`), and of a status that another client has written (`status_changed`).
+            With a `cleanup`, the beginning of a deletion always counts.
         owns, watches, reads: other kinds; `Kind` alone means the default `Owns(Kind)`, and so on.
         selection: which objects it reconciles; default all.
         indexes: index functions over the objects themselves, by name; `indexes: ClassVar = {...}`, as linters
@@ -70,7 +73,9 @@ class Operator(Generic[T]):
         admission: options of its webhooks (`manager.webhook`). A webhook for another kind is an attribute of
             any name: a `webhook.Admission`.
         finalizer: the name of the finalizer that keeps an object until `cleanup` is done.
-        former_finalizers: earlier names of it, which it replaces.
+        former_finalizers: earlier names of it, or those of a former operator. They are removed
+            with `cleanup` and without, also from objects that are being deleted. With `cleanup`, `finalizer`
+            replaces them.
         former_managers: field managers by which an earlier operator has written the children: `apply` takes
             their fields over, and removes those that are no longer wanted.
         finalizer_first: add it before `reconcile`; False if `reconcile` calls `ensure_finalizer`.
@@ -88,7 +93,7 @@ class Operator(Generic[T]):
     kind: ClassVar[type[Resource]]
     name: ClassVar[str]
     versions: ClassVar[tuple[type[Resource], ...]] = ()
-    on: ClassVar[Predicate] = desired_state_changed
+    on: ClassVar[Predicate] = any_of(desired_state_changed, status_changed)
     owns: ClassVar[tuple[type[Resource] | Owns, ...]] = ()
     watches: ClassVar[tuple[Watch, ...]] = ()
     reads: ClassVar[tuple[type[Resource] | Reads, ...]] = ()
@@ -148,14 +153,8 @@ class Operator(Generic[T]):
             *(each if isinstance(each, Reads) else Reads(each) for each in cls.reads),
         )
         check_indexes(f"{cls.__name__}.indexes", kind, cls.indexes)
-        for source in cls.sources:
-            of = f"{cls.__name__}: {type(source).__name__}({source.kind.__name__})"
-            check_indexes(f"{of}.indexes", source.kind, source.indexes)
-        if cls.cleanup is not Operator.cleanup:
-            cls.finalizer = cls.finalizer or f"{cls.name}.{kind.gvk.group}/finalizer"
-            cls.finalizers = frozenset((cls.finalizer, *cls.former_finalizers))
-        elif cls.finalizer:
-            raise TypeError(f"{cls.__name__} has a finalizer, but no cleanup")
+        check_sources(cls.__name__, cls.sources)
+        _set_finalizers(cls)
         members = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
         settings = (value for value in members.values() if isinstance(value, Setting))
         cls.declared_settings = tuple(dict.fromkeys(settings))
@@ -170,6 +169,7 @@ class Operator(Generic[T]):
         cls.condition_list = ConditionList.of(kind)
         cls.has_conditions = cls.condition_list is not None
         cls.has_observed_generation = status is not None and "observed_generation" in status.model_fields
+        check_methods(cls)
 
     def __init__(self, manager: Manager) -> None:
         if not hasattr(type(self), "kind"):
@@ -196,8 +196,7 @@ class Operator(Generic[T]):
     def rollouts(self) -> Rollouts:
         """The objects that replace their pods because of another version."""
         gauge = self.manager.metrics.rollouts_waiting.labels(self.name)
-        most = self.options.max_concurrent_rollouts
-        return Rollouts(most, enqueue=partial(self.enqueue, priority=Priority.LOW), gauge=gauge)
+        return Rollouts(enqueue=partial(self.enqueue, priority=Priority.LOW), gauge=gauge)
 
     def forget(self, key: ObjectKey) -> None:
         """Forget what the runtime remembers of an object that is gone, or another replica's."""
@@ -252,14 +251,14 @@ class Operator(Generic[T]):
         """
         raise NotImplementedError(f"{type(self).__name__} has no reconcile_key")
 
-    async def cleanup(self, obj: T, ctx: Context) -> Result | None:
+    async def cleanup(self, obj: T, ctx: Context) -> Result | None:  # noqa: ARG002 - for others to override
         """Undo what the garbage collector does not undo, before the object is deleted. Defining this method
-        adds a finalizer.
+        adds a finalizer; without it there is nothing to undo.
 
         The finalizer is removed when this returns None. A Result means that it is not done, and is called
         again. While it is not done, or fails, conditions say so: see `cleanup_blocked`.
         """
-        raise NotImplementedError
+        return None
 
     async def gone(self, key: ObjectKey) -> Result | None:
         """Forget what is remembered of an object that is gone, or is being deleted and needs nothing more.
@@ -371,6 +370,21 @@ class Operator(Generic[T]):
 
     # What the runtime calls
 
+    @classmethod
+    def counts(cls, event: CacheEvent) -> bool:
+        """Return whether an event of the operator's kind asks for a reconcile."""
+        old, new = event.old, event.new
+        if cls.finalizers and new is not None and new.deleting and (old is None or not old.deleting):
+            return True  # without a reconcile, `cleanup` would never be called
+        return cls.on(event)
+
+    def counts_now(self, record: Record, before: Record | None = None) -> bool:
+        """Return whether the state of an object asks for a reconcile: its first one, or after another."""
+        try:
+            return self.counts(CacheEvent(before, record, initial=before is None))
+        except Exception:  # noqa: BLE001 - the operator's predicate may raise anything; a source is as generous
+            return True
+
     def waits_for(self, kind: type[Resource], name: ObjectKey, key: ObjectKey) -> None:
         """Note that the object `key` waits for the name of a child to come free."""
         self._waiting[kind, name].add(key)
@@ -391,6 +405,18 @@ class Operator(Generic[T]):
     def waiting_for(self, kind: type[Resource], name: ObjectKey) -> Iterator[ObjectKey]:
         """The objects that wait for the name of a child."""
         yield from self._waiting.get((kind, name), ())
+
+
+def _set_finalizers(cls: type[Operator[Any]]) -> None:
+    """Set the names of its finalizers, and refuse one that the runtime would never remove."""
+    if cls.cleanup is not Operator.cleanup:
+        cls.finalizer = cls.finalizer or f"{cls.name}.{cls.kind.gvk.group}/finalizer"
+    elif cls.finalizer:
+        raise TypeError(f"{cls.__name__} has a finalizer, but no cleanup")
+    cls.finalizers = frozenset((cls.finalizer, *cls.former_finalizers)) - {""}
+    if cls.finalizers and cls.reconcile_key is not Operator.reconcile_key:
+        what = "cleanup" if cls.finalizer else "former_finalizers"
+        raise TypeError(f"{cls.__name__} has {what}, for which it needs `reconcile`")
 
 
 def _kind_of(cls: type) -> type[Resource] | None:

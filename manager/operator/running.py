@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -25,7 +25,6 @@ from manager.controller import (
     enqueue_owner,
 )
 from manager.controller.failure import explain
-from manager.controller.predicate import Predicate, any_of, status_changed
 from manager.controller.source import trigger_of
 from manager.kube.errors import ApiError, KubeError, NotFound
 from manager.leader.terms import Share
@@ -69,21 +68,31 @@ def add_controller(
         reconciler = _ByKey(operator)
     elif cls.reconcile is not Operator.reconcile or any(each.for_each for each in cls.timers):
         reconciler = ObjectReconciler(operator, timers)
-    elif has_webhooks(operator) or cls.setup is not Operator.setup or cls.timers:
+    elif not cls.finalizers and (has_webhooks(operator) or cls.setup is not Operator.setup or cls.timers):
         operator.setup()
         for runnable in timers.runnables(()):
             manager.add(runnable)
         return None
     else:
-        raise TypeError(f"{cls.__name__} has no reconcile, and no webhook either: it would do nothing")
+        lacks = (
+            "so it removes no finalizer" if cls.finalizers else "and no webhook either: it would do nothing"
+        )
+        raise TypeError(f"{cls.__name__} has no reconcile, {lacks}")
     options = options or operator.options
+    operator.rollouts.limit(options.max_concurrent_rollouts)
     cache = manager.cache
     objects = operator.informer
     for name, function in operator.indexes.items():
         objects.add_index(name, function)
 
     sources: list[Source] = [
-        _objects(cls.on, objects, lambda key: controller.running(key) is not None),
+        KindSource(
+            objects,
+            enqueue_object,
+            predicates=(cls.counts,),
+            relation="for",
+            reconciling=lambda key: controller.running(key) is not None,
+        ),
         operator.channel,
         *timers.sources(objects),
     ]
@@ -117,6 +126,7 @@ def add_controller(
             metrics=manager.metrics,
             whole=not operator.shared_out,
             enqueue=partial(operator.enqueue, priority=Priority.LOW),
+            counts=operator.counts_now,
             handed_over=partial(_hand_over, operator),
         )
         if isinstance(reconciler, ObjectReconciler):
@@ -147,16 +157,6 @@ def _gates(operator: Operator[Any], definitions: Definitions | None) -> list[Sou
     return [] if gate is None else [gate]
 
 
-def _objects(on: Predicate, objects: Informer, running: Callable[[ObjectKey], bool]) -> Source:
-    def others_changed_status(event: CacheEvent) -> bool:
-        # While the object is reconciled, it may be our own; `Context.finish` looks at what is there then.
-        return not running(event.key) and status_changed(event)
-
-    return KindSource(
-        objects, enqueue_object, predicates=(any_of(on, others_changed_status),), relation="for"
-    )
-
-
 def _source(
     operator: Operator[Any], source: Owns | Watch | Reads, informer: Informer, objects: Informer
 ) -> Source:
@@ -185,11 +185,18 @@ def _owners_and_waiting(operator: Operator[Any], owns: Owns, objects: Informer) 
             trigger = trigger_of(event, "freed", "owns", kind.gvk.kind)
             operator.channel.send(waiting, trigger=trigger)
         keys = owners(event)
-        # What we do not own is held as metadata, at which a predicate need not look; and who comes to own an
-        # object, or loses it, has to know.
-        return keys if not keys or matters is None or event.is_cut or matters(event) else ()
+        # Others' objects are held as metadata: no predicate can judge how they differ from a whole one.
+        return keys if not keys or matters is None or _changes_owner(event) or matters(event) else ()
 
     return handle
+
+
+def _changes_owner(event: CacheEvent) -> bool:
+    """Return whether the object has another controller than before, or no longer one."""
+    if event.old_meta is None or event.new is None:
+        return False
+    before, now = event.old_meta.controller, event.meta.controller
+    return (before and before.uid) != (now and now.uid)
 
 
 class _ByKey:
@@ -313,7 +320,7 @@ class ObjectReconciler(Generic[T]):
                     operator.forget(obj.key)
                     return await operator.gone(obj.key)
             else:
-                if operator.finalizers and operator.finalizer_first:
+                if operator.finalizers and (operator.finalizer_first or not operator.finalizer):
                     await ctx.ensure_finalizer()
                 for timer in due:
                     await getattr(operator, timer)(obj, ctx)
@@ -335,7 +342,7 @@ class ObjectReconciler(Generic[T]):
         finalizers = obj.metadata.finalizers
         obj.metadata.finalizers = [each for each in finalizers if each not in self._operator.finalizers]
         await ctx.patch()
-        ctx.log.info("cleaned up")
+        ctx.log.info("cleaned up" if self._operator.finalizer else "removed a former finalizer")
         if obj.metadata.finalizers:
             await self._tell_who_holds(obj, ctx)
         ctx.written()

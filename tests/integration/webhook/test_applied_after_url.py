@@ -49,7 +49,7 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
 
 @pytest.mark.parametrize("applied_before", [False, True])
 @pytest.mark.parametrize("server_side", [False, True])
-async def test_what_is_applied_takes_the_place_of_the_url(
+async def test_applied_service_takes_the_place_of_the_url(
     plane: ControlPlane, *, applied_before: bool, server_side: bool
 ):
     installation = manifests(plane)

@@ -114,6 +114,18 @@ def test_one_that_would_do_nothing_is_refused():
         add_controller(without_manager(Idle))
 
 
+def test_operator_with_finalizers_and_without_reconcile_is_refused():
+    class Idle(Operator[Gadget]):
+        """Would leave the finalizers where they are."""
+
+        former_finalizers = ("old",)
+
+        def setup(self) -> None: ...
+
+    with pytest.raises(TypeError, match=r"^Idle has no reconcile, so it removes no finalizer$"):
+        add_controller(without_manager(Idle))
+
+
 def test_versions_that_nobody_converts_are_refused():
     class Lossy(Operator[Gadget]):
         """Its second version would lose what the first one does not have."""
@@ -156,7 +168,7 @@ async def test_kinds_of_others_are_judged_by_methods_that_know_the_operator():
 
         word = "free"
 
-        async def look(self, options: Unstructured, request: AdmissionRequest) -> None: ...
+        look = None
 
     pods, shells = registrations(Guard)
     assert [each.name for each in Webhooks([pods, shells]).validating] == [
@@ -176,8 +188,10 @@ async def test_kinds_of_others_are_judged_by_methods_that_know_the_operator():
 def test_a_method_for_what_is_no_attribute_of_the_class_is_refused():
     pods = webhook.Admission(Pod)
 
-    class Lost(Operator[Gadget]):
+    class Lost:
         """Its webhook would not be found where nothing runs."""
+
+        kind, versions, admission, finalizer = Gadget, (), webhook.AdmissionOptions(), ""
 
         @pods.validate_create
         async def check(self, pod: Pod, request: AdmissionRequest) -> None: ...
