@@ -23,6 +23,7 @@ import yaml
 from devcluster import DevCluster
 from devcluster.errors import StatusError
 from manager.api import Condition, GroupVersionKind, ObjectMeta, Resource
+from manager.api.apps_v1 import StatefulSetSpec
 from manager.codegen import (
     DefinitionError,
     Served,
@@ -39,6 +40,7 @@ from manager.metrics import Metrics
 from manager.testing import LocalWire
 from manager.yaml_text import yaml_documents
 from tests.support import ROOT
+from tests.support.ticks import Tick
 
 VENDOR = Path(__file__).with_name("installation.yaml")
 OURS = sorted((ROOT / "config/crd/bases").glob("*.yaml"))
@@ -328,7 +330,33 @@ def test_a_kind_of_the_server_has_its_shape_and_no_definition(tmp_path: Path):
     assert model(metadata=ObjectMeta(name="new")).status.ready_replicas is None
 
 
+def test_kind_of_the_server_is_made_of_the_builtin_types_and_can_be_embedded(tmp_path: Path):
+    published, _ = asyncio.run(published_and_created())
+    gvk = GroupVersionKind("apps", "v1", "StatefulSet")
+    source = model_source(served_by_openapi(published, gvk, "statefulsets", namespaced=True), "a test")
+    assert "from manager.api.apps_v1 import StatefulSetSpec" in source.text
+    assert "class StatefulSetSpec" not in source.text
+    model = imported(source.text, "StatefulSet", tmp_path)
+    assert object_schema(model)["properties"]["spec"] == object_schema(StatefulSetSpec)
+
+
+def test_definition_of_builtin_types_makes_itself_again(tmp_path: Path):
+    theirs = json.loads(json.dumps(custom_resource_definitions([Tick])[0]))
+    [found] = definitions_in(json.dumps(theirs))
+    source = model_source(found.served(None), "a test")
+    assert [line for line in source.unsaid if "conditions" not in line and ".status: " not in line] == []
+    assert "size: Quantity | None = None" in source.text
+    assert "metadata: ObjectMeta | None = None" in source.text
+    [again] = custom_resource_definitions([imported(source.text, "Tick", tmp_path)])
+    assert schema_of(again, "v1") == schema_of(theirs, "v1")
+
+
 def test_the_source_is_as_the_formatter_and_the_linter_want_it(tmp_path: Path):
+    published, _ = asyncio.run(published_and_created())
+    served = served_by_openapi(
+        published, GroupVersionKind("apps", "v1", "Deployment"), "deployments", namespaced=True
+    )
+    (tmp_path / "deployment.py").write_text(model_source(served, "a test").text)
     for path in (VENDOR, *OURS):
         [found] = definitions_in(path.read_text())
         (tmp_path / f"{path.stem.replace('.', '_')}.py").write_text(
