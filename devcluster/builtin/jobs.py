@@ -48,6 +48,11 @@ STATES = (
 class JobStrategy(WorkloadStrategy):
     """The rules of jobs."""
 
+    orphans_by_default = True
+    delete_warning = (
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to "
+        "remove them or set propagationPolicy=Orphan to suppress this warning"
+    )
     columns = columns("Name | Status | Completions | Duration | Age | Containers* | Images* | Selector*")
 
     def begin(self, new: Object, context: Context) -> None:

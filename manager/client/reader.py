@@ -250,7 +250,11 @@ class CachedReader(_Reader):
         It knows nothing of other objects: one of these is not found. Without a selection, reads of a kind
         that is cached with one only raise NotCached.
         """
-        return CachedReader(self._cache, Selection.of(**selection), live=self._live)
+        return self.within(Selection.of(**selection))
+
+    def within(self, selection: Selection) -> CachedReader:
+        """Return a reader of the cached objects of a selection that has been checked."""
+        return CachedReader(self._cache, selection, live=self._live)
 
     def ours(self, selection: Selection) -> CachedReader:
         """A reader of what is this replica's, where replicas share the objects out."""

@@ -58,7 +58,8 @@ class Operator(Generic[T]):
         on: which events of the objects themselves count; by default all but changes of the status alone.
         owns, watches, reads: other kinds; `Kind` alone means the default `Owns(Kind)`, and so on.
         selection: which objects it reconciles; default all.
-        indexes: index functions over the objects themselves, by name.
+        indexes: index functions over the objects themselves, by name; `indexes: ClassVar = {...}`, as linters
+            want of what can be changed.
         conditions: the condition types that are set when an object is blocked (see `blocked`); default those
             that its `Status` names, or else Ready.
         errors: the reason, in conditions and Events, of each type of exception that `reconcile` and `cleanup`
@@ -72,7 +73,9 @@ class Operator(Generic[T]):
         admission: options of its webhooks (`manager.webhook`). A webhook for another kind is an attribute of
             any name: a `webhook.Admission`.
         finalizer: the name of the finalizer that keeps an object until `cleanup` is done.
-        former_finalizers: earlier names of it, which it replaces.
+        former_finalizers: earlier names of it, or those of a former operator. They are removed
+            with `cleanup` and without, also from objects that are being deleted. With `cleanup`, `finalizer`
+            replaces them.
         former_managers: field managers by which an earlier operator has written the children: `apply` takes
             their fields over, and removes those that are no longer wanted.
         finalizer_first: add it before `reconcile`; False if `reconcile` calls `ensure_finalizer`.
@@ -154,11 +157,7 @@ class Operator(Generic[T]):
         for source in cls.sources:
             of = f"{cls.__name__}: {type(source).__name__}({source.kind.__name__})"
             check_indexes(f"{of}.indexes", source.kind, source.indexes)
-        if cls.cleanup is not Operator.cleanup:
-            cls.finalizer = cls.finalizer or f"{cls.name}.{kind.gvk.group}/finalizer"
-            cls.finalizers = frozenset((cls.finalizer, *cls.former_finalizers))
-        elif cls.finalizer:
-            raise TypeError(f"{cls.__name__} has a finalizer, but no cleanup")
+        _set_finalizers(cls)
         members = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
         settings = (value for value in members.values() if isinstance(value, Setting))
         cls.declared_settings = tuple(dict.fromkeys(settings))
@@ -215,8 +214,7 @@ class Operator(Generic[T]):
     def rollouts(self) -> Rollouts:
         """The objects that replace their pods because of another version."""
         gauge = self.manager.metrics.rollouts_waiting.labels(self.name)
-        most = self.options.max_concurrent_rollouts
-        return Rollouts(most, enqueue=partial(self.enqueue, priority=Priority.LOW), gauge=gauge)
+        return Rollouts(enqueue=partial(self.enqueue, priority=Priority.LOW), gauge=gauge)
 
     def forget(self, key: ObjectKey) -> None:
         """Forget what the runtime remembers of an object that is gone, or another replica's."""
@@ -271,14 +269,14 @@ class Operator(Generic[T]):
         """
         raise NotImplementedError(f"{type(self).__name__} has no reconcile_key")
 
-    async def cleanup(self, obj: T, ctx: Context) -> Result | None:
+    async def cleanup(self, obj: T, ctx: Context) -> Result | None:  # noqa: ARG002 - for others to override
         """Undo what the garbage collector does not undo, before the object is deleted. Defining this method
-        adds a finalizer.
+        adds a finalizer; without it there is nothing to undo.
 
         The finalizer is removed when this returns None. A Result means that it is not done, and is called
         again. While it is not done, or fails, conditions say so: see `cleanup_blocked`.
         """
-        raise NotImplementedError
+        return None
 
     async def gone(self, key: ObjectKey) -> Result | None:
         """Forget what is remembered of an object that is gone, or is being deleted and needs nothing more.
@@ -442,6 +440,18 @@ def _grants(rules: Iterable[RbacRule], verb: str, group: str, resource: str) -> 
         {verb, "*"} & {*rule.verbs} and {group, "*"} & {*rule.groups} and {resource, "*"} & {*rule.resources}
         for rule in rules
     )
+
+
+def _set_finalizers(cls: type[Operator[Any]]) -> None:
+    """Set the names of its finalizers, and refuse one that the runtime would never remove."""
+    if cls.cleanup is not Operator.cleanup:
+        cls.finalizer = cls.finalizer or f"{cls.name}.{cls.kind.gvk.group}/finalizer"
+    elif cls.finalizer:
+        raise TypeError(f"{cls.__name__} has a finalizer, but no cleanup")
+    cls.finalizers = frozenset((cls.finalizer, *cls.former_finalizers)) - {""}
+    if cls.finalizers and cls.reconcile_key is not Operator.reconcile_key:
+        what = "cleanup" if cls.finalizer else "former_finalizers"
+        raise TypeError(f"{cls.__name__} has {what}, for which it needs `reconcile`")
 
 
 def _kind_of(cls: type) -> type[Resource] | None:

@@ -69,14 +69,18 @@ def add_controller(
         reconciler = _ByKey(operator)
     elif cls.reconcile is not Operator.reconcile or any(each.for_each for each in cls.timers):
         reconciler = ObjectReconciler(operator, timers)
-    elif has_webhooks(operator) or cls.setup is not Operator.setup or cls.timers:
+    elif not cls.finalizers and (has_webhooks(operator) or cls.setup is not Operator.setup or cls.timers):
         operator.setup()
         for runnable in timers.runnables(()):
             manager.add(runnable)
         return None
     else:
-        raise TypeError(f"{cls.__name__} has no reconcile, and no webhook either: it would do nothing")
+        lacks = (
+            "so it removes no finalizer" if cls.finalizers else "and no webhook either: it would do nothing"
+        )
+        raise TypeError(f"{cls.__name__} has no reconcile, {lacks}")
     options = options or operator.options
+    operator.rollouts.limit(options.max_concurrent_rollouts)
     cache = manager.cache
     objects = operator.informer
     for name, function in operator.indexes.items():
@@ -313,7 +317,7 @@ class ObjectReconciler(Generic[T]):
                     operator.forget(obj.key)
                     return await operator.gone(obj.key)
             else:
-                if operator.finalizers and operator.finalizer_first:
+                if operator.finalizers and (operator.finalizer_first or not operator.finalizer):
                     await ctx.ensure_finalizer()
                 for timer in due:
                     await getattr(operator, timer)(obj, ctx)
@@ -335,7 +339,7 @@ class ObjectReconciler(Generic[T]):
         finalizers = obj.metadata.finalizers
         obj.metadata.finalizers = [each for each in finalizers if each not in self._operator.finalizers]
         await ctx.patch()
-        ctx.log.info("cleaned up")
+        ctx.log.info("cleaned up" if self._operator.finalizer else "removed a former finalizer")
         if obj.metadata.finalizers:
             await self._tell_who_holds(obj, ctx)
         ctx.written()

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 
 import orjson
 
+from manager.client.ownership import place_in, release
 from manager.client.write import APPLY_PATCH, DRY_RUN, JSON, JSON_PATCH, merge_diff
 from manager.kube.decoding import json_object
 from manager.kube.errors import ApiError, Conflict, Invalid, NotFound
@@ -327,8 +328,7 @@ def _fill(wanted: Any, there: Any, owned: Mapping[str, Any], kept: Mapping[str, 
             elif step in wanted and step in there:
                 _fill(wanted[step], there[step], below, kept[path])
         elif path.startswith("k:") and isinstance(wanted, list) and isinstance(there, list):
-            key = orjson.loads(path[2:])
-            place, stored = _position(wanted, key, keyed=True), _position(there, key, keyed=True)
+            place, stored = place_in(wanted, path), place_in(there, path)
             if stored is not None and path not in kept:
                 wanted.append(there[stored])
             elif stored is not None and place is not None:
@@ -346,35 +346,5 @@ def _without_dropped(answer: Object, taken_over: list[Object], manager: str) -> 
     kept = [each.get("fieldsV1") or {} for each in entries if each not in dropped]
     left = copy.deepcopy(answer)
     for each in dropped:
-        _release(left, each.get("fieldsV1") or {}, kept)
+        release(left, each.get("fieldsV1") or {}, kept)
     return left
-
-
-def _release(there: Any, owned: Mapping[str, Any], kept: list[Mapping[str, Any]]) -> None:
-    """Take out of a map, or a list, what `owned` names, and none of `kept`."""
-    for path, below in owned.items():
-        step: Any = path[2:]
-        if path.startswith("f:") and isinstance(there, dict):
-            if step not in there:
-                continue
-        elif path.startswith(("k:", "v:")) and isinstance(there, list):
-            step = _position(there, orjson.loads(step), keyed=path.startswith("k:"))
-            if step is None:
-                continue
-        else:
-            continue
-        others = [each[path] for each in kept if path in each]
-        parts = [each for each in below if each != "."]
-        if parts:
-            _release(there[step], below, others)
-        if not others and (not parts or not there[step]):
-            del there[step]
-
-
-def _position(items: list[Any], named: Any, *, keyed: bool) -> int | None:
-    for number, each in enumerate(items):
-        if keyed and isinstance(each, dict) and named.items() <= each.items():
-            return number
-        if not keyed and each == named:
-            return number
-    return None

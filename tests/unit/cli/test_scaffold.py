@@ -87,6 +87,12 @@ def test_a_project_with_kinds_added_passes_its_style_types_tests_and_demo(comman
     # One after the other, and the stored version later than the other one.
     for more in ("--validation", "--conversion=v1", "--conversion=v1alpha1"):
         assert command("create", "webhook", "--kind=Company", more).code == 0
+    [path] = (project / "config/crd/bases").glob("*_companies.yaml")
+    definition = yaml.safe_load(path.read_text())
+    schemas = [each["schema"]["openAPIV3Schema"] for each in definition["spec"]["versions"]]
+    rules = [schema["x-kubernetes-validations"] for schema in schemas]
+    assert len(rules) == 3
+    assert all(each == rules[0] for each in rules), "the limit of the names"
     vendor = str(ROOT / "tests/unit/codegen/installation.yaml")
     assert command("model", "--from", vendor, "--output=apis/hello/v2/installation.py").code == 0
     python(project, "ruff", "check", ".")

@@ -157,4 +157,5 @@ class TestDeletingACollection:
             await client.delete_collection(Pod)
         wire.on("DELETE", "/api/v1/nodes", Reply.status(200, ""))
         await client.delete_collection(Node)
-        assert len(wire.sent("DELETE")) == 1
+        [sent] = wire.sent("DELETE")
+        assert sent.json()["propagationPolicy"] == "Background"

@@ -114,6 +114,18 @@ def test_one_that_would_do_nothing_is_refused():
         add_controller(without_manager(Idle))
 
 
+def test_operator_with_finalizers_and_without_reconcile_is_refused():
+    class Idle(Operator[Gadget]):
+        """Would leave the finalizers where they are."""
+
+        former_finalizers = ("old",)
+
+        def setup(self) -> None: ...
+
+    with pytest.raises(TypeError, match=r"^Idle has no reconcile, so it removes no finalizer$"):
+        add_controller(without_manager(Idle))
+
+
 def test_versions_that_nobody_converts_are_refused():
     class Lossy(Operator[Gadget]):
         """Its second version would lose what the first one does not have."""
