@@ -11,7 +11,7 @@ import orjson
 import pytest
 from pydantic import Field
 
-from manager import Blocked, Context, Operator, Owns, Result, TerminalError, Watch, webhook
+from manager import Blocked, Context, Operator, Owns, Result, TerminalError, Watch, rbac, webhook
 from manager.api import (
     ApiModel,
     Condition,
@@ -1184,7 +1184,9 @@ async def test_former_finalizers_are_removed_from_what_was_deleted_before(held: 
             theirs = await operator.client.create(greeting(namespace="default", finalizers=["old", *held]))
             await operator.client.delete(theirs)
 
-    async with operated(doing(act, former_finalizers=("old",)), objects=[greeting("first")]) as world:
+    rights = (rbac(groups=Greeting.gvk.group, resources="greetings", verbs="create;delete"),)
+    operator = doing(act, former_finalizers=("old",), rights=rights)
+    async with operated(operator, objects=[greeting("first")]) as world:
         await settled(world)
         found = await world.find(Greeting, "hello")
         assert (found.metadata.finalizers if found else []) == [*held]
