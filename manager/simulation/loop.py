@@ -4,6 +4,9 @@ It has no sockets, and a thread that the loop is asked for takes no time: it has
 happens. So what happens in it happens in the same order each time; with a source of chance, tasks that are
 ready at the same time run in the order that it draws.
 
+`virtual_time` puts the running loop of asyncio into virtual time for a while, so that a test needs no loop of
+its own.
+
 A task started in a context in which `process_clock` is set sees time pass at that clock's rate, and so does
 everything it starts; its timers fire when its own clock says so, and nothing of it runs while that clock is
 paused. So several processes in one loop can have clocks that drift apart, and can freeze.
@@ -16,8 +19,9 @@ import heapq
 import math
 import selectors
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -26,7 +30,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 if TYPE_CHECKING:
     import random
 
-__all__ = ["ProcessClock", "ThreadHold", "VirtualLoop", "freeze", "process_clock", "simulate"]
+__all__ = [
+    "NotVirtual",
+    "ProcessClock",
+    "ThreadHold",
+    "VirtualLoop",
+    "freeze",
+    "process_clock",
+    "simulate",
+    "virtual_time",
+]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -117,6 +130,10 @@ class _Timer(asyncio.TimerHandle):
         handle._callback = handle._args = None
 
 
+class NotVirtual(RuntimeError):
+    """The running loop cannot go on in virtual time."""
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     """See the top of this file."""
 
@@ -126,6 +143,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     _debug: bool
     _stopping: bool
     _default_executor: Any
+    _selector: Any
     _scheduled: list[Any]
     """Each timer behind its time and its number, so that none of them is asked which is earlier."""
 
@@ -133,10 +151,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """`rng` draws the order of tasks that are ready at the same time; None is the order in which
         they became so.
         """
-        self._ticks = 0
+        super().__init__(_NoSelector())
+        self._begin(0, rng)
+
+    def _begin(self, ticks: int, rng: random.Random | None = None) -> None:
+        self._ticks = ticks
         self._timers = 0
         self._rng = rng
-        super().__init__(_NoSelector())
+        self._epoch = EPOCH - ticks / TICKS
         self._clock_resolution = 0.5 / TICKS
 
     @property
@@ -152,7 +174,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def wall_clock(self) -> float:
         """What `manager.clock.now` shows."""
         clock = process_clock.get()
-        return EPOCH + self.true_time * clock.rate + clock.skew
+        return self._epoch + self.true_time * clock.rate + clock.skew
+
+    def set_wall_clock(self, seconds: float) -> None:
+        """Have `wall_clock` show so many seconds since the epoch now, and go on from there."""
+        self._epoch += seconds - self.wall_clock()
 
     def call_at(
         self,
@@ -280,7 +306,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 except BaseException as error:  # noqa: BLE001 - as in any loop
                     what = f"Exception in callback {handle!r}"
                     self.call_exception_handler({"message": what, "exception": error, "handle": handle})
-            if self._stopping:
+            if self._stopping or self.__class__ is not VirtualLoop:
                 return
 
     def _add_due(self) -> None:
@@ -380,6 +406,44 @@ def freeze(seconds: float) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     loop._ticks += round(seconds * TICKS)
+
+
+@contextmanager
+def virtual_time(start: float | None = None) -> Iterator[VirtualLoop]:
+    """Put the running loop into virtual time while this lasts; its wall clock shows `start` in the beginning.
+
+    Timers that are set keep their times. Nothing is read from sockets that the loop knows already.
+    Raises NotVirtual for a loop that is not asyncio's own.
+    """
+    running: Any = asyncio.get_running_loop()
+    kind: Any = type(running)
+    if issubclass(kind, VirtualLoop):
+        if start is not None:
+            running.set_wall_clock(start)
+        yield running
+        return
+    if kind is not asyncio.SelectorEventLoop:
+        kind = f"{kind.__module__}.{kind.__qualname__}"
+        raise NotVirtual(f"virtual time needs asyncio.SelectorEventLoop, and the running loop is a {kind}")
+    selector, resolution, since = running._selector, running._clock_resolution, running.time()
+    running.__class__ = VirtualLoop
+    running._begin(math.ceil(since * TICKS))
+    running._selector = _NoSelector()
+    running._scheduled = [(each._when, -1 - index, each) for index, each in enumerate(running._scheduled)]
+    heapq.heapify(running._scheduled)
+    running.set_wall_clock(EPOCH if start is None else start)
+    try:
+        yield running
+    finally:
+        ended, left = running.time(), running.timers
+        running.__class__ = asyncio.SelectorEventLoop
+        running._selector.close()
+        running._selector, running._clock_resolution = selector, resolution
+        for timer in left:
+            timer._when += running.time() - ended
+        running._scheduled = left
+        heapq.heapify(left)
+        running._timer_cancelled_count = 0
 
 
 def simulate(main: Coroutine[Any, Any, T], rng: random.Random | None = None) -> T:
