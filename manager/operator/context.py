@@ -474,19 +474,24 @@ class Context:
         self._confirmed = True
 
     async def patch(self) -> None:
-        """Send the changes of the object's metadata and spec; then the object is as the server has it.
+        """Send the changes of the object's metadata and spec; then these are as the server has them.
 
-        Raises Conflict if finalizers or owners were changed here, and the object has changed since it was
-        read.
+        `metadata`, `spec` and `status` stay the same Python objects. Changes of the status stay, and are
+        written at the end. Raises Conflict if finalizers or owners were changed here, and the object has
+        changed since it was read.
         """
-        stored = await self.client.patch(self.object)
-        self.object.rebase(stored)
+        sent = {name: value for name, value in self.object.to_wire().items() if name != "status"}
+        self.object.take(await self.client.patch(self.object), sent=sent)
 
     async def write_status(self) -> None:
-        """Write the status now, if it differs: for what has to be stored before the next effect."""
-        stored = await self.client.status.patch(self.object)
-        self.object.rebase(stored)
-        self.object.status = stored.status  # type: ignore[attr-defined]
+        """Write the status now, if it differs: for what has to be stored before the next effect.
+
+        `obj.status` and all that is in it stay the same Python objects, with the values that the server has.
+        Later changes are written at the end, or by the next call. Changes of the metadata and the
+        spec stay; `patch` sends them.
+        """
+        sent = self.object.to_wire(only={"status"})
+        self.object.take(await self.client.status.patch(self.object), sent=sent)
 
     def permit(self) -> AbstractAsyncContextManager[None]:
         """Enter this around effects outside of the cluster: it cancels them when leadership is lost. See

@@ -164,6 +164,57 @@ async def test_what_another_writer_says_meanwhile_stays():
         assert said(found) == {"Theirs": ("True", "Set"), "Available": ("True", "Greeted")}
 
 
+async def test_write_status_keeps_the_status_that_the_operator_has_in_hand():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        status, conditions, metadata = obj.status, obj.status.conditions, obj.metadata
+        status.text = "first"
+        ctx.condition("Available", True, "Greeted")
+        metadata.annotations["kept"] = "as it is sent later"
+        await ctx.write_status()
+        assert (obj.status is status, status.conditions is conditions) == (True, True)
+        assert obj.metadata is metadata
+        status.text = "last"
+        conditions[0].message = "changed later"
+        await ctx.patch()
+        metadata.annotations["more"] = "yes"
+        await ctx.patch()
+
+    async with operated(doing(act)) as world:
+        obj = await world.create(greeting())
+        found = await world.until(obj, lambda it: it.status.text == "last")
+        assert [each.message for each in found.status.conditions] == ["changed later"]
+        assert found.metadata.annotations == {"kept": "as it is sent later", "more": "yes"}
+
+
+@pytest.mark.parametrize("write", ["write_status", "patch"])
+async def test_write_in_a_reconcile_takes_what_others_have_written_meanwhile(write: str):
+    theirs = {"type": "Theirs", "status": "True", "reason": "Set", "message": "", "lastTransitionTime": NOW}
+    path = "greetings.test.example.com", "default", "hello"
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if "Theirs" not in said(obj):
+            api = WORLD[-1].cluster.client
+            await api.patch(*path, {"status": {"conditions": [theirs]}}, subresource="status")
+            await api.patch(*path, {"spec": {"name": "Jack"}, "metadata": {"labels": {"a": "b"}}})
+        obj.metadata.annotations["ours"] = obj.status.text = "set"
+        await getattr(ctx, write)()
+        await ctx.patch()
+        await ctx.write_status()
+        assert (obj.spec.name, obj.metadata.labels) == ("Jack", {"a": "b"})
+        ctx.condition("Available", True, "Greeted")
+
+    async with operated(doing(act)) as world:
+        WORLD.append(world)
+        obj = await world.create(greeting())
+        found = await world.until(obj, lambda it: "Available" in said(it))
+        assert said(found) == {"Theirs": ("True", "Set"), "Available": ("True", "Greeted")}
+        assert (found.spec.name, found.metadata.labels, found.metadata.annotations) == (
+            "Jack",
+            {"a": "b"},
+            {"ours": "set"},
+        )
+
+
 NOW = "2026-11-22T10:00:00Z"
 WORLD: list[World] = []
 
