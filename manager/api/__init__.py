@@ -30,7 +30,7 @@ from manager.api.schema import (
     schema_words,
     together,
 )
-from manager.api.status import Status
+from manager.api.status import Status, StepsStatus
 from manager.api.unstructured import Unstructured
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "Resource",
     "Scale",
     "Status",
+    "StepsStatus",
     "Unstructured",
     "atomic_list",
     "atomic_map",

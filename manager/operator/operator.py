@@ -20,6 +20,7 @@ from manager.operator.declaration import Owns, Reads, Watch, check_indexes, chec
 from manager.operator.failure_reports import FailureReports
 from manager.operator.pod_events import PodEvents
 from manager.operator.rollouts import Rollouts
+from manager.operator.steps import check_steps
 from manager.operator.timers import Timer, timers_of
 from manager.rights import RbacRule
 from manager.settings import Setting, SettingValues
@@ -163,6 +164,7 @@ class Operator(Generic[T]):
             cls.shared_out = False  # nobody could say whose an object is that is gone
         if cls.reconcile_key is not Operator.reconcile_key and any(each.for_each for each in cls.timers):
             raise TypeError(f"{cls.__name__} has a timer for each object, for which it needs `reconcile`")
+        check_steps(cls, members.values())
         status = status_model(kind)
         cls.has_status = writes_status(kind)
         cls.conditions = cls.conditions or tuple(getattr(status, "meanings", ())) or ("Ready",)
@@ -319,7 +321,7 @@ class Operator(Generic[T]):
         if not ctx.can_set_conditions:
             self.record_once(by, ctx)
             return
-        told_in, status = self._speaks_of_failure()
+        told_in, status = self.condition_of_failure()
         there = ctx.conditions
         for each in self.conditions:
             if each != told_in and (each not in there or is_of_failure(there[each])):
@@ -338,12 +340,12 @@ class Operator(Generic[T]):
         if not by.passing:
             self.reconcile_failed(by, ctx)
         elif ctx.can_set_conditions and "Progressing" not in self.conditions:
-            told_in, status = self._speaks_of_failure()
+            told_in, status = self.condition_of_failure()
             ctx.condition(told_in, status if told_in != "Degraded" else False, by.reason, by.message)
         if by.awaited and ctx.can_set_conditions and "Progressing" in self.conditions:
             ctx.condition("Progressing", True, by.reason, by.message)
 
-    def _speaks_of_failure(self) -> tuple[str, bool | Literal["Unknown"]]:
+    def condition_of_failure(self) -> tuple[str, bool | Literal["Unknown"]]:
         """Return type and status of the condition that says that the object is not as it should be."""
         if "Degraded" in self.conditions:
             return "Degraded", True

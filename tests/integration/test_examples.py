@@ -17,7 +17,7 @@ from tests.support.roles import LEADER_ELECTION, MANAGER, OWNER_REFERENCES, Role
 
 pytestmark = pytest.mark.contract
 
-EXAMPLES = {"cronjob": "{.status.nextScheduleTime}"}
+EXAMPLES = {"cronjob": "{.status.nextScheduleTime}", "database": "{.status.upgrade.endedAt}"}
 """What the status of the sample comes to have."""
 
 
