@@ -8,6 +8,8 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
+from msgspec import structs
+
 from manager import clock
 from manager.api import (
     Condition,
@@ -525,7 +527,8 @@ class Context:
             if self._operator.has_observed_generation:
                 status_of(self.object).observed_generation = self.object.metadata.generation
             try:
-                if await self.client.status.report(self.object, cached=self._cached):
+                differs = await self.client.status.report(self.object, cached=self._cached)
+                if differs and self._counts_status():
                     self._operator.enqueue(self.object.key)
             except (Conflict, Invalid):
                 if self._operator.finalizers and self.object.metadata.deletion_timestamp is None:
@@ -577,6 +580,14 @@ class Context:
         if record is None or record.uid != metadata.uid or str(record.version) == metadata.resource_version:
             return None
         return record.raw
+
+    def _counts_status(self) -> bool:
+        """Return whether the operator wants to know of a status that another client has written meanwhile."""
+        record, origin = self._operator.informer.get(self.object.key), self.object.origin
+        if record is None or origin is None:
+            return True
+        version = int(self.object.metadata.resource_version or 0)
+        return self._operator.counts_now(record, structs.replace(record, raw=origin, version=version))
 
     def written(self) -> None:
         """Do what waited for the last write."""

@@ -27,7 +27,13 @@ from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import ConfigMap, Namespace, Secret
 from manager.cache import Selection
 from manager.cache.intake import Intake
-from manager.controller import ControllerOptions, Predicate, generation_changed
+from manager.controller import (
+    ControllerOptions,
+    Predicate,
+    any_of,
+    generation_changed,
+    status_changed,
+)
 from manager.kube.errors import ServerError
 from manager.operator.context import Changed
 from manager.operator.difference import changed_fields
@@ -56,6 +62,16 @@ class GreetingSpec(ApiModel):
 @crd()
 class Greeting(Resource, group="test.example.com", version="v1", plural="greetings"):
     """A greeting."""
+
+    spec: GreetingSpec = Field(default_factory=GreetingSpec)
+    status: GreetingStatus = Field(default_factory=GreetingStatus)
+
+
+@crd()
+class WideGreeting(
+    Resource, group="test.example.com", version="v1", plural="widegreetings", namespaced=False
+):
+    """A greeting to all."""
 
     spec: GreetingSpec = Field(default_factory=GreetingSpec)
     status: GreetingStatus = Field(default_factory=GreetingStatus)
@@ -222,7 +238,7 @@ WORLD: list[World] = []
 @pytest.mark.parametrize(
     "other", [None, {}, {"text": None, "observedGeneration": None}, {"text": "what an earlier process told"}]
 )
-@pytest.mark.parametrize("on", [Operator.on, generation_changed])
+@pytest.mark.parametrize("on", [Operator.on, any_of(generation_changed, status_changed)])
 async def test_a_status_that_somebody_else_has_changed_is_written_again(on: Predicate, other: Any):
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "Hello"
@@ -267,6 +283,50 @@ async def test_a_status_that_somebody_else_changes_while_the_object_is_reconcile
         await world.until(obj, lambda it: it.status.text == "Hello", timeout=5.0)
         await settled(world)
         assert len(LAST[-1].seen) == 3
+
+
+@pytest.mark.parametrize("cluster_scoped", [False, True])
+async def test_on_lets_no_status_of_others_pass_unless_it_names_it(cluster_scoped: bool):
+    entered, going_on = asyncio.Event(), asyncio.Event()
+    going_on.set()
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        entered.set()
+        await going_on.wait()
+
+    kind = WideGreeting if cluster_scoped else Greeting
+    attributes = {"on": staticmethod(generation_changed), "kind": kind, "owns": ()}
+    async with operated(doing(act, **attributes)) as world:
+        namespace = "" if cluster_scoped else "default"
+        path = f"{kind.plural}.test.example.com", namespace, "hello"
+        obj = await world.create(kind(metadata=ObjectMeta(name="hello")))
+        await settled(world)
+        api = world.cluster.client
+        await api.patch(*path, {"status": {"text": "Hello"}}, subresource="status")
+        await settled(world)
+        assert len(LAST[-1].seen) == 1
+        entered.clear()
+        going_on.clear()
+        await world.update(obj, lambda it: setattr(it.spec, "name", "Jack"))
+        await entered.wait()
+        await api.patch(*path, {"status": {"text": "Goodbye"}}, subresource="status")
+        await asyncio.sleep(1)
+        going_on.set()
+        await settled(world)
+        assert len(LAST[-1].seen) == 2
+
+
+async def test_on_lets_the_beginning_of_a_deletion_pass_when_there_is_a_cleanup():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        pass
+
+    wanted = {"on": staticmethod(lambda event: "a" in event.meta.labels), "cleanup": cleanup}
+    async with operated(doing(act, **wanted)) as world:
+        obj = await world.create(greeting(labels={"a": "b"}))
+        await world.until(obj, lambda it: it.metadata.finalizers)
+        await world.update(obj, lambda it: it.metadata.labels.clear())
+        await world.delete(obj)
+        await world.until_gone(obj, timeout=10)
 
 
 async def test_an_event_of_a_condition_is_told_once_for_each_news():
