@@ -163,6 +163,7 @@ lint: tools ## style, types, layers, and that generated files are current
 	$(RELEASE) generate --check
 	$(BIN)/python -m benchmarks --render --check
 	$(BIN)/python scripts/generate-petstore --check
+	$(BIN)/python scripts/generate-api-models --check
 	@scripts/lint-go
 
 .PHONY: fmt
@@ -176,8 +177,9 @@ manifests: venv ## what is generated under config/: definitions, roles and webho
 	$(RELEASE) generate
 
 .PHONY: generate
-generate: tools manifests ## everything that is generated: config/, and petstore's stubs from its contract
+generate: tools manifests ## everything that is generated: config/, petstore's stubs from its contract, models of built-in types
 	$(BIN)/python scripts/generate-petstore
+	$(BIN)/python scripts/generate-api-models
 
 .PHONY: pins
 pins: tools ## newer versions and hashes into constraints.txt, and the base image's digest (ARGS=--keep: the same versions)

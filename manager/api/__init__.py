@@ -18,9 +18,11 @@ from manager.api.schema import (
     Int32,
     Int64,
     IntOrString,
+    Quantity,
     atomic_list,
     atomic_map,
     cel,
+    granular_map,
     list_map,
     list_set,
     preserve_unknown,
@@ -28,6 +30,7 @@ from manager.api.schema import (
     schema_format,
     schema_pattern,
     schema_words,
+    server_default,
     together,
 )
 from manager.api.status import Status, StepsStatus
@@ -47,6 +50,7 @@ __all__ = [
     "ObjectMeta",
     "OwnerReference",
     "PartialObjectMetadata",
+    "Quantity",
     "Resource",
     "Scale",
     "Status",
@@ -60,6 +64,7 @@ __all__ = [
     "crd",
     "crd_options",
     "find_condition",
+    "granular_map",
     "is_controlled_by",
     "is_crd",
     "is_true",
@@ -71,6 +76,7 @@ __all__ = [
     "schema_format",
     "schema_pattern",
     "schema_words",
+    "server_default",
     "set_condition",
     "together",
 ]

@@ -326,7 +326,7 @@ class _Writer:
         for wire, each in properties.items():
             if path == self._root and wire in _OF_THE_SERVER:
                 continue
-            name = _field_name(str(wire), base, taken)
+            name = field_name(str(wire), base, taken)
             taken.add(name)
             must = wire in (node.get("required") or ())
             lines, has_default = self._field(name, str(wire), each, must=must, path=path, owner=owner)
@@ -592,8 +592,8 @@ def _compiles(pattern: str) -> bool:
     return True
 
 
-def _field_name(wire: str, base: type[ApiModel], taken: Container[str]) -> str:
-    """What Python calls the field."""
+def field_name(wire: str, base: type[ApiModel], taken: Container[str]) -> str:
+    """Return what Python calls the field `wire` of a class of `base`, beside the names that are `taken`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z]([a-rt-z]|s[a-z]))", "_", wire).lower()
     name = re.sub(r"[^a-z0-9]+", "_", words).strip("_")
     if not name or name[0].isdigit():
