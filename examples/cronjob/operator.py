@@ -10,7 +10,6 @@ from examples.cronjob.v1 import CronJob, Job
 from examples.cronjob.v2 import CronJob as NextCronJob
 from examples.cronjob.v2 import Schedule
 from manager import Blocked, Context, Operator, Result, clock, rbac, webhook
-from manager.api import ObjectMeta
 from manager.webhook import AdmissionRequest, JsonObject, Refused, invalid
 
 SCHEDULED_AT = "cron.example.com/scheduled-at"
@@ -70,12 +69,12 @@ class CronJobOperator(Operator[CronJob]):
         if cronjob.spec.concurrency_policy == "Replace":
             for each in active:
                 await ctx.delete(each)
-        named = ObjectMeta(
-            name=f"{cronjob.metadata.name}-{int(due.timestamp()) // 60}",
-            namespace=cronjob.metadata.namespace,
-            annotations={SCHEDULED_AT: due.isoformat()},
-        )
-        await ctx.apply(Job(metadata=named, spec=cronjob.spec.job_template.spec))
+        template = cronjob.spec.job_template.to_wire()
+        job = Job.model_validate({"metadata": {}, **template})
+        job.metadata.name = f"{cronjob.metadata.name}-{int(due.timestamp()) // 60}"
+        job.metadata.namespace = cronjob.metadata.namespace
+        job.metadata.annotations[SCHEDULED_AT] = due.isoformat()
+        await ctx.apply(job)
         cronjob.status.last_schedule_time = due
 
     @webhook.default

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from manager.api import ApiModel, Column, Int32, Int64, Resource, Status, crd, preserve_unknown
+from manager.api import ApiModel, Column, Int32, Int64, Resource, Status, crd
+from manager.api.batch_v1 import JobTemplateSpec
 
-__all__ = ["CronJob", "CronJobSpec", "CronJobStatus", "Job", "JobTemplate", "RunsSpec"]
+__all__ = ["CronJob", "CronJobSpec", "CronJobStatus", "Job", "RunsSpec"]
 
 GROUP = "cron.example.com"
 
@@ -21,13 +22,6 @@ class Job(Resource, group="batch", version="v1", plural="jobs"):
     status: dict[str, Any] = Field(default_factory=dict)
 
 
-class JobTemplate(ApiModel):
-    """The Jobs that are started."""
-
-    spec: Annotated[dict[str, Any], preserve_unknown()]
-    """The spec of a Job of batch/v1."""
-
-
 class RunsSpec(ApiModel):
     """The fields that both versions have."""
 
@@ -37,7 +31,7 @@ class RunsSpec(ApiModel):
     """Whether a Job starts beside an earlier one, waits for its end, or takes its place."""
     suspend: bool = False
     """Whether no Jobs are started for now."""
-    job_template: JobTemplate
+    job_template: JobTemplateSpec
     """The Jobs that are started."""
     successful_jobs_history_limit: Annotated[Int32, Field(ge=0, le=1000)] = 3
     """How many Jobs that succeeded are kept."""

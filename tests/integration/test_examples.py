@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,8 +19,25 @@ from tests.support.roles import LEADER_ELECTION, MANAGER, OWNER_REFERENCES, Role
 
 pytestmark = pytest.mark.contract
 
-EXAMPLES = {"cronjob": "{.status.nextScheduleTime}", "database": "{.status.upgrade.endedAt}"}
-"""What the status of the sample comes to have."""
+HOURS_AGO = '{"status":{"lastScheduleTime":"2026-01-01T00:00:00Z"}}'
+KEEP_NONE = '{"spec":{"schedule":"0 0 1 1 *","successfulJobsHistoryLimit":0}}'
+
+EXAMPLES: Mapping[str, Sequence[tuple[Sequence[str], str, str]]] = {
+    "cronjob": (
+        ((), "{.status.nextScheduleTime}", ".+"),
+        (("--subresource=status", "-p", HOURS_AGO), "{.status.active}", r"\[\]"),
+        (("-p", KEEP_NONE), "{.status.lastScheduleTime} {.status.active}", r"20(?!26-01-01).+ \[\]"),
+    ),
+    "database": (
+        ((), "{.status.upgrade.state} {.status.ready}", "Succeeded 3"),
+        (
+            ("-p", '{"spec":{"version":"16.2"}}'),
+            "{.status.upgrade.state} {.status.upgrade.achieved} {.status.ready}",
+            'Succeeded {"spec.version":"16.2"} 3',
+        ),
+    ),
+}
+"""How the sample is changed, and what is to be read of it afterwards."""
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -41,8 +60,15 @@ def test_examples_run_under_their_generated_roles(
     manager.wait_ready()
     sample = ROOT / "examples" / name / "sample.yaml"
     control_plane.kubectl("apply", "-n", namespace, "-f", sample)
-    read = ("get", "-n", namespace, "-f", sample, "-o", f"jsonpath={EXAMPLES[name]}")
-    eventually(lambda: control_plane.kubectl(*read).stdout != "")
+    for change, path, shown in EXAMPLES[name]:
+        if change:
+            control_plane.kubectl("patch", "-n", namespace, "-f", sample, "--type=merge", *change)
+        read = ("get", "-n", namespace, "-f", sample, "-o", f"jsonpath={path}")
+        eventually(
+            lambda read=read, shown=shown: (
+                re.fullmatch(shown, control_plane.kubectl(*read).stdout) is not None
+            )
+        )
     control_plane.kubectl("delete", "-n", namespace, "-f", sample)
-    assert manager.logs(level="error") == []
+    assert manager.logs(level="error") == manager.logs(msg="reconcile failed") == []
     assert manager.stop() == 0

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from examples.cronjob.operator import CronJobOperator, outcome_of, time_of
-from examples.cronjob.v1 import CronJob, CronJobSpec, Job, JobTemplate
+from examples.cronjob.v1 import CronJob, CronJobSpec, Job
 from examples.cronjob.v2 import CronJob as NextCronJob
 from manager.api import ObjectMeta, Unstructured
+from manager.api.batch_v1 import JobTemplateSpec
 from manager.kube.errors import Invalid
 from manager.testing import VirtualClock, World, operated
 
@@ -23,7 +24,7 @@ def cronjob(schedule: str = "*/10 * * * *", *, seconds: int = 1, image: str = "j
         "spec": {"containers": [{"name": "a", "image": image}], "restartPolicy": "Never"}
     }
     template["metadata"] = {"annotations": {"devcluster.local/run-time": str(seconds)}}
-    jobs = JobTemplate(spec={"template": template, "backoffLimit": 0})
+    jobs = JobTemplateSpec.model_validate({"spec": {"template": template, "backoffLimit": 0}})
     return CronJob(
         metadata=ObjectMeta(name="a"), spec=CronJobSpec(schedule=schedule, job_template=jobs, **spec)
     )
