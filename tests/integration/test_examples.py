@@ -21,12 +21,17 @@ pytestmark = pytest.mark.contract
 
 HOURS_AGO = '{"status":{"lastScheduleTime":"2026-01-01T00:00:00Z"}}'
 KEEP_NONE = '{"spec":{"schedule":"0 0 1 1 *","successfulJobsHistoryLimit":0}}'
+ENDED = '{"status":{"phase":"Succeeded"}}'
 
 EXAMPLES: Mapping[str, Sequence[tuple[Sequence[str], str, str]]] = {
     "cronjob": (
         ((), "{.status.nextScheduleTime}", ".+"),
         (("--subresource=status", "-p", HOURS_AGO), "{.status.active}", r"\[\]"),
         (("-p", KEEP_NONE), "{.status.lastScheduleTime} {.status.active}", r"20(?!26-01-01).+ \[\]"),
+    ),
+    "dask": (
+        ((), "{.status.phase}", "Running"),
+        (("pod/sample-runner", "--subresource=status", "-p", ENDED), "{.status.phase}", "Successful"),
     ),
     "database": (
         ((), "{.status.upgrade.state} {.status.ready}", "Succeeded 3"),
@@ -37,7 +42,9 @@ EXAMPLES: Mapping[str, Sequence[tuple[Sequence[str], str, str]]] = {
         ),
     ),
 }
-"""How the sample is changed, and what is to be read of it afterwards."""
+"""Changes of the sample, or of what is named, and what is read of the sample afterwards."""
+GONE = {"cronjob": "jobs", "dask": "daskclusters", "database": "jobs"}
+"""The children that are gone in the end, as the operator deletes them."""
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -62,13 +69,15 @@ def test_examples_run_under_their_generated_roles(
     control_plane.kubectl("apply", "-n", namespace, "-f", sample)
     for change, path, shown in EXAMPLES[name]:
         if change:
-            control_plane.kubectl("patch", "-n", namespace, "-f", sample, "--type=merge", *change)
+            target = ("-f", sample) if change[0].startswith("-") else ()
+            control_plane.kubectl("patch", "-n", namespace, "--type=merge", *target, *change)
         read = ("get", "-n", namespace, "-f", sample, "-o", f"jsonpath={path}")
         eventually(
             lambda read=read, shown=shown: (
                 re.fullmatch(shown, control_plane.kubectl(*read).stdout) is not None
             )
         )
+    eventually(lambda: control_plane.kubectl("get", GONE[name], "-n", namespace).stdout == "")
     control_plane.kubectl("delete", "-n", namespace, "-f", sample)
     assert manager.logs(level="error") == manager.logs(msg="reconcile failed") == []
     assert manager.stop() == 0
