@@ -35,20 +35,21 @@ from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
 from manager import clock as manager_clock
 from manager.api import ObjectKey, Resource
 from manager.client import Client
-from manager.codegen import custom_resource_definitions
+from manager.codegen import custom_resource_definitions, roles
 from manager.kube.errors import ConnectionLost, ProtocolError
 from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST, WireRequest, WireResponse
 from manager.manager import Manager
 from manager.metrics import Metrics
-from manager.operator import AnyOperator, Operator, add_controller
+from manager.operator import AnyOperator, Operator, add_controller, rights_of
 from manager.program import Program
 from manager.settings import Setting, SettingValues
 from manager.simulation.loop import VirtualLoop, virtual_time
 from manager.webhook.configurations import by_url, webhook_configurations
 from manager.webhook.endpoint import Endpoint
 from manager.webhook.errors import Unanswered, status_body
-from manager.webhook.methods import webhooks_of
+from manager.webhook.methods import registrations, webhooks_of
+from manager.webhook.registration import Webhooks
 from manager.webhook.server import endpoints_of
 
 __all__ = ["LocalWire", "VirtualClock", "World", "operated", "without_manager"]
@@ -57,6 +58,11 @@ R = TypeVar("R", bound=Resource)
 O = TypeVar("O", bound=Operator[Any])  # noqa: E741 - the operator
 
 _NAMESPACE = "default"
+
+_PROGRAM = Program("test", "0")
+
+_SYSTEM = "test-system"
+"""The namespace of the manager's account."""
 
 _WEBHOOKS = "https://webhooks.test"
 
@@ -139,11 +145,17 @@ async def operated(
             await asyncio.to_thread(DevCluster, port=None, pod_ready_delay=pod_ready_delay, clock=time_of_day)
         )
         metrics, rng = Metrics(), random.Random(1)
-        transport = Transport(LocalWire(cluster), metrics=metrics, rng=rng, user_agent="test")
+        transport = Transport(
+            LocalWire(cluster, await _account(cluster, operators)),
+            metrics=metrics,
+            rng=rng,
+            user_agent="test",
+        )
+        tester = Transport(LocalWire(cluster), metrics=Metrics(), rng=rng, user_agent="test")
         values = {key: key.default_value() for each in operators for key in each.declared_settings}
         manager = Manager(
             transport,
-            program=Program("test", "0"),
+            program=_PROGRAM,
             metrics=metrics,
             rng=rng,
             identity="test",
@@ -152,7 +164,7 @@ async def operated(
         running_here = [operator(manager) for operator in operators]
         for each in running_here:
             add_controller(each)
-        world = World(cluster, manager)
+        world = World(cluster, manager, tester)
         webhooks = webhooks_of(running_here)
         for endpoint in endpoints_of(webhooks, metrics):
             cluster.webhooks.here[f"{_WEBHOOKS}{endpoint.path}"] = partial(_answered, endpoint)
@@ -176,6 +188,24 @@ async def operated(
             stop.set()
             await running
             await transport.aclose()
+            await tester.aclose()
+
+
+async def _account(cluster: DevCluster, operators: Sequence[AnyOperator]) -> str:
+    """Install the manager's account with the roles that `generate` writes; return a token of it."""
+    rules = [rule for operator in operators for rule in rights_of(operator)]
+    webhooks = Webhooks([each for operator in operators for each in registrations(operator)])
+    converted = [f"{each.hub.plural}.{each.hub.gvk.group}" for each in webhooks.conversions]
+    found = roles.of_manager(_PROGRAM.name, rules, converted if webhooks else None)
+    manifests = roles.installed(found, namespace=_SYSTEM)
+    namespace, name = roles.account_of(manifests)
+    await cluster.client.create("namespaces", "", {"metadata": {"name": namespace}})
+    for each in manifests:
+        group = each["apiVersion"].rpartition("/")[0]
+        resource = f"{each['kind'].lower()}s.{group}".rstrip(".")
+        await cluster.client.create(resource, each["metadata"].get("namespace", ""), each)
+    groups = "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
+    return cluster.add_user(f"system:serviceaccount:{namespace}:{name}", groups)
 
 
 async def _answered(endpoint: Endpoint, review: bytes, seconds: float) -> tuple[int, bytes | bytearray]:
@@ -200,14 +230,16 @@ def without_manager(operator: type[O], *, settings: Mapping[Setting[Any], Any] |
 class World:
     """What a test can see and do.
 
-    Attributes: `cluster` is the control plane, `manager` runs the operators, `client` writes as a user would,
-    and reads from the server with `client.uncached`.
+    Attributes: `cluster` is the control plane, `manager` runs the operators with the roles that `generate`
+    writes, `client` writes as an administrator would, and reads from the server with `client.uncached`.
     """
 
-    def __init__(self, cluster: DevCluster, manager: Manager) -> None:
+    def __init__(self, cluster: DevCluster, manager: Manager, transport: Transport) -> None:
+        """`transport` carries the requests of the test."""
         self.cluster = cluster
         self.manager = manager
-        self.client: Client = manager.client.named("test")
+        field_manager = f"{manager.program.name}-test"
+        self.client = Client(transport, manager.mapper, manager.cache, field_manager=field_manager)
 
     async def create(self, obj: R) -> R:
         """Create an object as a user would, by default in namespace `default`; returns it as stored."""
@@ -304,8 +336,10 @@ class LocalWire:
 
     host = "devcluster"
 
-    def __init__(self, cluster: DevCluster) -> None:
+    def __init__(self, cluster: DevCluster, token: str = "") -> None:
+        """The `token` is that of the user; by default, the administrator's."""
         self._cluster = cluster
+        self._token = token or cluster.token
         self._cut: asyncio.Event = asyncio.Event()
 
     @asynccontextmanager
@@ -335,7 +369,7 @@ class LocalWire:
                 query=parse_qs(parts.query, keep_blank_values=True),
                 headers={
                     **{name.lower(): value for name, value in request.headers.items()},
-                    "authorization": f"Bearer {self._cluster.token}",
+                    "authorization": f"Bearer {self._token}",
                 },
                 body=request.body or b"",
             )

@@ -12,7 +12,7 @@ import orjson
 
 from manager.api import ApiModel, ObjectKey, Resource
 from manager.api.merging import conditions_by_type, merged_by_type
-from manager.client.reader import decode_object
+from manager.client.reader import decode_at_once, decode_object
 from manager.client.write import DRY_RUN, JSON, JSON_PATCH, MERGE_PATCH, Writer, booked, whole_object
 from manager.kube.decoding import MALFORMED, json_object, not_a
 from manager.kube.errors import Conflict, Invalid, ServerError, TransportError
@@ -135,6 +135,14 @@ class StatusClient:
             return False  # as it is nearly always
         before: Status = _status_in(obj.origin, obj) or {}
         return not _differing(before, status) <= _differing(before, after)
+
+    def is_changed(self, obj: Resource) -> bool:
+        """Return whether the object has another status than it was read with."""
+        after = _status_of(obj)
+        if obj.origin is None or after == (_status_in(obj.origin, obj) or {}):
+            return False
+        # The model may spell it otherwise than the server does.
+        return after != _status_of(decode_at_once(obj.origin, type(obj), obj.key))
 
     async def update(self, obj: R, *, dry_run: bool = False) -> R:
         """Replace the whole status; raises Conflict if the object has changed since it was read."""

@@ -43,10 +43,10 @@ def config_files(
     every = [rule for each in rules.values() for rule in each]
     definitions = custom_resource_definitions(kinds, webhooks.conversions)
     converted = [each["metadata"]["name"] for each in definitions if "conversion" in each["spec"]]
-    rbac = roles.running(program.name, every) | roles.of_people(kinds)
+    rbac = roles.of_manager(program.name, every, converted if webhooks else None) | roles.of_people(kinds)
     folders: dict[str, dict[str, str]] = {
         "crd": {f"bases/{_crd_file(each)}": yaml_document(each) for each in definitions},
-        "rbac": _texts(program, rbac | (roles.of_webhooks(converted) if webhooks else {})),
+        "rbac": _texts(program, rbac),
         "owner-references": _texts(program, roles.owner_references(every)),
     }
     if converted:

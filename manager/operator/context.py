@@ -35,6 +35,7 @@ from manager.operator.declaration import WatchPods, health_of
 from manager.operator.difference import changed_fields
 from manager.operator.pod_events import ASK_AGAIN_AFTER
 from manager.operator.rollouts import is_rolled_out, is_workload
+from manager.rights import Undeclared
 from manager.runs import LONGEST_TEXT, current_run
 from manager.shards.ranges import label_of
 
@@ -232,8 +233,10 @@ class Context:
         message = shortened(message)
         conditions = self._operator.condition_list
         if conditions is None:
-            kind = self.object.kind
-            raise TypeError(f"{kind} has no status.conditions that can be set: use ctx.event() for {type}")
+            kind, hint = self.object.kind, self._operator.hint_of_status()
+            raise Undeclared(
+                f"{kind} has no status.conditions that can be set: use ctx.event() for {type}{hint}"
+            )
         if self._before is None:
             self._before = self.conditions
         value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
@@ -476,6 +479,11 @@ class Context:
         Nothing is sent if the finalizer is there. A write also confirms the object, as `confirm` does.
         """
         metadata, ours = self.object.metadata, self._operator.finalizers
+        if not ours:
+            name = type(self._operator).__name__
+            raise Undeclared(
+                f"{name} has no cleanup, so it has no finalizer that ctx.ensure_finalizer can add"
+            )
         if ours.intersection(metadata.finalizers) == {self._operator.finalizer}:
             return
         metadata.finalizers = [
@@ -493,6 +501,7 @@ class Context:
         written at the end. Raises Conflict if finalizers or owners were changed here, and the object has
         changed since it was read.
         """
+        self._operator.check_may_patch()
         sent = {name: value for name, value in self.object.to_wire().items() if name != "status"}
         self.object.take(await self.client.patch(self.object), sent=sent)
 
@@ -503,6 +512,7 @@ class Context:
         Later changes are written at the end, or by the next call. Changes of the metadata and the
         spec stay; `patch` sends them.
         """
+        self._refuse_foreign_status()
         sent = self.object.to_wire(only={"status"})
         self.object.take(await self.client.status.patch(self.object), sent=sent)
 
@@ -535,6 +545,8 @@ class Context:
                     self._confirmed = False
                     await self.confirm()  # another object may have its name now
                 raise
+        else:
+            self._refuse_foreign_status()
         self.written()
 
     async def write_conditions(self) -> None:
@@ -542,6 +554,19 @@ class Context:
         if self.has_set_conditions:
             await self.client.status.report(self.object, cached=lambda: None)
         self.written()
+
+    def _refuse_foreign_status(self) -> None:
+        """Raise Undeclared if the object's status was changed, and the operator does not write it."""
+        operator, obj = self._operator, self.object
+        if (
+            not operator.has_status
+            and "status" in type(obj).model_fields
+            and self.client.status.is_changed(obj)
+        ):
+            hint = operator.hint_of_status()
+            raise Undeclared(
+                f"{type(operator).__name__} has changed the status of {obj.kind} {obj.key}{hint}"
+            )
 
     def _take_back_failures(self) -> None:
         """Take back what an earlier failure had set, also of an earlier process, and is not set by now."""

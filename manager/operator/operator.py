@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
@@ -22,7 +22,7 @@ from manager.operator.pod_events import PodEvents
 from manager.operator.rollouts import Rollouts
 from manager.operator.steps import check_steps
 from manager.operator.timers import Timer, timers_of
-from manager.rights import RbacRule
+from manager.rights import RbacRule, Undeclared
 from manager.settings import Setting, SettingValues
 from manager.webhook import AdmissionOptions
 from manager.webhook.signatures import check_methods
@@ -70,6 +70,9 @@ class Operator(Generic[T]):
             object. Without that, the reason is the name of the type.
         options: limits, back-off, resync; flags take precedence.
         rights: rights beyond those that follow from the above.
+        extends_status: whether it writes the status of a kind that others define (a kind without `@crd`):
+            a condition of its own on a Deployment, say. Without that it writes no status of theirs, and has
+            no right to. `observedGeneration` is never written there: it speaks for their controller.
         admission: options of its webhooks (`manager.webhook`). A webhook for another kind is an attribute of
             any name: a `webhook.Admission`.
         finalizer: the name of the finalizer that keeps an object until `cleanup` is done.
@@ -101,6 +104,7 @@ class Operator(Generic[T]):
     errors: ClassVar[Mapping[type[Exception], str]] = {}
     options: ClassVar[ControllerOptions] = ControllerOptions()
     rights: ClassVar[tuple[RbacRule, ...]] = ()
+    extends_status: ClassVar[bool] = False
     admission: ClassVar[AdmissionOptions] = AdmissionOptions()
     finalizer: ClassVar[str] = ""
     former_finalizers: ClassVar[tuple[str, ...]] = ()
@@ -166,13 +170,29 @@ class Operator(Generic[T]):
         if cls.reconcile_key is not Operator.reconcile_key and any(each.for_each for each in cls.timers):
             raise TypeError(f"{cls.__name__} has a timer for each object, for which it needs `reconcile`")
         check_steps(cls, members.values())
-        status = status_model(kind)
-        cls.has_status = writes_status(kind)
-        cls.conditions = cls.conditions or tuple(getattr(status, "meanings", ())) or ("Ready",)
-        cls.condition_list = ConditionList.of(kind)
-        cls.has_conditions = cls.condition_list is not None
-        cls.has_observed_generation = status is not None and "observed_generation" in status.model_fields
+        cls._declare_status()
         check_methods(cls)
+
+    @classmethod
+    def _declare_status(cls) -> None:
+        """Find out what of the kind's status the operator writes."""
+        kind = cls.kind
+        if cls.extends_status and (is_crd(kind) or "status" not in kind.model_fields):
+            why = (
+                "is its own kind, whose status it writes anyway" if is_crd(kind) else "has no field `status`"
+            )
+            raise TypeError(f"{cls.__name__}.extends_status: {kind.__name__} {why}")
+        status = status_model(kind)
+        cls.has_status = writes_status(kind, extends=cls.extends_status)
+        named = cls.conditions or tuple(getattr(status, "meanings", ()))
+        # On an object of others no condition is set that its author does not name.
+        cls.conditions = named or (("Ready",) if is_crd(kind) else ())
+        cls.condition_list = ConditionList.of(kind) if cls.has_status else None
+        cls.has_conditions = cls.condition_list is not None
+        # Of a kind that others define it says what their controller has seen.
+        cls.has_observed_generation = (
+            is_crd(kind) and status is not None and "observed_generation" in status.model_fields
+        )
 
     def __init__(self, manager: Manager) -> None:
         if not hasattr(type(self), "kind"):
@@ -295,7 +315,7 @@ class Operator(Generic[T]):
         Degraded is true, unless it will go away by itself; Progressing is true if it will, or is awaited; all
         others are false. The Event comes with Degraded, or else with the first.
         """
-        if not ctx.can_set_conditions:
+        if not self._tells_by_conditions(ctx):
             if not by.passing:
                 self.record_once(by, ctx)
             return
@@ -320,7 +340,7 @@ class Operator(Generic[T]):
         `ctx.object` is the object as it is stored, without a model: it may not fit its own. The error is
         `by.__cause__`. A lost race, or an API server that is away, is reported after ten failures in a row.
         """
-        if not ctx.can_set_conditions:
+        if not self._tells_by_conditions(ctx):
             self.record_once(by, ctx)
             return
         told_in, status = self.condition_of_failure()
@@ -341,11 +361,14 @@ class Operator(Generic[T]):
         by = Blocked(by.reason, f"{CLEANUP_WAITS}{by.message}", passing=by.passing, awaited=by.awaited)
         if not by.passing:
             self.reconcile_failed(by, ctx)
-        elif ctx.can_set_conditions and "Progressing" not in self.conditions:
+        elif self._tells_by_conditions(ctx) and "Progressing" not in self.conditions:
             told_in, status = self.condition_of_failure()
             ctx.condition(told_in, status if told_in != "Degraded" else False, by.reason, by.message)
         if by.awaited and ctx.can_set_conditions and "Progressing" in self.conditions:
             ctx.condition("Progressing", True, by.reason, by.message)
+
+    def _tells_by_conditions(self, ctx: Context) -> bool:
+        return bool(self.conditions) and ctx.can_set_conditions
 
     def condition_of_failure(self) -> tuple[str, bool | Literal["Unknown"]]:
         """Return type and status of the condition that says that the object is not as it should be."""
@@ -360,6 +383,27 @@ class Operator(Generic[T]):
         if self._blocked_by.get(ctx.object.key) != news:
             self._blocked_by[ctx.object.key] = news
             ctx.event(by.reason, by.message, warning=True)
+
+    @classmethod
+    def hint_of_status(cls) -> str:
+        """Say how its author lets it write the status of its kind; empty if the kind is its own."""
+        if is_crd(cls.kind):
+            return ""
+        return (
+            f": others define {cls.kind.__name__}, so {cls.__name__} writes its status only with "
+            "`extends_status = True`"
+        )
+
+    @classmethod
+    def check_may_patch(cls) -> None:
+        """Raise Undeclared if the operator's role does not allow `ctx.patch`."""
+        kind = cls.kind
+        if is_crd(kind) or cls.finalizers or _grants(cls.rights, "patch", kind.gvk.group, kind.plural):
+            return
+        raise Undeclared(
+            f"{cls.__name__} calls ctx.patch, and others define {kind.__name__}: to change such objects, add "
+            f'rbac(groups="{kind.gvk.group}", resources="{kind.plural}", verbs="patch") to `rights`'
+        )
 
     # What it may use
 
@@ -409,6 +453,14 @@ class Operator(Generic[T]):
     def waiting_for(self, kind: type[Resource], name: ObjectKey) -> Iterator[ObjectKey]:
         """The objects that wait for the name of a child."""
         yield from self._waiting.get((kind, name), ())
+
+
+def _grants(rules: Iterable[RbacRule], verb: str, group: str, resource: str) -> bool:
+    """Return whether one of the rules grants a verb, of some object at least."""
+    return any(
+        {verb, "*"} & {*rule.verbs} and {group, "*"} & {*rule.groups} and {resource, "*"} & {*rule.resources}
+        for rule in rules
+    )
 
 
 def _kind_of(cls: type) -> type[Resource] | None:

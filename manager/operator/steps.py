@@ -241,7 +241,7 @@ class Steps:
                 ctx.condition(shown, shown == "Progressing", status.step, message)
 
     def _show_failure(self, status: StepsStatus, operator: Operator[Any], ctx: Context) -> None:
-        if not ctx.can_set_conditions:
+        if not ctx.can_set_conditions or not operator.conditions:
             return
         reason, message = self._reason("Failed"), f"{status.progress} {status.step}: {status.message}"
         told_in, value = operator.condition_of_failure()

@@ -50,6 +50,12 @@ _POD = re.compile(r"\b([a-z0-9-]+)-[bcdf4-9]{1,10}-[bcdfghjklmnpqrstvwxz2456789]
 """The name of a ReplicaSet's pod."""
 
 
+def resource_of_manifest(manifest: Object) -> str:
+    """Return the resource of a role, a binding or an account."""
+    group, _, _ = manifest["apiVersion"].rpartition("/")
+    return f"{manifest['kind'].lower()}s.{group}".rstrip(".")
+
+
 def resource_of(kind: type[Resource]) -> str:
     """How the cluster's own client names it."""
     return f"{kind.plural}.{kind.gvk.group}".rstrip(".")

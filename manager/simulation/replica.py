@@ -130,6 +130,8 @@ class Replica:
             crash=self._crash,
             counted=self._counted,
             versions=self.world.versions,
+            has_all_rights=lambda: not self.world.rights_taken,
+            refused=self.world.refused,
             context=self.world.context,
         )
         self.networks.append(network)

@@ -21,14 +21,21 @@ from prometheus_client import generate_latest
 from devcluster.admission import WebhookClient, WebhookFailed
 from devcluster.errors import StatusError
 from manager.certificates.targets import bundle_of, hosts_of
-from manager.codegen import custom_resource_definitions
+from manager.codegen import custom_resource_definitions, roles
+from manager.kube.errors import Forbidden
 from manager.leader.mode import lease_of_range
 from manager.logs import captured
 from manager.operator import AnyOperator, rights_of
-from manager.rights import RbacRule
 from manager.shards.ranges import Ranges
 from manager.simulation.certificates import WebhookCertificates, tells_a_key
-from manager.simulation.comparing import asked_for, controller_of, made_state, resource_of, state_of
+from manager.simulation.comparing import (
+    asked_for,
+    controller_of,
+    made_state,
+    resource_of,
+    resource_of_manifest,
+    state_of,
+)
 from manager.simulation.control_plane import ControlPlane
 from manager.simulation.faults import NO_EXCUSE, Fault, befall
 from manager.simulation.loop import VirtualLoop
@@ -201,6 +208,11 @@ class World:
     """Into how many ranges managers share the objects out; 0 is that one of them leads."""
     stays_calm: float = STAYS_CALM
     """So long after the last change nothing may be written."""
+    manifests: list[Object] = field(init=False)
+    """The account of the managers with its roles and bindings."""
+    rights_taken: int = field(default=0, init=False)
+    """How many faults have taken some of that away."""
+    _refusals: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self.rng = random.Random(f"{self.seed}/world")
@@ -240,7 +252,7 @@ class World:
         webhooks = Webhooks([each for operator in self.operators for each in registrations(operator)])
         if self.keeps_certificates and webhooks:
             self.certificates = WebhookCertificates(self, webhooks, PROGRAM, LEASE_NAMESPACE)
-        self.rules = _rules(self.operators, () if self.certificates is None else self.certificates.rights)
+        self.manifests = self._installed()
         self._own = {resource_of(each.kind): each for each in self.operators}
         self._resources = {each.kind.gvk.kind: resource_of(each.kind) for each in self.operators}
         self.final: Object = {}
@@ -253,6 +265,24 @@ class World:
         self._hopeless = False
         self._main: asyncio.Task[Any]
         self.context = contextvars.copy_context()
+
+    def _installed(self) -> list[Object]:
+        """Return what `generate` writes for these operators, as it is installed."""
+        rules = [rule for operator in self.operators for rule in rights_of(operator)]
+        found = roles.of_manager(PROGRAM.name, rules)
+        if self.certificates is not None:
+            found |= roles.of_webhooks(self.certificates.converted, prefix=PROGRAM.prefix)
+        if self.shards:
+            found |= roles.of_shards()
+        return roles.installed(found, namespace=LEASE_NAMESPACE)
+
+    def refused(self, process: str, message: str, asked_at: str) -> None:
+        """Note that a manager has asked for what its roles do not grant."""
+        refusal = Forbidden(403, "Forbidden", message)
+        refusal.asked_at = asked_at
+        if refusal.missing_right is not None and str(refusal) not in self._refusals:
+            self._refusals.add(str(refusal))
+            self.violated(f"{process} has no right: {refusal}")
 
     # What is told
 
@@ -415,6 +445,7 @@ class World:
             self.plane = ControlPlane(
                 self.seed,
                 webhooks=_Webhooks(self),
+                account=roles.account_of(self.manifests),
                 token=self.token,
                 seen=self._seen,
                 started=self._started,
@@ -447,15 +478,10 @@ class World:
         for resource, obj in await asyncio.to_thread(_declared, tuple(self.operators), in_pods):
             await client.create(resource, "", copy.deepcopy(obj))
         self.people = People(self.plane, self.operators, self.samples)
-        group = "rbac.authorization.k8s.io"
-        role = {"metadata": {"name": "manager"}, "rules": self.rules}
-        await client.create(f"clusterroles.{group}", "", role)
-        binding = {
-            "metadata": {"name": "manager"},
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "manager"},
-            "subjects": [{"apiGroup": group, "kind": "User", "name": "manager"}],
-        }
-        await client.create(f"clusterrolebindings.{group}", "", binding)
+        for manifest in self.manifests:
+            await client.create(
+                resource_of_manifest(manifest), manifest["metadata"].get("namespace", ""), manifest
+            )
         for namespace in NAMESPACES[1:]:
             await client.create("namespaces", "", {"metadata": {"name": namespace}})
 
@@ -689,20 +715,6 @@ def _declared(operators: tuple[AnyOperator, ...], in_pods: bool) -> Sequence[tup
         *(("customresourcedefinitions.apiextensions.k8s.io", each) for each in definitions),
         *((f"{each['kind'].lower()}s.admissionregistration.k8s.io", each) for each in configurations),
     ]
-
-
-def _rules(operators: Sequence[AnyOperator], more: Iterable[RbacRule]) -> list[Object]:
-    rules = [
-        {
-            "apiGroups": list(rule.groups),
-            "resources": list(rule.resources),
-            "verbs": list(rule.verbs),
-            **({"resourceNames": list(rule.resource_names)} if rule.resource_names else {}),
-        }
-        for rule in (*(each for operator in operators for each in rights_of(operator)), *more)
-    ]
-    verbs = ["get", "list", "watch", "create", "update", "delete"]
-    return [*rules, {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs}]
 
 
 def _told_by_logs(world: World) -> Callable[[str, dict[str, Any]], None]:

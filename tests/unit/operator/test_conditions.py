@@ -85,9 +85,9 @@ def kind_with(status: Any, default: Any = None) -> type[Resource]:
 Act = Callable[["Doing", Any, Context], Awaitable[None]]
 
 
-def doing(kind: type[Resource], act: Act) -> type[Doing]:
+def doing(kind: type[Resource], act: Act, **attributes: Any) -> type[Doing]:
     """An operator of that kind."""
-    return type("Does", (Doing,), {"kind": kind, "name": "thing", "act": staticmethod(act)})
+    return type("Does", (Doing,), {"kind": kind, "name": "thing", "act": staticmethod(act), **attributes})
 
 
 class Doing(Operator[Any]):
@@ -258,7 +258,8 @@ async def test_reconcile_fails_by_name_when_the_definition_has_no_status_subreso
     kind: Any = kind_with(TheirStatus | None)
     del kind.crd_options  # others define it, and do so without the subresource
     theirs = crd(status=False)(kind_with(TheirStatus | None))
-    async with operated(doing(kind, make_ready), objects=[thing(kind)], kinds=[theirs]) as world:
+    operator = doing(kind, make_ready, extends_status=True)
+    async with operated(operator, objects=[thing(kind)], kinds=[theirs]) as world:
 
         def errors(_: Any) -> set[str]:
             runs = world.manager.history.of("thing").of(ObjectKey("default", "a"))
