@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import get_args
+from typing import ClassVar, get_args
 
 from apis.tutorial.v1.foo import Colour, Foo
 from manager import (
@@ -50,7 +50,7 @@ class FooOperator(Operator[Foo]):
     """Writes to each Foo whether its friend is around."""
 
     on = any_of(generation_changed, status_changed)
-    indexes = {BY_FRIEND: index_by("spec.name")}
+    indexes: ClassVar = {BY_FRIEND: index_by("spec.name")}
     watches = (
         Watch(
             Pod,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from manager.api.builtin.apps_v1_workload import *
 else:
     __getattr__ = importer("apps_v1", globals())
-    __all__ = [*__all__, *names_of("apps_v1")]
+    __all__ += names_of("apps_v1")  # noqa: PLE0605 - a list, too
 
 
 class DeploymentCondition(ApiModel):

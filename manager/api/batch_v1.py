@@ -1,4 +1,4 @@
-"""Types of batch/v1, for kinds of your own: JobTemplateSpec and what it is made of."""
+"""Types of batch/v1, for kinds of your own: JobTemplateSpec and its parts."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ if TYPE_CHECKING:
     from manager.api.builtin.batch_v1_job import *
 else:
     __getattr__ = importer("batch_v1", globals())
-    __all__ = [*__all__, *names_of("batch_v1")]
+    __all__ += names_of("batch_v1")  # noqa: PLE0605 - a list, too

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from manager.api.builtin.core_v1_volume import *
 else:
     __getattr__ = importer("core_v1", globals())
-    __all__ = [*__all__, *names_of("core_v1")]
+    __all__ += names_of("core_v1")  # noqa: PLE0605 - a list, too
 
 
 class ConfigMap(Resource, group="", version="v1", plural="configmaps"):

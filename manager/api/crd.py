@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal, Self, TypeVar
 
 from manager.api.resource import Resource
@@ -54,6 +55,10 @@ class CrdOptions:
     `served`: the version
     answers requests (default: yes). `storage`: the version objects are stored in; exactly one version of
     a kind has it (default: yes). `age`: end the columns with the object's age (default: yes).
+    `selectable_fields`: up to eight paths (`.spec.colour`) that `kubectl get --field-selector` takes.
+
+    Names, `annotations` and `labels` are of the whole definition: the version with `storage` has them, and
+    another one the same or none. `singular` and `list_kind` follow from the kind where they are not given.
     """
 
     columns: tuple[Column, ...] = ()
@@ -61,6 +66,11 @@ class CrdOptions:
     status: bool | None = None
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
+    singular: str | None = None
+    list_kind: str | None = None
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    selectable_fields: tuple[str, ...] = ()
     storage: bool = True
     served: bool = True
     age: bool = True

@@ -12,4 +12,4 @@ if TYPE_CHECKING:
     from manager.api.builtin.meta_v1_selector import *
 else:
     __getattr__ = importer("meta_v1", globals())
-    __all__ = [*__all__, *names_of("meta_v1")]
+    __all__ += names_of("meta_v1")  # noqa: PLE0605 - a list, too

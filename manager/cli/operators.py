@@ -44,6 +44,10 @@ def all_operators(
             webhooks_of((*own, *others))
         except RegistrationError as error:
             raise OperatorUnusable(str(error)) from error
+    try:  # whether the command reads settings or not
+        declared_settings((*own, *others), program)
+    except SettingsError as error:
+        raise OperatorUnusable(str(error)) from error
     return (*own, *others)
 
 
@@ -168,8 +172,9 @@ def kind_named(name: str, kinds: Sequence[type[Resource]], *, command: str) -> t
     found: dict[str, type[Resource]] = {}
     for kind in kinds:
         full = f"{kind.plural}.{kind.gvk.group}"
-        short = crd_options(kind).short_names if is_crd(kind) else ()
-        if name.lower() in {each.lower() for each in (full, kind.gvk.kind, kind.plural, *short)}:
+        options = crd_options(kind)
+        also = (options.singular or kind.gvk.kind, *options.short_names) if is_crd(kind) else ()
+        if name.lower() in {each.lower() for each in (full, kind.gvk.kind, kind.plural, *also)}:
             found[full] = kind
     if len(found) > 1:
         raise UsageError(f"{command}: {name!r} may be each of {', '.join(found)}; which one?")

@@ -101,6 +101,11 @@ _REFERENCE = "$name"
 """In a schema that was referred to: its name."""
 
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_OF_TOOLS = frozenset(
+    {"controller-gen.kubebuilder.io/version", "kubectl.kubernetes.io/last-applied-configuration"}
+)
+"""Annotations that tell of the tool that wrote or applied the definition."""
+
 _OF_THE_SERVER = frozenset({"apiVersion", "kind", "metadata"})
 _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
@@ -250,7 +255,7 @@ class _Writer:
     def _decorator(self) -> str:
         """`@crd`, with what the definition says beside the schema."""
         served = self._served
-        version, names = served.version, served.names
+        version = served.version
         if version is None:
             return ""
         columns = [each for each in version.get("additionalPrinterColumns") or () if self._has_column(each)]
@@ -259,18 +264,12 @@ class _Writer:
         if printed := [_column(each) for each in (columns[:-1] if age else columns)]:
             options["columns"] = Group("(", (*printed,))
         subresources = version.get("subresources") or {}
-        if scale := subresources.get("scale"):
-            names_of_paths = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
-            paths = [str(scale[path]) for path in names_of_paths if scale.get(path)]
-            if lost := [each for each in paths if not leads_somewhere(each, dict(served.schema))]:
-                self._say("subresources.scale", f"is left out, as {', '.join(lost)} leads to no field")
-            else:
-                options["scale"] = _call("Scale", *map(Text, paths))
+        options |= self._scale(subresources.get("scale") or {})
         if ("status" in subresources) is not ("status" in (served.schema.get("properties") or {})):
             options["status"] = str("status" in subresources)
-        for option, word in (("short_names", "shortNames"), ("categories", "categories")):
-            if listed := [Text(each) for each in names.get(word) or ()]:
-                options[option] = Group("(", (*listed,))
+        options |= self._of_the_definition()
+        if fields := [Text(str(each["jsonPath"])) for each in version.get("selectableFields") or ()]:
+            options["selectable_fields"] = Group("(", (*fields,))
         options |= {word: "False" for word in ("storage", "served") if not version.get(word, True)}
         if not age:
             options["age"] = "False"
@@ -280,6 +279,31 @@ class _Writer:
                 version.get("deprecationWarning") or f"{gvk.api_version} {gvk.kind} is deprecated"
             )
         return f"@{laid(_call('crd', **options), taken=1)}\n"
+
+    def _scale(self, scale: Mapping[str, Any]) -> dict[str, Expression]:
+        names = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+        paths = [str(scale[path]) for path in names if scale.get(path)]
+        if lost := [each for each in paths if not leads_somewhere(each, dict(self._served.schema))]:
+            self._say("subresources.scale", f"is left out, as {', '.join(lost)} leads to no field")
+            return {}
+        return {"scale": _call("Scale", *map(Text, paths))} if paths else {}
+
+    def _of_the_definition(self) -> dict[str, Expression]:
+        """Return what `@crd` says of all versions: names, annotations and labels."""
+        names, kind = self._served.names, self._served.gvk.kind
+        options: dict[str, Expression] = {}
+        for option, word in (("short_names", "shortNames"), ("categories", "categories")):
+            if listed := [Text(each) for each in names.get(word) or ()]:
+                options[option] = Group("(", (*listed,))
+        usual = {"singular": kind.lower(), "listKind": f"{kind}List"}
+        for option, word in (("singular", "singular"), ("list_kind", "listKind")):
+            if (name := names.get(word) or usual[word]) != usual[word]:
+                options[option] = Text(name)
+        for option in ("annotations", "labels"):
+            told = self._served.metadata.get(option) or {}
+            if kept := {name: value for name, value in told.items() if name not in _OF_TOOLS}:
+                options[option] = literal(kept)
+        return options
 
     def _has_column(self, column: Mapping[str, Any]) -> bool:
         there = leads_somewhere(str(column.get("jsonPath")), dict(self._served.schema))

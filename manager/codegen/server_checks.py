@@ -24,6 +24,19 @@ _STEP = re.compile(
 )
 _RULE = re.compile(r"\.x-kubernetes-validations\[(\d+)\]")
 _SHOWN_RULE = re.compile(r'Invalid value: \{"Rule":.*?"OptionalOldSelf":(?:null|true|false)\}: ', re.DOTALL)
+_OPTIONS = {
+    "metadata.annotations": "annotations",
+    "metadata.labels": "labels",
+    "spec.names.categories": "categories",
+    "spec.names.listKind": "list_kind",
+    "spec.names.shortNames": "short_names",
+    "spec.names.singular": "singular",
+    "spec.additionalPrinterColumns": "columns",
+    "spec.deprecationWarning": "deprecated",
+    "spec.selectableFields": "selectable_fields",
+    "spec.subresources.scale": "scale",
+}
+"""What parameter of `@crd()` makes a part of a definition."""
 
 
 def go_pattern(pattern: str, field: str) -> str:
@@ -66,7 +79,10 @@ def _field_of(path: str, kind: str, versions: Sequence[Mapping[str, Any]]) -> tu
     """Return the field of the model that the path of an error is about, and the word of its schema."""
     found = _SCHEMA.match(path)
     if found is None:
-        return kind, path or "it"
+        # The server has one error for a part that all versions share.
+        plain = re.sub(r"\[\d+\]", "", path).replace("spec.versions.", "spec.")
+        option = next((each for start, each in _OPTIONS.items() if plain.startswith(start)), None)
+        return kind, f"{option} of @crd(), {path}" if option else path or "it"
     field, rest = kind, path[found.end() :]
     if found[1] is not None and len(versions) > 1:
         field += f" ({versions[int(found[1])]['name']})"

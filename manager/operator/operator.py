@@ -62,7 +62,8 @@ class Operator(Generic[T]):
             With a `cleanup`, the beginning of a deletion always counts.
         owns, watches, reads: other kinds; `Kind` alone means the default `Owns(Kind)`, and so on.
         selection: which objects it reconciles; default all.
-        indexes: index functions over the objects themselves, by name.
+        indexes: index functions over the objects themselves, by name; `indexes: ClassVar = {...}`, as linters
+            want of what can be changed.
         conditions: the condition types that are set when an object is blocked (see `blocked`); default those
             that its `Status` names, or else Ready.
         errors: the reason, in conditions and Events, of each type of exception that `reconcile` and `cleanup`

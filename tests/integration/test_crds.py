@@ -230,6 +230,28 @@ def test_template_of_builtin_types_is_kept_with_its_defaults(plane: ControlPlane
     plane.api.delete(f"{path}/sample")
 
 
+def test_names_labels_and_selectable_fields_of_a_kind_are_served(plane: ControlPlane, namespace: str):
+    path = f"/apis/demo.example.com/v1/namespaces/{namespace}/ticks"
+    for name, suspend in (("a", True), ("b", False), ("c", None)):
+        made = tick() | {"metadata": {"name": name}}
+        made["spec"]["jobTemplate"]["spec"]["suspend"] = suspend
+        plane.api.create(path, made)
+    metadata = plane.api.get(f"{DEFINITIONS}/ticks.demo.example.com")["metadata"]
+    assert (metadata["labels"], metadata["annotations"]["test.example.com/why"]) == (
+        {"team": "blue"},
+        "to be read",
+    )
+    for selector, names in (("=true", ["a"]), ("=false", ["b"]), ("!=true", ["b", "c"]), ("=", ["c"])):
+        found = plane.api.get(path, fieldSelector=f"spec.jobTemplate.spec.suspend{selector}")
+        assert found["kind"] == "TickCollection"
+        assert [each["metadata"]["name"] for each in found["items"]] == names
+    with pytest.raises(ApiFailure, match="field label not supported"):
+        plane.api.get(path, fieldSelector="spec.size=1")
+    shown = plane.kubectl("get", "ticktock", "-n", namespace, "--field-selector=spec.when=", "-o", "name")
+    assert shown.stdout.split() == [f"tick.demo.example.com/{name}" for name in "abc"]
+    assert len(plane.kubectl("get", "clocks", "-n", namespace, "--no-headers").stdout.splitlines()) == 3
+
+
 @pytest.mark.parametrize(
     ("pod", "message"),
     [

@@ -1,4 +1,4 @@
-"""A kind of which each field is of a built-in type."""
+"""A kind with a field for each of the built-in types that authors embed."""
 
 from __future__ import annotations
 
@@ -59,6 +59,13 @@ class TickSpec(ApiModel):
     claim_status: PersistentVolumeClaimStatus | None = None
 
 
-@crd()
+@crd(
+    singular="ticktock",
+    list_kind="TickCollection",
+    categories=("clocks",),
+    annotations={"test.example.com/why": "to be read"},
+    labels={"team": "blue"},
+    selectable_fields=(".spec.jobTemplate.spec.suspend", ".spec.when"),
+)
 class Tick(Resource, group="demo.example.com", version="v1", plural="ticks"):
     spec: TickSpec

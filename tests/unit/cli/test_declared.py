@@ -43,11 +43,21 @@ def test_one_that_operators_share_is_one():
     assert declared_settings([STORE, operator("other", LABEL)], PROGRAM) == (*(LABEL, INTERVAL),)
 
 
-def test_a_name_that_two_operators_declare_is_told_with_both(command: Command):
-    twice = (STORE, operator("other", setting("store-label")))
-    assert command("run", operators=twice).refusal() == (
-        "run: the operator other declares --store-label, but --store-label belongs to the operator store"
-    )
+@pytest.mark.parametrize("name", ["run", "crds", "generate", "simulate", "explain", "plan", "completion"])
+@pytest.mark.parametrize(
+    ("setting_name", "told"),
+    [
+        ("store-label", "but --store-label belongs to the operator store"),
+        ("operator-manager-colour", "but OPERATOR_MANAGER_* is the manager's own"),
+        ("log-level", "but --log-level belongs to the manager itself"),
+    ],
+)
+def test_each_command_refuses_a_setting_with_the_name_of_another(
+    command: Command, name: str, setting_name: str, told: str
+):
+    operators = (STORE, operator("other", setting(setting_name)))
+    refused = command(name, operators=operators).refusal(code=1)
+    assert refused == f"the operator other declares --{setting_name}, {told}"
 
 
 @pytest.mark.parametrize(

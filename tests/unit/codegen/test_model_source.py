@@ -394,6 +394,50 @@ def test_model_source_has_no_loss_when_the_definition_means_the_same(value: Any)
     assert model_of(value).unsaid == [NO_STATUS]
 
 
+def test_names_annotations_labels_and_selectable_fields_are_kept(tmp_path: Path):
+    theirs = definition(OURS[0])
+    kind = theirs["spec"]["names"]["kind"]
+    theirs["spec"]["names"] |= {"singular": "thingummy", "listKind": f"{kind}Collection"}
+    theirs["metadata"] |= {"labels": {"team": "blue"}, "annotations": {"a.example.com/b": "c" * 120}}
+    [version] = theirs["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    path = next(f".spec.{name}" for name, each in spec.items() if each.get("type") in {"string", "integer"})
+    version["selectableFields"] = [{"jsonPath": path}]
+    tools = {
+        "controller-gen.kubebuilder.io/version": "v0",
+        "kubectl.kubernetes.io/last-applied-configuration": "",
+    }
+    read = copy.deepcopy(theirs)
+    read["metadata"]["annotations"] |= tools
+    [found] = definitions_in(json.dumps(read))
+    source = model_source(found.served(None), "a test")
+    assert [line for line in source.unsaid if "its limits are left out" not in line] == []
+    [again] = custom_resource_definitions([imported(source.text, kind, tmp_path)])
+    assert (again["metadata"], again["spec"]["names"]) == (theirs["metadata"], theirs["spec"]["names"])
+    assert again["spec"]["versions"][0]["selectableFields"] == version["selectableFields"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"metadata": {"labels": {"a": 1}}}, "metadata.labels[...]: Expected `str`, got `int`"),
+        ({"metadata": {"annotations": []}}, "metadata.annotations: Expected `object | null`, got `array`"),
+        (
+            {"spec": {"versions": [{"selectableFields": [".spec.a"]}]}},
+            "spec.versions[0].selectableFields[0]: ",
+        ),
+    ],
+)
+def test_metadata_of_another_shape_is_told_in_one_line(change: Manifest, said: str):
+    theirs = definition(OURS[0])
+    if "metadata" in change:
+        theirs["metadata"] |= change["metadata"]
+    else:
+        theirs["spec"]["versions"][0] |= change["spec"]["versions"][0]
+    with pytest.raises(DefinitionError, match=re.escape(said)):
+        definitions_in(json.dumps(theirs))
+
+
 def test_scale_is_left_out_and_told_when_its_paths_lead_nowhere(tmp_path: Path):
     paths = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
     source = model_of({"type": "string"}, subresources={"scale": paths})
