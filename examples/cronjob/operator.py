@@ -9,7 +9,7 @@ from cronsim import CronSim, CronSimError
 from examples.cronjob.v1 import CronJob, Job
 from examples.cronjob.v2 import CronJob as NextCronJob
 from examples.cronjob.v2 import Schedule
-from manager import Blocked, Context, Operator, Result, clock, rbac, webhook
+from manager import Blocked, Context, Operator, Result, clock, webhook
 from manager.webhook import AdmissionRequest, JsonObject, Refused, invalid
 
 SCHEDULED_AT = "cron.example.com/scheduled-at"
@@ -24,7 +24,6 @@ class CronJobOperator(Operator[CronJob]):
 
     versions = (NextCronJob,)
     owns = (Job,)
-    rights = (rbac(groups="batch", resources="jobs", verbs="delete"),)
 
     async def reconcile(self, cronjob: CronJob, ctx: Context) -> Result | None:
         """Start the Job that is due."""

@@ -69,7 +69,6 @@ class WorkerGroupOperator(_AsksScheduler[DaskWorkerGroup]):
 
     owns = (Deployment,)
     reads = (DaskCluster,)
-    rights = (rbac(groups="apps", resources="deployments", verbs="delete"),)
 
     async def reconcile(self, group: DaskWorkerGroup, ctx: Context) -> None:
         """Bring one group up to date."""
@@ -92,7 +91,6 @@ class JobOperator(Operator[DaskJob]):
     """Runs a program once, on a cluster that goes when the program has ended."""
 
     owns = (DaskCluster, Pod)
-    rights = (rbac(groups=GROUP, resources="daskclusters", verbs="delete"),)
 
     async def reconcile(self, job: DaskJob, ctx: Context) -> None:
         """Bring one job further."""

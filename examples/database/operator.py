@@ -19,10 +19,7 @@ class DatabaseOperator(Operator[Database]):
 
     owns = (StatefulSet, Job, ConfigMap)
     watches = (Watch(Pod, label=LABEL),)
-    rights = (
-        rbac(groups="", resources="pods", verbs="delete"),
-        rbac(groups="batch", resources="jobs", verbs="delete"),
-    )
+    rights = (rbac(groups="", resources="pods", verbs="delete"),)
     upgrade = Steps(".status.upgrade", of=("spec.version",), limit=3600)
 
     async def reconcile(self, database: Database, ctx: Context) -> None:
