@@ -44,7 +44,9 @@ from manager.metrics import Metrics
 from manager.operator import AnyOperator, Operator, add_controller, rights_of
 from manager.program import Program
 from manager.settings import Setting, SettingValues
+from manager.simulation.guards import NotRepeatable
 from manager.simulation.loop import VirtualLoop, virtual_time
+from manager.simulation.services import Handler, Services
 from manager.webhook.configurations import by_url, webhook_configurations
 from manager.webhook.endpoint import Endpoint
 from manager.webhook.errors import Unanswered, status_body
@@ -80,8 +82,8 @@ class VirtualClock:
             backup = await world.create(Backup(...))
             await clock.advance(hours=1)
 
-    When no task has anything to do, the clock jumps to the next timer. So `asyncio.sleep(3600)` takes no time,
-    in a test and in an operator, and all is done that is due within the hour. There are no sockets meanwhile.
+    When no task has anything to do, the clock jumps to the next timer. So `asyncio.sleep(3600)` takes no time
+    in a test and in an operator, and all is done that is due within the hour. There is no network meanwhile.
     """
 
     def __init__(self, start: datetime | None = None) -> None:
@@ -121,6 +123,7 @@ async def operated(
     kinds: Sequence[type[Resource]] = (),
     pod_ready_delay: float = 0.0,
     clock: VirtualClock | None = None,
+    services: Mapping[str, Handler] | None = None,
 ) -> AsyncIterator[World]:
     """Run a control plane, and a manager with these operators on it; both have ended when the context exits.
 
@@ -131,13 +134,18 @@ async def operated(
         kinds: further kinds to define.
         pod_ready_delay: seconds from scheduling a pod to its being ready.
         clock: runs instead of the machine's. The running loop is in virtual time until the context exits.
+        services: handlers of aiohttp by URL (`http://HOST:PORT`), which answer what operators call by HTTP.
+            They need a `clock`.
 
-    Raises NotVirtual for a `clock` in a loop that is not asyncio's own.
+    Raises NotVirtual for a `clock` in a loop that is not asyncio's own. With a clock, it raises NotRepeatable
+    in the end if an operator wanted to reach a host that is none of the `services`.
     """
+    if services and clock is None:
+        raise ValueError("operated: services need a VirtualClock, as only virtual time has names of its own")
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
         if clock is not None:
-            stack.enter_context(virtual_time(clock.start.timestamp() if clock.start else None))
+            await stack.enter_async_context(_on(clock, services or {}))
         # The first one of a process reads what kinds there are.
         # One time of day for both. A thread has no loop that could tell it.
         time_of_day = Clock(getattr(loop, "wall_clock", time.time))
@@ -206,6 +214,19 @@ async def _account(cluster: DevCluster, operators: Sequence[AnyOperator]) -> str
         await cluster.client.create(resource, each["metadata"].get("namespace", ""), each)
     groups = "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
     return cluster.add_user(f"system:serviceaccount:{namespace}:{name}", groups)
+
+
+@asynccontextmanager
+async def _on(clock: VirtualClock, services: Mapping[str, Handler]) -> AsyncIterator[None]:
+    with virtual_time(clock.start.timestamp() if clock.start else None) as loop:
+        before, loop.services = loop.services, Services(services)
+        try:
+            yield
+        finally:
+            await loop.services.aclose()
+            refused, loop.services = loop.services.refused, before
+            if refused:
+                raise NotRepeatable(refused[0])
 
 
 async def _answered(endpoint: Endpoint, review: bytes, seconds: float) -> tuple[int, bytes | bytearray]:

@@ -9,7 +9,7 @@ from cronsim import CronSim, CronSimError
 from examples.cronjob.v1 import CronJob, Job
 from examples.cronjob.v2 import CronJob as NextCronJob
 from examples.cronjob.v2 import Schedule
-from manager import Blocked, Context, Operator, Result, clock, webhook
+from manager import Blocked, Context, Operator, clock, webhook
 from manager.webhook import AdmissionRequest, JsonObject, Refused, invalid
 
 SCHEDULED_AT = "cron.example.com/scheduled-at"
@@ -25,7 +25,7 @@ class CronJobOperator(Operator[CronJob]):
     versions = (NextCronJob,)
     owns = (Job,)
 
-    async def reconcile(self, cronjob: CronJob, ctx: Context) -> Result | None:
+    async def reconcile(self, cronjob: CronJob, ctx: Context) -> None:
         """Start the Job that is due."""
         spec, status, now = cronjob.spec, cronjob.status, clock.now()
         jobs = sorted(await ctx.children(Job), key=time_of)
@@ -45,12 +45,14 @@ class CronJobOperator(Operator[CronJob]):
         if spec.suspend:
             status.next_schedule_time = None
             ctx.condition("Scheduled", False, "Suspended", "no Jobs are started while spec.suspend is true")
-            return None
+            return
         try:
             due, following = due_time(cronjob, now), next(CronSim(spec.schedule, now))
         except CronSimError as error:
             raise Blocked("InvalidSchedule", f"spec.schedule: {error}") from None
         status.next_schedule_time = following
+        # Also if the Job cannot be started, as somebody else has one of that name.
+        ctx.look_again_within((following - now).total_seconds())
         if due is not None and active and spec.concurrency_policy == "Forbid":
             message = f"the run of {due:%F %R} waits for {active[0].metadata.name}"
             ctx.condition("Scheduled", True, "JobStillActive", message, event="Warning")
@@ -58,7 +60,6 @@ class CronJobOperator(Operator[CronJob]):
             if due is not None:
                 await self.start(cronjob, due, active, ctx)
             ctx.condition("Scheduled", True, "Waiting")
-        return Result(requeue_after=(following - clock.now()).total_seconds())
 
     async def start(self, cronjob: CronJob, due: datetime, active: list[Job], ctx: Context) -> None:
         """Start the Job of that time, unless another manager has done so, and the cache does not know yet."""

@@ -123,6 +123,8 @@ class Steps:
             # Each write of the status may bring another spec.
             target, generation = _values(obj, self.of), obj.metadata.generation
             if status.state == "Succeeded" and status.target == target:
+                self._show(operator, ctx, "Progressing", False, self._reason("Succeeded"))
+                self._show(operator, ctx, "Degraded", False, "AsExpected")
                 return True
             if status.state == "Failed" and status.target == target and status.generation == generation:
                 self._show_failure(status, operator, ctx)
@@ -148,7 +150,7 @@ class Steps:
                 await self._advance(status, number + 1, ctx)
                 is_new = True
             else:
-                await self._succeed(status, operator, ctx)
+                await self._succeed(status, ctx)
 
     async def _call(
         self, operator: Operator[Any], step: _Step, ctx: Context, left: float, *, may_be_done: bool
@@ -214,13 +216,9 @@ class Steps:
         )
         ctx.event(self._reason("Restarted" if cancelled else "Started"), changes or "as it was before")
 
-    async def _succeed(self, status: StepsStatus, operator: Operator[Any], ctx: Context) -> None:
+    async def _succeed(self, status: StepsStatus, ctx: Context) -> None:
         status.state, status.message, status.ended_at = "Succeeded", "", clock.now()
         status.achieved = dict(status.target)
-        if "Progressing" in operator.conditions and ctx.can_set_conditions:
-            ctx.condition("Progressing", False, self._reason("Succeeded"))
-        if "Degraded" in operator.conditions and ctx.can_set_conditions:
-            ctx.condition("Degraded", False, "AsExpected")
         await ctx.write_status()
         ctx.event(self._reason("Succeeded"), f"{len(self._steps)} steps are done")
 
@@ -234,20 +232,24 @@ class Steps:
         ctx.event(self._reason("Failed"), f"{status.step}: {status.message}", warning=True)
 
     def _show_progress(self, status: StepsStatus, operator: Operator[Any], ctx: Context) -> None:
-        if ctx.can_set_conditions:
-            shown = "Progressing" if "Progressing" in operator.conditions else "Ready"
-            if shown in operator.conditions:
-                message = f"{status.progress}: {status.message}"
-                ctx.condition(shown, shown == "Progressing", status.step, message)
+        message = f"{status.progress}: {status.message}"
+        shown = "Progressing" if "Progressing" in operator.conditions else "Ready"
+        self._show(operator, ctx, shown, shown == "Progressing", status.step, message)
+        self._show(operator, ctx, "Degraded", False, "AsExpected")
 
     def _show_failure(self, status: StepsStatus, operator: Operator[Any], ctx: Context) -> None:
-        if not ctx.can_set_conditions or not operator.conditions:
-            return
         reason, message = self._reason("Failed"), f"{status.progress} {status.step}: {status.message}"
-        told_in, value = operator.condition_of_failure()
-        ctx.condition(told_in, value, reason, message)
-        if "Progressing" in operator.conditions:
-            ctx.condition("Progressing", False, reason, message)
+        self._show(operator, ctx, "Progressing", False, reason, message)
+        if operator.conditions and ctx.can_set_conditions:
+            told_in, value = operator.condition_of_failure()
+            ctx.condition(told_in, value, reason, message)
+
+    def _show(
+        self, operator: Operator[Any], ctx: Context, kind: str, holds: bool, reason: str, message: str = ""
+    ) -> None:
+        """Set a condition that the operator's kind has."""
+        if kind in operator.conditions and ctx.can_set_conditions:
+            ctx.condition(kind, holds, reason, message)
 
     def _status(self, obj: Resource) -> StepsStatus:
         found: StepsStatus = getattr(status_of(obj), self.field)
