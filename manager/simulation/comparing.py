@@ -320,6 +320,8 @@ def asked_for(
         Asked(resource, _bare(each), born.get(each["metadata"]["uid"], 0.0))
         for resource in map(resource_of, (each.kind for each in operators))
         for each in cluster.client.list(resource)
+        # One operator's object may be the child of another's.
+        if controller_of(each) is None
     ]
     return brought + free + own
 

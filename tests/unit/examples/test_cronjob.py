@@ -14,6 +14,7 @@ from examples.cronjob.v2 import CronJob as NextCronJob
 from manager.api import ObjectMeta, Unstructured
 from manager.api.batch_v1 import JobTemplateSpec
 from manager.kube.errors import Invalid
+from manager.simulation import assert_holds
 from manager.testing import VirtualClock, World, operated
 
 START = datetime(2026, 3, 1, 8, 5, 30, tzinfo=UTC)
@@ -129,3 +130,8 @@ async def test_cronjob_is_the_same_in_both_versions() -> None:
         assert there.spec.job_template == stored.spec.job_template
         await world.update(there, lambda it: setattr(it.spec.schedule, "hour", "*/4"))
         assert (await world.get(CronJob, "a")).spec.schedule == "0 */4 * * MON-FRI"
+
+
+def test_cronjob_holds_whatever_goes_wrong() -> None:
+    samples = [cronjob(each) for each in ("* * * * *", "0 3 * * *")]
+    assert_holds(CronJobOperator, seeds=range(2), minutes=3, samples=samples)

@@ -11,6 +11,7 @@ from examples.database.kinds import Database, DatabaseSpec, Job, StatefulSet
 from examples.database.operator import LABEL, DatabaseOperator, is_ready
 from manager.api import ObjectMeta
 from manager.api.core_v1 import ConfigMap, Pod
+from manager.simulation import assert_holds
 from manager.testing import VirtualClock, World, operated
 
 STEPS = ["Check", "BackUp", "StopWrites", "Prepare", "ReplacePods", "Migrate", "AllowWrites", "Finish"]
@@ -133,3 +134,7 @@ async def test_database_goes_back_from_pods_that_do_not_become_ready() -> None:
         mine = await world.until(mine, upgraded_to("15"), timeout=600)
         assert await images(world) == ["database:15"] * 3
         assert (await world.get(ConfigMap, "a")).data == {"WRITABLE": "true"}
+
+
+def test_database_holds_whatever_goes_wrong() -> None:
+    assert_holds(DatabaseOperator, seeds=range(2), samples=[database("15"), database("16", 1)])

@@ -12,6 +12,8 @@ from pydantic import Field
 from manager import Context, Operator, Steps
 from manager.api import ApiModel, Condition, ObjectMeta, Resource, Status, StepsStatus, crd, preserve_unknown
 from manager.api.core_v1 import ConfigMap
+from manager.simulation.seeds import Plan, crash_points, run, told
+from manager.simulation.workload import Step
 from manager.testing import VirtualClock, operated
 
 
@@ -243,3 +245,17 @@ async def test_steps_look_once_more_when_time_has_passed_unseen() -> None:
         JourneyOperator.waits = {}
         mine = await world.until(mine, ended("Succeeded"), timeout=110)
         assert JourneyOperator.calls[-2:] == ["go Rome", "unpack Rome"]
+
+
+@pytest.mark.parametrize("at", [1.008, pytest.param(60.0, marks=pytest.mark.long)])
+def test_steps_go_on_after_a_crash_at_each_write(at: float) -> None:
+    # The place changes on the way, or long afterwards.
+    plan = Plan(0, 1, (Step(0.0, "create", 0, 1), Step(at, "change", 0, 18)), ())
+    points = [each for each in crash_points(plan, (JourneyOperator,)) if each.crash_at and each.replicas == 1]
+    points = [each for each in points if each.crash_at and each.crash_at[1] in {"after", "stale"}]
+    assert len(points) > 24
+    for point in points:
+        JourneyOperator.calls.clear()
+        outcome = run(point, (JourneyOperator,))
+        assert outcome.violations == (), told(outcome)
+        assert "unpack 2Gi" in JourneyOperator.calls
