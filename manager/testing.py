@@ -50,7 +50,9 @@ from manager.metrics import Metrics
 from manager.operator import AnyOperator, Operator, add_controller, rights_of
 from manager.program import Program
 from manager.settings import Setting, SettingValues
+from manager.simulation.guards import NotRepeatable
 from manager.simulation.loop import VirtualLoop, virtual_time
+from manager.simulation.services import Handler, Services
 from manager.tls.key_pair import KeyPair
 from manager.tls.served import ServedCertificate
 from manager.webhook.configurations import ClientConfig, by_url, webhook_configurations
@@ -101,8 +103,8 @@ class VirtualClock:
             backup = await world.create(Backup(...))
             await clock.advance(hours=1)
 
-    When no task has anything to do, the clock jumps to the next timer. So `asyncio.sleep(3600)` takes no time,
-    in a test and in an operator, and all is done that is due within the hour. There are no sockets meanwhile.
+    When no task has anything to do, the clock jumps to the next timer. So `asyncio.sleep(3600)` takes no time
+    in a test and in an operator, and all is done that is due within the hour. There is no network meanwhile.
     """
 
     def __init__(self, start: datetime | None = None) -> None:
@@ -142,6 +144,7 @@ async def operated(
     kinds: Sequence[type[Resource]] = (),
     pod_ready_delay: float = 0.0,
     clock: VirtualClock | None = None,
+    services: Mapping[str, Handler] | None = None,
 ) -> AsyncIterator[World]:
     """Run a control plane, and a manager with these operators on it; both have ended when the context exits.
 
@@ -152,14 +155,19 @@ async def operated(
         kinds: further kinds to define.
         pod_ready_delay: seconds from scheduling a pod to its being ready.
         clock: runs instead of the machine's. The running loop is in virtual time until the context exits.
+        services: handlers of aiohttp by URL (`http://HOST:PORT`), which answer what operators call by HTTP.
+            They need a `clock`.
 
-    Raises NotVirtual for a `clock` in a loop that is not asyncio's own.
+    Raises NotVirtual for a `clock` in a loop that is not asyncio's own. With a clock, it raises NotRepeatable
+    in the end if an operator wanted to reach a host that is none of the `services`.
     """
+    if services and clock is None:
+        raise ValueError("operated: services need a VirtualClock, as only virtual time has names of its own")
     async with AsyncExitStack() as stack:
         if clock is not None:
             if _Chosen.plane is not None:
                 raise NeedsDevcluster("`operated(clock=...)`: a real API server has a clock of its own")
-            stack.enter_context(virtual_time(clock.start.timestamp() if clock.start else None))
+            await stack.enter_async_context(_on(clock, services or {}))
         stage = await stack.enter_async_context(_stage(pod_ready_delay))
         metrics, rng = Metrics(), random.Random(1)
         transport = Transport(
@@ -501,6 +509,19 @@ class _Issued:
     def pair(self, now: datetime) -> KeyPair:  # noqa: ARG002
         """Return the certificate, which is valid for longer than a test."""
         return self._pair
+
+
+@asynccontextmanager
+async def _on(clock: VirtualClock, services: Mapping[str, Handler]) -> AsyncIterator[None]:
+    with virtual_time(clock.start.timestamp() if clock.start else None) as loop:
+        before, loop.services = loop.services, Services(services)
+        try:
+            yield
+        finally:
+            await loop.services.aclose()
+            refused, loop.services = loop.services.refused, before
+            if refused:
+                raise NotRepeatable(refused[0])
 
 
 async def _answered(endpoint: Endpoint, review: bytes, seconds: float) -> tuple[int, bytes | bytearray]:

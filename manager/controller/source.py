@@ -273,16 +273,23 @@ class ChannelSource(Source):
         self._kept: dict[Request, tuple[int, Trigger]] = {}
 
     def send(
-        self, request: Request, *, priority: int = Priority.NORMAL, trigger: Trigger | None = None
+        self,
+        request: Request,
+        *,
+        priority: int = Priority.NORMAL,
+        after: float = 0.0,
+        trigger: Trigger | None = None,
     ) -> None:
-        """Ask for a reconcile. Returns at once; to be called in the event loop's thread."""
+        """Ask for a reconcile, after so many seconds. Returns at once; to be called in the event loop's
+        thread.
+        """
         if self._queue is None:
             trigger = trigger or Trigger("asked")
             kept, _ = self._kept.get(request, (priority, trigger))
             self._kept[request] = max(priority, kept), trigger
         else:
             trigger = trigger or Trigger("asked", asyncio.get_running_loop().time())
-            self._queue.add(request, priority=priority, trigger=trigger)
+            self._queue.add(request, priority=priority, after=after, trigger=trigger)
 
     async def run(self, queue: WorkQueue[Request]) -> None:
         """Pass on what was kept, and then what is sent, until cancelled."""

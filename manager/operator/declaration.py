@@ -200,13 +200,13 @@ def check_indexes(where: str, kind: type[Resource], indexes: Mapping[str, IndexF
     if not is_crd(kind):
         return
     for name, function in indexes.items():
-        said = _misled(kind, steps_of(function))
+        said = check_path(kind, steps_of(function))
         if said is not None:
             raise TypeError(f"{where}[{name!r}]: {kind.__name__} {said}")
 
 
-def _misled(kind: type[Resource], steps: Iterable[tuple[str, bool]]) -> str | None:
-    """What is wrong with a path into objects of the kind; None where nothing is known to be."""
+def check_path(kind: type[Resource], steps: Iterable[tuple[str, bool]]) -> str | None:
+    """Return what is wrong with a path into objects of the kind; None where nothing is known to be."""
     at: Any = kind
     path = ""
     for step, each in steps:

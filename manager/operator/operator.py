@@ -20,6 +20,7 @@ from manager.operator.declaration import Owns, Reads, Watch, check_indexes, chec
 from manager.operator.failure_reports import FailureReports
 from manager.operator.pod_events import PodEvents
 from manager.operator.rollouts import Rollouts
+from manager.operator.steps import check_steps
 from manager.operator.timers import Timer, timers_of
 from manager.rights import RbacRule, Undeclared
 from manager.settings import Setting, SettingValues
@@ -167,7 +168,9 @@ class Operator(Generic[T]):
             cls.shared_out = False  # nobody could say whose an object is that is gone
         if cls.reconcile_key is not Operator.reconcile_key and any(each.for_each for each in cls.timers):
             raise TypeError(f"{cls.__name__} has a timer for each object, for which it needs `reconcile`")
+        check_steps(cls, members.values())
         cls._declare_status()
+        check_methods(cls)
 
     @classmethod
     def _declare_status(cls) -> None:
@@ -339,7 +342,7 @@ class Operator(Generic[T]):
         if not self._tells_by_conditions(ctx):
             self.record_once(by, ctx)
             return
-        told_in, status = self._speaks_of_failure()
+        told_in, status = self.condition_of_failure()
         there = ctx.conditions
         for each in self.conditions:
             if each != told_in and (each not in there or is_of_failure(there[each])):
@@ -358,7 +361,7 @@ class Operator(Generic[T]):
         if not by.passing:
             self.reconcile_failed(by, ctx)
         elif self._tells_by_conditions(ctx) and "Progressing" not in self.conditions:
-            told_in, status = self._speaks_of_failure()
+            told_in, status = self.condition_of_failure()
             ctx.condition(told_in, status if told_in != "Degraded" else False, by.reason, by.message)
         if by.awaited and ctx.can_set_conditions and "Progressing" in self.conditions:
             ctx.condition("Progressing", True, by.reason, by.message)
@@ -366,7 +369,7 @@ class Operator(Generic[T]):
     def _tells_by_conditions(self, ctx: Context) -> bool:
         return bool(self.conditions) and ctx.can_set_conditions
 
-    def _speaks_of_failure(self) -> tuple[str, bool | Literal["Unknown"]]:
+    def condition_of_failure(self) -> tuple[str, bool | Literal["Unknown"]]:
         """Return type and status of the condition that says that the object is not as it should be."""
         if "Degraded" in self.conditions:
             return "Degraded", True

@@ -331,7 +331,12 @@ class ObjectReconciler(Generic[T]):
         except (Changed, Gone):
             raise
         except Exception as error:  # noqa: BLE001 - the operator says which of them it knows
-            result = await operator.on_error(obj, error, ctx)
+            try:
+                result = await operator.on_error(obj, error, ctx)
+            except Exception:
+                if ctx.look_again_after is not None:
+                    operator.channel.send(obj.key, after=ctx.look_again_after)
+                raise
         if deleting and not ctx.has_set_conditions:
             operator.cleanup_blocked(Blocked("CleaningUp", "it is not done yet", passing=True), ctx)
         await ctx.finish()

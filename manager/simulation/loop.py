@@ -1,8 +1,8 @@
 """An event loop in virtual time: nothing waits; when there is nothing to do, time jumps to the next timer.
 
-It has no sockets, and a thread that the loop is asked for takes no time: it has ended before anything else
-happens. So what happens in it happens in the same order each time; with a source of chance, tasks that are
-ready at the same time run in the order that it draws.
+It has no network but its `services`, and a thread that the loop is asked for takes no time: it has ended
+before anything else happens. So what happens in it happens in the same order each time; with a source of
+chance, tasks that are ready at the same time run in the order that it draws.
 
 `virtual_time` puts the running loop of asyncio into virtual time for a while, so that a test needs no loop of
 its own.
@@ -18,6 +18,7 @@ import asyncio
 import heapq
 import math
 import selectors
+import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -25,7 +26,11 @@ from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, TypeVarTuple
+from weakref import ref
+
+from manager.simulation.guards import in_thread, operators_line
+from manager.simulation.services import Services
 
 if TYPE_CHECKING:
     import random
@@ -79,6 +84,11 @@ class ProcessClock:
                 timer._when = now + (when - now) * before / rate
                 loop._scheduled[place] = timer._when, number, timer
         heapq.heapify(loop._scheduled)
+
+    def be_right(self) -> None:
+        """Go at the true rate from now on, and show the true time of day."""
+        self.drift(1.0)
+        self.skew = 0.0
 
     def resume(self) -> None:
         """End a freeze: what would have run meanwhile runs now."""
@@ -159,6 +169,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._timers = 0
         self._rng = rng
         self._epoch = EPOCH - ticks / TICKS
+        self.on_wall_clock: Callable[[], None] = _nothing
+        """Called whenever somebody asks for the time of day."""
+        self.services = Services()
+        """What can be reached by name."""
         self._clock_resolution = 0.5 / TICKS
 
     @property
@@ -173,6 +187,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def wall_clock(self) -> float:
         """What `manager.clock.now` shows."""
+        self.on_wall_clock()
         clock = process_clock.get()
         return self._epoch + self.true_time * clock.rate + clock.skew
 
@@ -231,6 +246,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         owned.process_clock = (
             process_clock.get() if context is None else context.get(process_clock, TRUE_CLOCK)
         )
+        if (starter := asyncio.current_task(self)) is not None:
+            owned.started_by = ref(starter)
         return task
 
     def tasks_of(self, clock: ProcessClock) -> list[asyncio.Task[Any]]:
@@ -255,9 +272,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._default_executor = executor
         heard: SimpleQueue[ThreadHold | None] = SimpleQueue()
 
+        line = operators_line()
+
         def work() -> T:
             _thread.heard = heard
-            return func(*args)
+            with in_thread(line):
+                return func(*args)
 
         running = executor.submit(work)
         running.add_done_callback(lambda _: heard.put(None))
@@ -272,6 +292,56 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """None of its threads has anything to do."""
+
+    # There is no network.
+
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> list[Any]:
+        """Look up the name of a service."""
+        number = int(port or 0)
+        address = self.services.look_up(_text(host), number)
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, number))]
+
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        """Remember which service the socket is connected to."""
+        self.services.take(sock, str(address[0]), int(address[1]))
+
+    async def create_connection(
+        self,
+        protocol_factory: Callable[[], Any],
+        host: str | None = None,
+        port: int | None = None,
+        *,
+        ssl: Any = None,
+        sock: socket.socket | None = None,
+        **_: Any,
+    ) -> tuple[asyncio.Transport, Any]:
+        """Connect to a service."""
+        where = (_text(host or ""), int(port or 0)) if sock is None else sock
+        return self.services.connect(protocol_factory, where, ssl)
+
+    async def start_tls(self, transport: Any, *_: Any, **__: Any) -> Any:
+        """Go on in the clear."""
+        return transport
+
+    async def getnameinfo(self, sockaddr: Any, *_: Any) -> NoReturn:
+        """Refuse, as anything that needs a network."""
+        self.services.refuse(f"the name of {sockaddr[0]} is looked up")
+
+    async def create_datagram_endpoint(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as anything that needs a network."""
+        self.services.refuse("loop.create_datagram_endpoint() is called")
+
+    async def create_server(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as anything that needs a network."""
+        self.services.refuse("loop.create_server() is called")
+
+    async def create_unix_connection(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as anything that needs a network."""
+        self.services.refuse("loop.create_unix_connection() is called")
+
+    async def create_unix_server(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as anything that needs a network."""
+        self.services.refuse("loop.create_unix_server() is called")
 
     def _run_once(self) -> None:
         """Turns as the loops of the standard library have them, but for time, order and freezes.
@@ -336,6 +406,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             tasks.sort(key=lambda _: chance())
             for place, task in zip(places, tasks, strict=True):
                 turn[place] = task
+
+
+def _text(host: str | bytes) -> str:
+    return host.decode() if isinstance(host, bytes) else host
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _is_task(handle: Any) -> bool:
