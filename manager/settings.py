@@ -8,7 +8,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, Protocol, Required, Self, TypedDict, TypeVar, Unpack, cast, overload
+from typing import (
+    Any,
+    Generic,
+    Protocol,
+    Required,
+    Self,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from manager.address import in_pod, parse_address, parse_bind_address
 from manager.duration import parse_duration, parse_wait
@@ -73,6 +85,17 @@ _PLACEHOLDERS: dict[object, str] = {
 }
 
 
+Written: TypeAlias = str | int | float
+"""A default: as a text, or as YAML would have it in a file."""
+
+
+def _written(name: str, default: Written) -> str:
+    text = _text(default, many=False)
+    if text is None:
+        raise TypeError(f"the default {default!r} of the setting {name!r} has to be a text or a number")
+    return text
+
+
 class HasSettings(Protocol):
     """Whose attributes may be settings."""
 
@@ -101,7 +124,7 @@ class Setting(Generic[T]):
     """
 
     @overload
-    def __init__(self: Setting[str], name: str, *, default: str, **about: Unpack[_About]) -> None: ...
+    def __init__(self: Setting[str], name: str, *, default: Written, **about: Unpack[_About]) -> None: ...
 
     @overload
     def __init__(
@@ -110,7 +133,7 @@ class Setting(Generic[T]):
 
     @overload
     def __init__(
-        self: Setting[U], name: str, parse: Callable[[str], U], *, default: str, **about: Unpack[_About]
+        self: Setting[U], name: str, parse: Callable[[str], U], *, default: Written, **about: Unpack[_About]
     ) -> None: ...
 
     @overload
@@ -128,7 +151,7 @@ class Setting(Generic[T]):
         name: str,
         parse: Callable[[str], Any] = parse_text,
         *,
-        default: str | None = None,
+        default: Written | None = None,
         **about: Unpack[_About],
     ) -> None:
         """Args:
@@ -137,7 +160,8 @@ class Setting(Generic[T]):
         parse: makes the value from what was written; raises ValueError that says what is expected. Default
             the text itself, unless it is empty. There are `parse_duration` and `parse_address` in the
             modules of these names, and `parse_truth` here.
-        default: written as a person would write it; None is to have no value when none is given.
+        default: as a person would write it, or a number or a truth; None is to have no value when none is
+            given.
         about: `description` is what `--help` says, without the default. `placeholder` stands for the value
             in `--help`, where the parser does not tell it. `unset` is what stands there for a default that is
             None or empty, such as `8 each`. `many` takes lists: the flag may be given several times, the file
@@ -147,11 +171,13 @@ class Setting(Generic[T]):
 
         Raises `ValueError` for a name that is none, and for a default that `parse` refuses.
         """
+        if "description" not in about:
+            raise TypeError(f'the setting {name!r} needs a description, as in description="the image"')
         if not _NAME.fullmatch(name):
             raise ValueError(f'{name!r} cannot name a setting: lower-case words joined by "-" are expected')
         self.name = name
         self.parse: Callable[[str], T] = parse
-        self.default = default
+        self.default = default if default is None else _written(name, default)
         self.description = about["description"]
         self.placeholder = about.get("placeholder") or _PLACEHOLDERS.get(parse, "VALUE")
         self.unset = about.get("unset", "none")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
@@ -13,6 +12,7 @@ from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Record, Se
 from manager.client import Client
 from manager.controller import ChannelSource, ControllerOptions, Predicate, Priority, Result
 from manager.controller.predicate import any_of, desired_state_changed, status_changed
+from manager.operator.checks import check_declarations
 from manager.operator.child_writes import ChildWrites
 from manager.operator.conditions import ConditionList, status_model, writes_status
 from manager.operator.context import CLEANUP_WAITS, FAILURES, Blocked, Context, is_of_failure
@@ -127,23 +127,9 @@ class Operator(Generic[T]):
             return  # a base class for operators of several kinds
         cls.kind = kind
         check_spelling(cls, Operator, _HOOKS)
-        for name in (
-            "versions",
-            "owns",
-            "watches",
-            "reads",
-            "rights",
-            "conditions",
-            "former_finalizers",
-            "former_managers",
-        ):
-            if not isinstance(getattr(cls, name), tuple):
-                raise TypeError(f"{cls.__name__}.{name} has to be a tuple, as in `{name} = (Deployment,)`")
-        for name in ("reconcile", "reconcile_key", "cleanup", "gone", "on_error"):
-            if not inspect.iscoroutinefunction(getattr(cls, name)):
-                raise TypeError(f"{cls.__name__}.{name} has to be an `async def`")
         if "name" not in vars(cls):
             cls.name = kind.gvk.kind.lower()
+        check_declarations(cls)
         cls.sources = (
             *(each if isinstance(each, Owns) else Owns(each) for each in cls.owns),
             *cls.watches,

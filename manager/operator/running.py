@@ -74,7 +74,8 @@ def add_controller(
             manager.add(runnable)
         return None
     else:
-        raise TypeError(f"{cls.__name__} has no reconcile, and no webhook either: it would do nothing")
+        check_work(cls)
+        return None
     options = options or operator.options
     cache = manager.cache
     objects = operator.informer
@@ -141,6 +142,14 @@ def add_controller(
     )
     manager.add_controller(controller)
     return controller
+
+
+def check_work(operator: type[Operator[Any]]) -> None:
+    """Raise TypeError for an operator that would do nothing."""
+    hooks = ("reconcile", "reconcile_key", "setup")
+    works = any(getattr(operator, name) is not getattr(Operator, name) for name in hooks)
+    if not (works or operator.timers or has_webhooks(operator)):
+        raise TypeError(f"{operator.__name__} has no reconcile, and no webhook either: it would do nothing")
 
 
 def _hand_over(operator: Operator[Any], key: ObjectKey) -> None:
