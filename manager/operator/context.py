@@ -311,6 +311,9 @@ class Context:
         left to others from then on: to an autoscaler, say. If the operator has set them before, it gives them
         up, and their values stay.
 
+        Of a child whose kind has `@crd()`, fields that were not set are not sent: the definition has the same
+        defaults, and others may set the fields. Of any other kind, all fields that are not None are sent.
+
         Sends nothing if nothing would change. Raises Blocked if the name belongs to somebody else, or is
         still used by a child of an earlier owner; do not catch it. Raises Invalid or BadRequest if the server
         refuses the child, and ValueError for a child in another namespace.
