@@ -167,6 +167,8 @@ class Operator(Generic[T]):
         self._waiting: defaultdict[tuple[type[Resource], ObjectKey], set[ObjectKey]] = defaultdict(set)
         self._waits: dict[ObjectKey, set[tuple[type[Resource], ObjectKey]]] = {}
         self._blocked_by: dict[ObjectKey, tuple[str, str]] = {}
+        self.obstacles: dict[ObjectKey, dict[str, tuple[str, str]]] = {}
+        """Reason and message of the conditions that were set because an object was blocked, by type."""
 
     @cached_property
     def failure_reports(self) -> FailureReports:
@@ -189,6 +191,7 @@ class Operator(Generic[T]):
     def forget(self, key: ObjectKey) -> None:
         """Forget what the runtime remembers of an object that is gone, or another replica's."""
         self.is_no_longer_blocked(key)
+        self.obstacles.pop(key, None)
         self.failure_reports.ended(key)
         self.child_writes.forget(key)
         self.rollouts.end(key)
@@ -277,7 +280,9 @@ class Operator(Generic[T]):
         """Set the conditions of a blocked object, or record an Event where its kind has none.
 
         Degraded is true, unless it will go away by itself; Progressing is true if it will, or is awaited; all
-        others are false. The Event comes with Degraded, or else with the first.
+        others are false. The Event comes with Degraded, or else with the first. After the next reconcile
+        that is not blocked, the runtime takes back those that the operator does not set itself: Degraded
+        becomes false, and the others are removed.
         """
         if not ctx.can_set_conditions:
             if not by.passing:

@@ -336,7 +336,10 @@ class ObjectReconciler(Generic[T]):
         except (Changed, Gone):
             raise
         except Exception as error:  # noqa: BLE001 - the operator says which of them it knows
+            before = ctx.set_types
             result = await operator.on_error(obj, error, ctx)
+            if isinstance(error, Blocked) and not deleting:
+                ctx.is_blocked(ctx.set_types - before)
         if deleting and not ctx.has_set_conditions:
             operator.cleanup_blocked(Blocked("CleaningUp", "it is not done yet", passing=True), ctx)
         await ctx.finish()
