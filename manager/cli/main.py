@@ -160,9 +160,9 @@ def _dispatch(
     command = command_named("version" if name == "--version" else name)
     if name in _WITHOUT_OPERATORS:
         return command(rest, (), program)
-    from manager.cli.operators import all_operators  # noqa: PLC0415 - not for the version
+    from manager.cli.operators import all_operators, own_operators  # noqa: PLC0415 - not for the version
 
-    own = operators() if callable(operators) else operators
+    own = own_operators(operators)
     return command(rest, all_operators(own, program, installed=name not in _WITHOUT_INSTALLED), program)
 
 

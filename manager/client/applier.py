@@ -11,8 +11,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import orjson
 from pydantic import ValidationError
 
-from manager.api import ObjectKey, OwnerReference, Resource
+from manager.api import ObjectKey, OwnerReference, Resource, is_crd
 from manager.api.core_v1 import Secret
+from manager.api.model import without_defaults
 from manager.api.resource import reference_to
 from manager.cache import Cache, Record
 from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther
@@ -626,8 +627,9 @@ def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
     if plain is None or obj.gvk == Secret.gvk:
         wire = sent_fields(obj)
         wire.pop("status", None)
-        wire["metadata"] = metadata
-        return wire
+        if is_crd(type(obj)):  # the definition has the same defaults: to send them would claim the fields
+            wire = without_defaults(obj, wire)
+        return {**wire, "apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata}
     wire = {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata}
     values = ((name, getattr(obj, field)) for field, name in plain.items())
     wire |= {name: value for name, value in values if value is not None}

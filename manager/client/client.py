@@ -297,7 +297,7 @@ class Client(CachedReader):
         From then on the watch mends itself, whatever fails.
         """
         await self.uncached.probe(
-            kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector
+            kind, namespace=namespace, labels=label_selector, field_selector=field_selector
         )
         informer = self._cache.separate(
             kind, namespaces=(namespace,), label_selector=label_selector, field_selector=field_selector

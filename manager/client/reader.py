@@ -25,6 +25,7 @@ R = TypeVar("R", bound=Resource)
 
 
 Labels: TypeAlias = dict[str, str] | str | None
+"""An equality map, or a selector as kubectl takes it."""
 
 FEW = 10
 """So many of others' objects a list reads one by one, rather than by a list of the server's."""
@@ -152,9 +153,8 @@ class _Reader:
                 with suppress(NotFound):
                     found.put(*decoder(await self._live.read(kind, key)))
             return found
-        selector = labels if isinstance(labels, str) else ",".join(map("=".join, (labels or {}).items()))
         portions = Portions()
-        async for page in self._live.raw_pages(kind, namespace=namespace or "", label_selector=selector):
+        async for page in self._live.raw_pages(kind, namespace=namespace or "", labels=labels):
             for raw in page:
                 await portions.begin(len(memoryview(raw)))
                 arrival = decoder.look(raw)

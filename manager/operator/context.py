@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
@@ -150,6 +151,7 @@ class Context:
     __slots__ = (
         "_applied",
         "_before",
+        "_blocked_now",
         "_confirmed",
         "_later",
         "_operator",
@@ -170,7 +172,7 @@ class Context:
         self._set: set[str] = set()
         self._later: list[Callable[[], object]] = []
         self._applied: set[tuple[type[Resource], ObjectKey]] = set()
-        self._confirmed = False
+        self._confirmed = self._blocked_now = False
         self._rolling_out = self._waits_to_roll_out = False
         self.created: set[tuple[type[Resource], ObjectKey]] = set()
         self.look_again_after: float | None = None
@@ -321,6 +323,9 @@ class Context:
         `initial` are paths, such as `.spec.replicas`, of fields that are set when the child is created, and
         left to others from then on: to an autoscaler, say. If the operator has set them before, it gives them
         up, and their values stay.
+
+        Of a child whose kind has `@crd()`, fields that were not set are not sent: the definition has the same
+        defaults, and others may set the fields. Of any other kind, all fields that are not None are sent.
 
         Sends nothing if nothing would change. Raises Blocked if the name belongs to somebody else, or is
         still used by a child of an earlier owner; do not catch it. Raises Invalid or BadRequest if the server
@@ -551,7 +556,7 @@ class Context:
 
         Raises Gone when that shows that the object is gone, and there was something to clean up with it.
         """
-        self._take_back_failures()
+        self._take_back()
         self._set_children_stable()
         if self._operator.rollouts.limited and not self._rolling_out and not self._waits_to_roll_out:
             self._operator.rollouts.end(self.object.key)
@@ -590,18 +595,53 @@ class Context:
                 f"{type(operator).__name__} has changed the status of {obj.kind} {obj.key}{hint}"
             )
 
-    def _take_back_failures(self) -> None:
-        """Take back what an earlier failure had set, also of an earlier process, and is not set by now."""
+    def is_blocked(self, types: AbstractSet[str]) -> None:
+        """Note that the conditions of these types were set because the object is blocked."""
+        there = self.conditions
+        self._operator.obstacles[self.object.key] = {
+            each: (there[each].reason, there[each].message) for each in types if each in there
+        }
+        self._blocked_now = True
+
+    @property
+    def set_types(self) -> frozenset[str]:
+        """The types of the conditions that were set in this reconcile."""
+        return frozenset(self._set)
+
+    def _take_back(self) -> None:
+        """Take back what an earlier failure or obstacle had set, and is not set by now.
+
+        Those of an earlier process are known by their message or reason, or by all conditions having one.
+        """
         conditions = self._operator.condition_list
         if conditions is None:
             return
-        for each in conditions.read(self.object):
-            if each.type in self._set or not is_of_failure(each):
+        held = conditions.read(self.object)
+        obstacles = self._operator.obstacles
+        known = {} if self._blocked_now else obstacles.get(self.object.key)
+        if not self._blocked_now:
+            self.once_written(partial(obstacles.pop, self.object.key, None))
+        if known is None:
+            known = self._obstacles_of_earlier_process(held)
+        for each in held:
+            of_obstacle = known.get(each.type) == (each.reason, each.message)
+            if each.type in self._set or not (of_obstacle or is_of_failure(each)):
                 continue
             if each.type == "Degraded":
                 self.condition(each.type, False, "AsExpected")
             else:
                 conditions.remove(self.object, each.type)
+
+    def _obstacles_of_earlier_process(self, held: Iterable[Condition]) -> dict[str, tuple[str, str]]:
+        ours = [each for each in held if each.type in self._operator.conditions]
+        said = {(each.reason, each.message) for each in ours}
+        alike = len(ours) > 1 and len(ours) == len(self._operator.conditions) and len(said) == 1
+        degraded = any(each.type == "Degraded" and each.status == "True" for each in ours)
+        return {
+            each.type: (each.reason, each.message)
+            for each in ours
+            if each.reason in {NAME_TAKEN, LEFT_OVER} or (alike and degraded)
+        }
 
     def _is_owner_of(self, child: Resource) -> bool:
         controller = controller_of(child.metadata)

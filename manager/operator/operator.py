@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, partial
@@ -13,6 +12,7 @@ from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Record, Se
 from manager.client import Client
 from manager.controller import ChannelSource, ControllerOptions, Predicate, Priority, Result
 from manager.controller.predicate import any_of, desired_state_changed, status_changed
+from manager.operator.checks import check_declarations
 from manager.operator.child_writes import ChildWrites
 from manager.operator.conditions import ConditionList, status_model, writes_status
 from manager.operator.context import CLEANUP_WAITS, FAILURES, Blocked, Context, is_of_failure
@@ -135,23 +135,9 @@ class Operator(Generic[T]):
             return  # a base class for operators of several kinds
         cls.kind = kind
         check_spelling(cls, Operator, _HOOKS)
-        for name in (
-            "versions",
-            "owns",
-            "watches",
-            "reads",
-            "rights",
-            "conditions",
-            "former_finalizers",
-            "former_managers",
-        ):
-            if not isinstance(getattr(cls, name), tuple):
-                raise TypeError(f"{cls.__name__}.{name} has to be a tuple, as in `{name} = (Deployment,)`")
-        for name in ("reconcile", "reconcile_key", "cleanup", "gone", "on_error"):
-            if not inspect.iscoroutinefunction(getattr(cls, name)):
-                raise TypeError(f"{cls.__name__}.{name} has to be an `async def`")
         if "name" not in vars(cls):
             cls.name = kind.gvk.kind.lower()
+        check_declarations(cls)
         cls.sources = (
             *(each if isinstance(each, Owns) else Owns(each) for each in cls.owns),
             *cls.watches,
@@ -203,6 +189,8 @@ class Operator(Generic[T]):
         self._waiting: defaultdict[tuple[type[Resource], ObjectKey], set[ObjectKey]] = defaultdict(set)
         self._waits: dict[ObjectKey, set[tuple[type[Resource], ObjectKey]]] = {}
         self._blocked_by: dict[ObjectKey, tuple[str, str]] = {}
+        self.obstacles: dict[ObjectKey, dict[str, tuple[str, str]]] = {}
+        """Reason and message of the conditions that were set because an object was blocked, by type."""
 
     @cached_property
     def failure_reports(self) -> FailureReports:
@@ -224,6 +212,7 @@ class Operator(Generic[T]):
     def forget(self, key: ObjectKey) -> None:
         """Forget what the runtime remembers of an object that is gone, or another replica's."""
         self.is_no_longer_blocked(key)
+        self.obstacles.pop(key, None)
         self.failure_reports.ended(key)
         self.child_writes.forget(key)
         self.rollouts.end(key)
@@ -312,7 +301,9 @@ class Operator(Generic[T]):
         """Set the conditions of a blocked object, or record an Event where its kind has none.
 
         Degraded is true, unless it will go away by itself; Progressing is true if it will, or is awaited; all
-        others are false. The Event comes with Degraded, or else with the first.
+        others are false. The Event comes with Degraded, or else with the first. After the next reconcile
+        that is not blocked, the runtime takes back those that the operator does not set itself: Degraded
+        becomes false, and the others are removed.
         """
         if not self._tells_by_conditions(ctx):
             if not by.passing:

@@ -74,10 +74,8 @@ def add_controller(
             manager.add(runnable)
         return None
     else:
-        lacks = (
-            "so it removes no finalizer" if cls.finalizers else "and no webhook either: it would do nothing"
-        )
-        raise TypeError(f"{cls.__name__} has no reconcile, {lacks}")
+        check_work(cls)
+        return None
     options = options or operator.options
     operator.rollouts.limit(options.max_concurrent_rollouts)
     cache = manager.cache
@@ -145,6 +143,17 @@ def add_controller(
     )
     manager.add_controller(controller)
     return controller
+
+
+def check_work(operator: type[Operator[Any]]) -> None:
+    """Raise TypeError for an operator that would do nothing."""
+    hooks = ("reconcile", "reconcile_key", "setup")
+    works = any(getattr(operator, name) is not getattr(Operator, name) for name in hooks)
+    reconciles = any(getattr(operator, name) is not getattr(Operator, name) for name in hooks[:2])
+    if operator.finalizers and not (reconciles or any(each.for_each for each in operator.timers)):
+        raise TypeError(f"{operator.__name__} has no reconcile, so it removes no finalizer")
+    if not (works or operator.timers or has_webhooks(operator)):
+        raise TypeError(f"{operator.__name__} has no reconcile, and no webhook either: it would do nothing")
 
 
 def _hand_over(operator: Operator[Any], key: ObjectKey) -> None:
@@ -331,17 +340,24 @@ class ObjectReconciler(Generic[T]):
         except (Changed, Gone):
             raise
         except Exception as error:  # noqa: BLE001 - the operator says which of them it knows
-            try:
-                result = await operator.on_error(obj, error, ctx)
-            except Exception:
-                if ctx.look_again_after is not None:
-                    operator.channel.send(obj.key, after=ctx.look_again_after)
-                raise
+            result = await self._after(error, obj, ctx, deleting=deleting)
         if deleting and not ctx.has_set_conditions:
             operator.cleanup_blocked(Blocked("CleaningUp", "it is not done yet", passing=True), ctx)
         await ctx.finish()
         operator.failure_reports.ended(obj.key)
         return result if ctx.look_again_after is None else _within(result, ctx.look_again_after)
+
+    async def _after(self, error: Exception, obj: T, ctx: Context, *, deleting: bool) -> Result | None:
+        before, operator = ctx.set_types, self._operator
+        try:
+            result = await operator.on_error(obj, error, ctx)
+        except Exception:
+            if ctx.look_again_after is not None:
+                operator.channel.send(obj.key, after=ctx.look_again_after)
+            raise
+        if isinstance(error, Blocked) and not deleting:
+            ctx.is_blocked(ctx.set_types - before)
+        return result
 
     async def _let_go(self, obj: T, ctx: Context) -> None:
         finalizers = obj.metadata.finalizers
