@@ -74,3 +74,32 @@ class ApiModel(BaseModel):
         Empty lists, empty strings, zero and false are values, and stay. With `only`, just these fields.
         """
         return self.model_dump(mode="json", by_alias=True, exclude_none=True, include=only)
+
+
+def without_defaults(model: ApiModel, wire: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON of a model without the fields that nobody has set, and that have their defaults.
+
+    A field that was not set, but changed in place, stays. `wire` is what `to_wire` returns.
+    """
+    kept = dict(wire)
+    for name, field in type(model).model_fields.items():
+        alias = field.serialization_alias or field.alias or name
+        if alias not in kept:
+            continue
+        value = getattr(model, name)
+        is_set = name in model.model_fields_set or field.default_factory_takes_validated_data
+        if not is_set and value == field.get_default(call_default_factory=True):
+            del kept[alias]
+            continue
+        kept[alias] = _without_defaults(value, kept[alias])
+    return kept
+
+
+def _without_defaults(value: Any, wire: Any) -> Any:
+    if isinstance(value, ApiModel) and isinstance(wire, dict):
+        return without_defaults(value, wire)
+    if isinstance(value, list) and isinstance(wire, list) and len(value) == len(wire):
+        return [_without_defaults(*each) for each in zip(value, wire, strict=True)]
+    if isinstance(value, dict) and isinstance(wire, dict):
+        return {name: _without_defaults(value.get(name), each) for name, each in wire.items()}
+    return wire

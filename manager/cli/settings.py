@@ -30,7 +30,7 @@ _MAX_PREFIX = 200
 _MAX_WORKERS = 10_000
 _MAX_ROLLOUTS = 1_000_000
 
-_SERVICE_LINK = re.compile(
+SERVICE_LINK = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
 )
 """What a kubelet sets in every pod for each Service, one named as the program included."""
@@ -474,7 +474,7 @@ def unknown_variables(program: Program, declared: Iterable[Setting[Any]] = ()) -
     }
     unknown: dict[str, str | None] = {}
     for name in sorted(os.environ):
-        if not name.startswith(program.variables) or name in known.values() or _SERVICE_LINK.search(name):
+        if not name.startswith(program.variables) or name in known.values() or SERVICE_LINK.search(name):
             continue
         close = difflib.get_close_matches(name.removeprefix(program.variables), known, n=1)
         unknown[name] = known[close[0]] if close else None

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
+from manager.api import Resource
 from manager.api.model import UNCHECKED_PATTERN
 
 
@@ -113,6 +114,10 @@ _RULES = "x-kubernetes-validations"
 class _Generator(GenerateJsonSchema):
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         described = super().model_schema(schema)
+        if issubclass(schema["cls"], Resource):
+            # In another object, as a claim in a StatefulSet, a kind may say what it is, or not.
+            for name in ("apiVersion", "kind"):
+                described["properties"][name].pop("default", None)
         docs = attribute_docs(schema["cls"])
         for name, field in schema["cls"].model_fields.items():
             on_wire = field.validation_alias if isinstance(field.validation_alias, str) else name

@@ -200,8 +200,13 @@ def docstring(text: str, indent: int = _STEP) -> str:
 
 def imported(module: str, names: Iterable[str]) -> str:
     """An import of the names, in the order that the linter wants."""
-    listed = sorted(names)
+    listed = sorted(names, key=_import_order)
     line = f"from {module} import {', '.join(listed)}\n"
     if len(line) - 1 <= LINE_WIDTH:
         return line
     return f"from {module} import (\n{''.join(f'    {name},{chr(10)}' for name in listed)})\n"
+
+
+def _import_order(name: str) -> tuple[int, str]:
+    """Return the key that sorts constants before classes, and these before functions, as the linter does."""
+    return (0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2, name.lower())

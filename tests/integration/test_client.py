@@ -26,7 +26,7 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually_async
 
 pytestmark = pytest.mark.oldest
@@ -122,6 +122,40 @@ async def test_a_read_right_after_a_write_shows_it(bench: Bench):
         assert await client.find(ConfigMap, created.key) is None
         again = await client.create(bench.config_map(f"c-{number}", value="3"))
         assert (await client.get(ConfigMap, created.key)).metadata.uid == again.metadata.uid
+
+
+class Job(Resource, group="batch", version="v1", plural="jobs"):
+    """A kind whose dependents stay by default."""
+
+    spec: dict[str, Any] = Field(default_factory=dict)
+
+
+@pytest.mark.parametrize("propagation", [None, "Foreground", "Orphan"])
+async def test_delete_takes_the_pods_of_a_job_along_unless_told_otherwise(
+    bench: Bench, control_plane: ControlPlane, propagation: Any
+):
+    control_plane.require(Feature.WORKLOADS)
+    pod = {"containers": [{"name": "main", "image": "image:1"}], "restartPolicy": "Never"}
+    template = {"metadata": {"annotations": {"devcluster.local/run-time": "3600"}}, "spec": pod}
+    named = ObjectMeta(name="work", namespace=bench.namespace)
+    client = bench.client
+    job = await client.create(Job(metadata=named, spec={"template": template}))
+
+    async def has_pod(owned: bool) -> bool:
+        pods = await client.uncached.list(core_v1.Pod, namespace=bench.namespace)
+        return any(bool(each.metadata.owner_references) == owned for each in pods)
+
+    await eventually_async(lambda: has_pod(True), within=20)
+    await (client.delete(job, propagation=propagation) if propagation else client.delete(job))
+
+    async def has_ended() -> bool:
+        return not await has_pod(True) and await has_pod(False) == (propagation == "Orphan")
+
+    async def is_gone() -> bool:
+        return await client.uncached.find(Job, job.key) is None
+
+    await eventually_async(is_gone, within=40)
+    await eventually_async(has_ended, within=40)
 
 
 async def test_a_selection_is_followed_and_a_read_that_names_none_is_refused(bench: Bench):

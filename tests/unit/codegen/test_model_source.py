@@ -23,6 +23,7 @@ import yaml
 from devcluster import DevCluster
 from devcluster.errors import StatusError
 from manager.api import Condition, GroupVersionKind, ObjectMeta, Resource
+from manager.api.apps_v1 import StatefulSetSpec
 from manager.codegen import (
     DefinitionError,
     Served,
@@ -39,6 +40,7 @@ from manager.metrics import Metrics
 from manager.testing import LocalWire
 from manager.yaml_text import yaml_documents
 from tests.support import ROOT
+from tests.support.ticks import Tick
 
 VENDOR = Path(__file__).with_name("installation.yaml")
 OURS = sorted((ROOT / "config/crd/bases").glob("*.yaml"))
@@ -328,7 +330,33 @@ def test_a_kind_of_the_server_has_its_shape_and_no_definition(tmp_path: Path):
     assert model(metadata=ObjectMeta(name="new")).status.ready_replicas is None
 
 
+def test_kind_of_the_server_is_made_of_the_builtin_types_and_can_be_embedded(tmp_path: Path):
+    published, _ = asyncio.run(published_and_created())
+    gvk = GroupVersionKind("apps", "v1", "StatefulSet")
+    source = model_source(served_by_openapi(published, gvk, "statefulsets", namespaced=True), "a test")
+    assert "from manager.api.apps_v1 import StatefulSetSpec" in source.text
+    assert "class StatefulSetSpec" not in source.text
+    model = imported(source.text, "StatefulSet", tmp_path)
+    assert object_schema(model)["properties"]["spec"] == object_schema(StatefulSetSpec)
+
+
+def test_definition_of_builtin_types_makes_itself_again(tmp_path: Path):
+    theirs = json.loads(json.dumps(custom_resource_definitions([Tick])[0]))
+    [found] = definitions_in(json.dumps(theirs))
+    source = model_source(found.served(None), "a test")
+    assert [line for line in source.unsaid if "conditions" not in line and ".status: " not in line] == []
+    assert "size: Quantity | None = None" in source.text
+    assert "metadata: ObjectMeta | None = None" in source.text
+    [again] = custom_resource_definitions([imported(source.text, "Tick", tmp_path)])
+    assert schema_of(again, "v1") == schema_of(theirs, "v1")
+
+
 def test_the_source_is_as_the_formatter_and_the_linter_want_it(tmp_path: Path):
+    published, _ = asyncio.run(published_and_created())
+    served = served_by_openapi(
+        published, GroupVersionKind("apps", "v1", "Deployment"), "deployments", namespaced=True
+    )
+    (tmp_path / "deployment.py").write_text(model_source(served, "a test").text)
     for path in (VENDOR, *OURS):
         [found] = definitions_in(path.read_text())
         (tmp_path / f"{path.stem.replace('.', '_')}.py").write_text(
@@ -460,6 +488,50 @@ def test_age_column_is_kept_with_its_description(tmp_path: Path):
 )
 def test_model_source_has_no_loss_when_the_definition_means_the_same(value: Any):
     assert model_of(value).unsaid == [NO_STATUS]
+
+
+def test_names_annotations_labels_and_selectable_fields_are_kept(tmp_path: Path):
+    theirs = definition(OURS[0])
+    kind = theirs["spec"]["names"]["kind"]
+    theirs["spec"]["names"] |= {"singular": "thingummy", "listKind": f"{kind}Collection"}
+    theirs["metadata"] |= {"labels": {"team": "blue"}, "annotations": {"a.example.com/b": "c" * 120}}
+    [version] = theirs["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    path = next(f".spec.{name}" for name, each in spec.items() if each.get("type") in {"string", "integer"})
+    version["selectableFields"] = [{"jsonPath": path}]
+    tools = {
+        "controller-gen.kubebuilder.io/version": "v0",
+        "kubectl.kubernetes.io/last-applied-configuration": "",
+    }
+    read = copy.deepcopy(theirs)
+    read["metadata"]["annotations"] |= tools
+    [found] = definitions_in(json.dumps(read))
+    source = model_source(found.served(None), "a test")
+    assert [line for line in source.unsaid if "its limits are left out" not in line] == []
+    [again] = custom_resource_definitions([imported(source.text, kind, tmp_path)])
+    assert (again["metadata"], again["spec"]["names"]) == (theirs["metadata"], theirs["spec"]["names"])
+    assert again["spec"]["versions"][0]["selectableFields"] == version["selectableFields"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"metadata": {"labels": {"a": 1}}}, "metadata.labels[...]: Expected `str`, got `int`"),
+        ({"metadata": {"annotations": []}}, "metadata.annotations: Expected `object | null`, got `array`"),
+        (
+            {"spec": {"versions": [{"selectableFields": [".spec.a"]}]}},
+            "spec.versions[0].selectableFields[0]: ",
+        ),
+    ],
+)
+def test_metadata_of_another_shape_is_told_in_one_line(change: Manifest, said: str):
+    theirs = definition(OURS[0])
+    if "metadata" in change:
+        theirs["metadata"] |= change["metadata"]
+    else:
+        theirs["spec"]["versions"][0] |= change["spec"]["versions"][0]
+    with pytest.raises(DefinitionError, match=re.escape(said)):
+        definitions_in(json.dumps(theirs))
 
 
 def test_scale_is_left_out_and_told_when_its_paths_lead_nowhere(tmp_path: Path):
