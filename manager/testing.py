@@ -8,6 +8,7 @@
 
 The control plane is devcluster: definitions, defaults, validation, apply, watches, garbage collection,
 Deployments whose pods become ready, and it asks the operators' webhooks. Nothing is mocked but the network.
+With `clock=VirtualClock()` an hour of all of it takes no time.
 To call the methods that are webhooks by themselves, take those of an operator `without_manager`.
 """
 
@@ -33,6 +34,7 @@ from devcluster import DevCluster
 from devcluster.clock import Clock
 from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
+from manager import clock as manager_clock
 from manager.address import BindAddress
 from manager.api import ObjectKey, Resource
 from manager.client import Client
@@ -48,6 +50,9 @@ from manager.metrics import Metrics
 from manager.operator import AnyOperator, Operator, add_controller, rights_of
 from manager.program import Program
 from manager.settings import Setting, SettingValues
+from manager.simulation.guards import NotRepeatable
+from manager.simulation.loop import VirtualLoop, virtual_time
+from manager.simulation.services import Handler, Services
 from manager.tls.key_pair import KeyPair
 from manager.tls.served import ServedCertificate
 from manager.webhook.configurations import ClientConfig, by_url, webhook_configurations
@@ -60,6 +65,7 @@ from manager.webhook.server import WebhookServer, endpoints_of
 __all__ = [
     "LocalWire",
     "NeedsDevcluster",
+    "VirtualClock",
     "World",
     "operated",
     "roles_of",
@@ -85,6 +91,49 @@ _LOOKS_EVERY = 0.05
 """The same where each is a request to a real API server."""
 _WITHIN = 30.0
 """Seconds for what a real API server does in a moment."""
+_VIRTUAL_PAUSE = 1.0
+"""The same on a virtual clock, where a write ends it earlier."""
+
+
+class VirtualClock:
+    """The clock of a test, its manager and its control plane, which jumps to whatever is due next.
+
+        clock = VirtualClock(datetime(2026, 3, 1, 8, 59, tzinfo=UTC))
+        async with operated(BackupOperator, clock=clock) as world:
+            backup = await world.create(Backup(...))
+            await clock.advance(hours=1)
+
+    When no task has anything to do, the clock jumps to the next timer. So `asyncio.sleep(3600)` takes no time
+    in a test and in an operator, and all is done that is due within the hour. There is no network meanwhile.
+    """
+
+    def __init__(self, start: datetime | None = None) -> None:
+        """`start` is the time of day in the beginning, with a time zone; by default some day in 2027."""
+        if start is not None and start.tzinfo is None:
+            raise ValueError(f"VirtualClock needs a start with a time zone, such as UTC, not {start!r}")
+        self.start = start
+
+    def now(self) -> datetime:
+        """Return the time of day, in UTC, as `manager.clock.now()` does."""
+        return manager_clock.now()
+
+    async def advance(
+        self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
+    ) -> None:
+        """Return when so much time has passed, and all is done that was due."""
+        await _pass(timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds())
+
+    async def advance_to(self, moment: datetime) -> None:
+        """Return at that moment, which is not in the past."""
+        left = (moment - self.now()).total_seconds()
+        if left < 0:
+            raise ValueError(f"it is {self.now().isoformat()} already, which is after {moment.isoformat()}")
+        await _pass(left)
+
+
+async def _pass(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+    await asyncio.sleep(1e-6)  # it ends when nothing else is left to do at that moment
 
 
 @asynccontextmanager
@@ -94,6 +143,8 @@ async def operated(
     settings: Mapping[Setting[Any], Any] | None = None,
     kinds: Sequence[type[Resource]] = (),
     pod_ready_delay: float = 0.0,
+    clock: VirtualClock | None = None,
+    services: Mapping[str, Handler] | None = None,
 ) -> AsyncIterator[World]:
     """Run a control plane, and a manager with these operators on it; both have ended when the context exits.
 
@@ -103,8 +154,21 @@ async def operated(
         settings: parsed values by key. The others have their defaults.
         kinds: further kinds to define.
         pod_ready_delay: seconds from scheduling a pod to its being ready.
+        clock: runs instead of the machine's. The running loop is in virtual time until the context exits.
+        services: handlers of aiohttp by URL (`http://HOST:PORT`), which answer what operators call by HTTP.
+            They need a `clock`.
+
+    Raises NotVirtual for a `clock` in a loop that is not asyncio's own. With a clock, it raises NotRepeatable
+    in the end if an operator wanted to reach a host that is none of the `services`.
     """
-    async with _stage(pod_ready_delay) as stage:
+    if services and clock is None:
+        raise ValueError("operated: services need a VirtualClock, as only virtual time has names of its own")
+    async with AsyncExitStack() as stack:
+        if clock is not None:
+            if _Chosen.plane is not None:
+                raise NeedsDevcluster("`operated(clock=...)`: a real API server has a clock of its own")
+            await stack.enter_async_context(_on(clock, services or {}))
+        stage = await stack.enter_async_context(_stage(pod_ready_delay))
         metrics, rng = Metrics(), random.Random(1)
         transport = Transport(
             await stage.account(roles_of(operators)), metrics=metrics, rng=rng, user_agent="test"
@@ -447,6 +511,19 @@ class _Issued:
         return self._pair
 
 
+@asynccontextmanager
+async def _on(clock: VirtualClock, services: Mapping[str, Handler]) -> AsyncIterator[None]:
+    with virtual_time(clock.start.timestamp() if clock.start else None) as loop:
+        before, loop.services = loop.services, Services(services)
+        try:
+            yield
+        finally:
+            await loop.services.aclose()
+            refused, loop.services = loop.services.refused, before
+            if refused:
+                raise NotRepeatable(refused[0])
+
+
 async def _answered(endpoint: Endpoint, review: bytes, seconds: float) -> tuple[int, bytes | bytearray]:
     """As the server of webhooks answers, without a connection."""
     try:
@@ -535,15 +612,34 @@ class World:
                 wire["metadata"].pop("managedFields", None)
                 shown = orjson.dumps(wire, option=orjson.OPT_INDENT_2).decode()
                 raise AssertionError(f"not so after {timeout:g} s; at last{gone}:\n{shown}")
-            await asyncio.sleep(self._stage.pause)
+            await self._wait_to_look_again(version, deadline)
 
     async def until_gone(self, obj: Resource, *, timeout: float = 10.0) -> None:
         """Return once the object is gone; fails when that takes longer than `timeout` seconds."""
-        deadline = asyncio.get_running_loop().time() + timeout
+        deadline, version = asyncio.get_running_loop().time() + timeout, self._stage.version
         while await self.client.uncached.find(type(obj), obj.key) is not None:
             if asyncio.get_running_loop().time() >= deadline:
                 raise AssertionError(f"{obj.kind} {obj.key} is still there after {timeout:g} s")
+            await self._wait_to_look_again(version, deadline)
+            version = self._stage.version
+
+    async def _wait_to_look_again(self, version: int, deadline: float) -> None:
+        """Wait for a moment; in virtual time, for a write after that version, and much longer."""
+        loop = asyncio.get_running_loop()
+        if not isinstance(loop, VirtualLoop):
             await asyncio.sleep(self._stage.pause)
+            return
+        if (store := self.cluster.store).version != version:
+            return
+        written = asyncio.Event()
+        unsubscribe = store.subscribe(lambda _: written.set())
+        try:
+            async with asyncio.timeout_at(min(deadline, loop.time() + _VIRTUAL_PAUSE)):
+                await written.wait()
+        except TimeoutError:
+            return
+        finally:
+            unsubscribe()
 
     async def events(self, obj: Resource) -> list[str]:
         """The reasons of the Events about an object, in the order in which they were first recorded."""

@@ -90,7 +90,7 @@ def table_of(results: Results, key: str) -> Table:
 
 
 def imports_table(results: Results) -> Table | None:
-    """Return what the packages that a start imports take, the most expensive first; None without a measurement.
+    """Return what the packages that a start imports take, the most expensive first; None if unmeasured.
 
     Packages that take less than a millisecond in each program are summed up in one row.
     """

@@ -15,7 +15,7 @@ from devcluster.crd.go_objects import rule_object, show
 from devcluster.crd.rule_costs import Costs, multiplied, occurrences
 from devcluster.crd.structure_checks import check_structure
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, field_unsupported
-from devcluster.schema.cel import CompileError
+from devcluster.schema.cel import CompileError, InstantiationError
 from devcluster.schema.declarations import declare
 from devcluster.schema.field_path import FieldPathError, resolve_field_path
 from devcluster.schema.rules import MessageError, WrongResult, compile_rule
@@ -338,8 +338,7 @@ def _rules(
             yield FieldError("FieldValueInvalid", f"{here}.messageExpression", _refused(rule, str(error)))
             continue
         except (CompileError, WrongResult) as error:
-            text = f"compilation failed: {error}" if isinstance(error, CompileError) else str(error)
-            yield FieldError("FieldValueInvalid", f"{here}.rule", _refused(rule, text))
+            yield FieldError("FieldValueInvalid", f"{here}.rule", _refused(rule, _wrong(error)))
             continue
         yield from costs.rule(f"{here}.rule", compiled.program.cost, occurrences(place.count, kind.min_size))
         if compiled.message_program is not None:
@@ -367,6 +366,13 @@ def _rules_below(source: Source, path: str, place: _Place, costs: Costs) -> Iter
         if source.get("x-kubernetes-list-type") != "map" and not place.uncorrelated:
             place = dataclasses.replace(place, uncorrelated=path)
         yield from _rules(items, f"{path}.items", place, costs)
+
+
+def _wrong(error: CompileError | WrongResult) -> str:
+    if isinstance(error, WrongResult):
+        return str(error)
+    failed = "program instantiation" if isinstance(error, InstantiationError) else "compilation"
+    return f"{failed} failed: {error}"
 
 
 def _refused(rule: Source, text: str) -> str:

@@ -13,7 +13,7 @@ from devcluster.errors import (
     field_invalid,
     field_required,
 )
-from devcluster.schema.cel import CelError, CompileError, Program, compile_expression
+from devcluster.schema.cel import CelError, CompileError, InstantiationError, Program, compile_expression
 from devcluster.schema.cel.macros import BUDGET
 from devcluster.schema.cel.types import BOOL, STRING, Type, optional_of
 from devcluster.schema.cel.values import NONE, Optional
@@ -95,6 +95,8 @@ def compile_message(expression: str, variables: Mapping[str, Type], bounds: Type
     """
     try:
         program = compile_expression(expression, variables, estimate=bounds)
+    except InstantiationError as error:
+        raise MessageError(f"messageExpression instantiation failed: {error}") from error
     except CompileError as error:
         raise MessageError(f"messageExpression compilation failed: {error}") from error
     if program.type != STRING:

@@ -33,7 +33,7 @@ from manager.api.schema import (
     server_default,
     together,
 )
-from manager.api.status import Status
+from manager.api.status import Status, StepsStatus
 from manager.api.unstructured import Unstructured
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "Resource",
     "Scale",
     "Status",
+    "StepsStatus",
     "Unstructured",
     "atomic_list",
     "atomic_map",

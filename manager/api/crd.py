@@ -69,6 +69,8 @@ class CrdOptions:
     singular: str | None = None
     list_kind: str | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
+    """A group that ends with `.k8s.io` or `.kubernetes.io` needs `{"api-approved.kubernetes.io": URL}`, with the
+    URL of the approval or `unapproved, ...`."""
     labels: Mapping[str, str] = field(default_factory=dict)
     selectable_fields: tuple[str, ...] = ()
     storage: bool = True

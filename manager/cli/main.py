@@ -26,7 +26,7 @@ Command: TypeAlias = "Callable[[Sequence[str], Sequence[AnyOperator], Program], 
 
 COMMANDS = {
     "run": "run the controllers until interrupted",
-    "crds": "print the custom resource definitions, ready for kubectl apply -f -",
+    "crds": "print the custom resource definitions, ready for kubectl apply --server-side",
     "generate": "write what is generated under config/",
     "init": "begin a project of your own",
     "create": "add a kind and its operator to a project",

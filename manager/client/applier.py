@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -208,13 +208,40 @@ class Applier:
     ) -> Written:
         """Apply over an object that is there; with `taken_over`, entries of managedFields join ours first."""
         if taken_over:
-            # A refusal changes nothing, not even the owners of the fields. And our own creation would seem to
-            # be another manager's.
-            raw = await self._send(kind, key, body, force=True, dry_run=True)
+            found = await self._writer.read(kind, key)
+            raw = await self._try(kind, key, _decoded(kind, found), orjson.loads(body), given_up)
             if dry_run:
                 return raw, ()
-            await self._take_over(kind, key, given_up, body)
+            await self._take_over(kind, key, given_up, body, found)
         return await self._send_unforced(kind, key, body, force=force, dry_run=dry_run)
+
+    async def _try(
+        self,
+        kind: type[Resource],
+        key: ObjectKey,
+        there: dict[str, Any],
+        wanted: dict[str, Any],
+        given_up: Sequence[Path],
+    ) -> bytes:
+        """Try an apply before entries join ours, so that a refusal changes nothing, not even the record.
+
+        A dry run of the apply itself keeps what the other entries own. So a patch is tried that removes it.
+        Returns what the server would store.
+        """
+        raw = await self._send(kind, key, orjson.dumps(wanted), force=True, dry_run=True)
+        ours, others = self._shares(kind, there, given_up)
+        patch, _, releases = repair_patch(there, wanted, ours, others)
+        if not releases:
+            return raw
+        patch.setdefault("metadata", {})["uid"] = wanted["metadata"]["uid"]
+        query = booked(self._field_manager, dry_run=True)
+        return await self._writer.send(kind, key, MERGE_PATCH, orjson.dumps(patch), query)
+
+    def _shares(
+        self, kind: type[Resource], there: dict[str, Any], given_up: Sequence[Path]
+    ) -> tuple[Mapping[str, Any], list[tuple[str, Mapping[str, Any]]]]:
+        entries, version = there["metadata"].get("managedFields", ()), kind.gvk.api_version
+        return shares(entries, self._field_manager, self._former_managers, given_up, version)
 
     async def _repair(
         self,
@@ -238,36 +265,33 @@ class Applier:
             raise refusal
         if (known := self._refused.get(uid, state)) is not None:
             raise type(known)(known.status, known.reason, known.message, known.details)
-        found = await self._read(kind, key)
-        there = None if found is None else _decoded(kind, found)
-        if there is None or there["metadata"]["uid"] != uid:
-            raise refusal
-        wanted = orjson.loads(encoded)
-        ours, others = shares(
-            there["metadata"].get("managedFields", ()), self._field_manager, self._former_managers, given_up
-        )
-        for lists in candidates:
-            patch, conflicts = repair_patch(there, wanted, ours, others, lists)
-            if conflicts:
-                break
-        else:
-            raise refusal
-        patch.setdefault("metadata", {}).update(
-            uid=uid, resourceVersion=there["metadata"].get("resourceVersion")
-        )
+        wanted, conflict = orjson.loads(encoded), None
         # The next apply takes over what is booked under this name.
-        query = booked(creator_name(self._field_manager, encoded), dry_run=True)
-        body = orjson.dumps(patch)
-        try:
-            raw = await self._writer.send(kind, key, MERGE_PATCH, body, query)
-        except (Invalid, Forbidden, BadRequest) as error:
-            self._refused.put(uid, state, error.with_traceback(None))
-            raise
-        if not dry_run:
-            query = booked(creator_name(self._field_manager, encoded))
-            replaces = patch["metadata"]["resourceVersion"]
-            raw = await self._writer.send(kind, key, MERGE_PATCH, body, query, replaces=replaces)
-        return raw, conflicts
+        manager = creator_name(self._field_manager, encoded)
+        for _ in range(TAKEOVER_ATTEMPTS):
+            found = await self._read(kind, key)
+            there = None if found is None else _decoded(kind, found)
+            if there is None or there["metadata"]["uid"] != uid:
+                raise refusal
+            ours, others = self._shares(kind, there, given_up)
+            for lists in candidates:
+                patch, conflicts, _ = repair_patch(there, wanted, ours, others, lists)
+                if conflicts:
+                    break
+            else:
+                raise refusal
+            version = there["metadata"].get("resourceVersion")
+            patch.setdefault("metadata", {}).update(uid=uid, resourceVersion=version)
+            send = partial(self._writer.send, kind, key, MERGE_PATCH, orjson.dumps(patch))
+            try:
+                raw = await send(booked(manager, dry_run=True))
+                return (raw if dry_run else await send(booked(manager), replaces=version)), conflicts
+            except (Invalid, Forbidden, BadRequest) as error:
+                self._refused.put(uid, state, error)
+                raise
+            except Conflict as error:
+                conflict = error  # it has changed since, if only in its status
+        raise conflict or refusal
 
     async def _read(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         try:
@@ -355,7 +379,10 @@ class Applier:
         """
         known = self._settled.wanted(live["metadata"]["uid"])
         if known is not None:
-            return known == hash(encoded)
+            if known != hash(encoded) or conflicts or own.applied is None:
+                return known == hash(encoded)
+            # Another process of ours may have applied something else since; no client has changed it then.
+            return not wants_otherwise(_fields(orjson.loads(encoded)), live, own.applied)
         if own.created is not None:
             return own.created_by == creator_name(self._field_manager, encoded)
         if own.applied is None or not conflicts:
@@ -454,14 +481,17 @@ class Applier:
         return after
 
     async def _take_over(
-        self, kind: type[Resource], key: ObjectKey, given_up: Sequence[Path], body: bytes
+        self, kind: type[Resource], key: ObjectKey, given_up: Sequence[Path], body: bytes, found: bytes
     ) -> None:
-        """Make one record of an apply of all that is ours (see `ownership`); `body` is the apply to come."""
+        """Make one record of an apply of all that is ours (see `ownership`); `body` is the apply to come.
+
+        `found` is the object from the server: the cache keeps our own entries only, and the patch needs the
+        position among all.
+        """
         resource_version, refusal, attempts = None, None, 0
         known = self._field_manager, self._former_managers
         while attempts < TAKEOVER_ATTEMPTS:
-            # The cache keeps our own entries only, and the patch needs the position among all.
-            metadata = _decoded(kind, await self._writer.read(kind, key))["metadata"]
+            metadata = _decoded(kind, found)["metadata"]
             entries = metadata.get("managedFields", ())
             translated = version_patch(entries, *known, given_up, kind.gvk.api_version)
             patch = translated[1] if translated else takeover_patch(entries, *known, given_up)
@@ -476,11 +506,12 @@ class Applier:
                     await self._writer.send(kind, key, JSON_PATCH, orjson.dumps(patch), query)
             except Invalid as error:
                 refusal, attempts = error, attempts + 1
-                continue
-            if translated is None:
-                return
-            name = translated[0]
-            await self._send(kind, key, body, force=True, dry_run=False, field_manager=name)
+            else:
+                if translated is None:
+                    return
+                name = translated[0]
+                await self._send(kind, key, body, force=True, dry_run=False, field_manager=name)
+            found = await self._writer.read(kind, key)
         raise Conflict(409, "Conflict", f"{kind.gvk.kind} {key} keeps being changed by others")
 
 

@@ -133,8 +133,9 @@ class Client(CachedReader):
         kind = kind or type(obj)
         await own_turn(len(obj.origin))
         original = orjson.loads(obj.origin)
-        before = _patchable(original)
-        changes = merge_diff(before, _patchable(sent_fields(obj)))
+        # Defaults of the model are no change, even where the server does not store them.
+        known = await decode_object(obj.origin, type(obj), obj.key)
+        changes = merge_diff(_patchable(sent_fields(known)), _patchable(sent_fields(obj)))
         if not changes:
             if (run := current_run()) is not None:
                 run.spares("patch", kind, obj.key)
@@ -211,8 +212,7 @@ class Client(CachedReader):
         A refused apply changes nothing. Where it is refused only for lists of ours into which others have put
         items, one patch sets the same fields and removes these items, if the server accepts it as a dry run.
 
-        A dry run of an object that this client has created, and not changed since, cannot show which fields
-        would be removed, nor conflicts.
+        A dry run of an object that this client has created, and not changed since, cannot show conflicts.
         """
         return await self._applier.apply(
             obj,

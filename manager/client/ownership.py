@@ -179,11 +179,19 @@ def _join_patch(
 def shares(
     managed_fields: Sequence[Mapping[str, Any]],
     field_manager: str,
-    former: Sequence[str] = (),
-    released: Sequence[Path] = (),
+    former: Sequence[str],
+    released: Sequence[Path],
+    version: str,
 ) -> tuple[Mapping[str, Any], list[tuple[str, Mapping[str, Any]]]]:
-    """Return the record of our entries and former ones, joined, and the records of other managers."""
-    places = _taken_over(managed_fields, field_manager, former)
+    """Return the record of our entries and former ones, joined, and the records of other managers.
+
+    An entry of another version of the kind names other fields, so it counts as another manager's.
+    """
+    places = [
+        place
+        for place in _taken_over(managed_fields, field_manager, former)
+        if managed_fields[place].get("apiVersion", version) == version
+    ]
     others: list[tuple[str, Mapping[str, Any]]] = [
         (str(entry.get("manager", "")), fields)
         for place, entry in enumerate(managed_fields)

@@ -14,7 +14,7 @@ import copy
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from manager import clock
 from manager.client.errors import FieldConflict
@@ -37,7 +37,7 @@ would accept it: when a policy changes, say."""
 
 
 class RefusedRepairs:
-    """What the server said of repairs that it has refused, so that a retry does not try them again."""
+    """Repairs that the server has refused, each with its answer: no retry tries them again for a while."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -76,21 +76,33 @@ def refused_lists(details: Mapping[str, Any]) -> list[set[Names]]:
     return [lists, around] if lists else []
 
 
+class Repair(NamedTuple):
+    """A merge patch that does what an apply would do.
+
+    Attributes: `conflicts`, the items of others that it removes, and their managers; `releases`, whether it
+    removes fields of ours that are no longer wanted.
+    """
+
+    patch: dict[str, Any]
+    conflicts: tuple[FieldConflict, ...]
+    releases: bool
+
+
 def repair_patch(
     live: Mapping[str, Any],
     wanted: Mapping[str, Any],
     ours: Record,
     others: Sequence[tuple[str, Record]],
-    lists: Iterable[Names],
-) -> tuple[dict[str, Any], tuple[FieldConflict, ...]]:
-    """Return the merge patch that does what an apply of `wanted` would do, without others' items in `lists`.
+    lists: Iterable[Names] = (),
+) -> Repair:
+    """Return the patch that does what an apply of `wanted` would do, but without others' items in `lists`.
 
-    The second value names these items, and who has put them there. Without any, another client is not in the
-    way. `ours` are the fields that the apply would replace or remove, `others` the managers of other fields.
+    Without conflicts, no other client is in the way. `ours` are the fields that the apply would replace or
+    remove, `others` the managers of other fields.
     """
     overlay = _Overlay(set(lists), others)
     after = overlay.of(live, wanted, ours, [record for _, record in others])
-    return merge_diff(dict(live), after), tuple(overlay.removed)
+    return Repair(merge_diff(live, after), tuple(overlay.removed), overlay.releases)
 
 
 class _Overlay:
@@ -100,6 +112,7 @@ class _Overlay:
         self._lists = lists
         self._others = others
         self.removed: list[FieldConflict] = []
+        self.releases = False
 
     def of(self, there: Any, wanted: Any, ours: Record, others: Sequence[Record], path: Path = ()) -> Any:
         """Return what an apply of `wanted` leaves at a path. `ours` and `others` are the records below it."""
@@ -120,7 +133,7 @@ class _Overlay:
             if name in wanted:
                 result[name] = self._below(value, wanted[name], step, ours, others, path)
             else:
-                result |= _released({name: value}, step, ours, others)
+                result |= self._released({name: value}, step, ours, others)
         return result | {name: value for name, value in wanted.items() if name not in there}
 
     def _of_list(
@@ -140,7 +153,7 @@ class _Overlay:
             elif refused and step not in ours:
                 self._remove((*path, step))
             else:
-                left = _released([item], step, ours, others)
+                left = self._released([item], step, ours, others)
                 kept += left
                 in_place += left
         # Items of others stay where they are, unless ours have to move.
@@ -151,6 +164,15 @@ class _Overlay:
     ) -> Any:
         [mine] = _below([ours], step) or [{}]
         return self.of(there, wanted, mine, _below(others, step), (*path, step))
+
+    def _released(self, there: Any, step: str, ours: Record, others: Sequence[Record]) -> Any:
+        """Return a map or list of one entry without what only we own of it."""
+        if step not in ours:
+            return there
+        left = copy.deepcopy(there)
+        release(left, {step: ours[step]}, others)
+        self.releases |= left != there
+        return left
 
     def _remove(self, path: Path) -> None:
         managers = [manager for manager, record in self._others if has_field(record, path)]
@@ -163,12 +185,3 @@ def _steps(ours: Record, others: Sequence[Record]) -> dict[str, None]:
 
 def _below(records: Sequence[Record], step: str) -> list[Record]:
     return [below for record in records if isinstance(below := record.get(step), dict)]
-
-
-def _released(there: Any, step: str, ours: Record, others: Sequence[Record]) -> Any:
-    """Return a map or list of one entry without what only we own of it."""
-    if step not in ours:
-        return there
-    left = copy.deepcopy(there)
-    release(left, {step: ours[step]}, others)
-    return left

@@ -11,6 +11,7 @@ import msgspec
 import orjson
 
 from manager.api import ApiModel, ObjectKey, Resource
+from manager.api.merging import conditions_by_type, merged_by_type
 from manager.client.reader import decode_at_once, decode_object
 from manager.client.write import DRY_RUN, JSON, JSON_PATCH, MERGE_PATCH, Writer, booked, whole_object
 from manager.kube.decoding import MALFORMED, json_object, not_a
@@ -255,7 +256,8 @@ def _changes(before: Status | None, after: Status, live: Status | None, raw: byt
         if new == known.get(name):
             continue
         if name == CONDITIONS and live is not before:
-            new = _merged(known.get(name) or [], new or [], wanted.get(name) or [])
+            merged = merged_by_type(known.get(name) or [], new or [], wanted.get(name) or [])
+            new = (new or []) if merged is None else merged
         if name in after or (name == CONDITIONS and new):
             wanted[name] = new
         else:
@@ -281,7 +283,7 @@ def _changes(before: Status | None, after: Status, live: Status | None, raw: byt
 def _differing(before: Status, after: Status) -> set[tuple[str, str]]:
     """The fields that differ, and of the conditions the types: pairs of both, with one of them empty."""
     found = {(name, "") for name in {**before, **after} if before.get(name) != after.get(name)}
-    old, new = (_by_type(each.get(CONDITIONS) or []) for each in (before, after))
+    old, new = (conditions_by_type(each.get(CONDITIONS) or []) for each in (before, after))
     if (CONDITIONS, "") in found and old is not None and new is not None:
         found.remove((CONDITIONS, ""))
         found |= {("", kind) for kind in {**old, **new} if old.get(kind) != new.get(kind)}
@@ -293,30 +295,11 @@ def _in_place(before: Status, live: Status, doubted: set[tuple[str, str]]) -> St
     names = {name for name, _ in doubted if name}
     known = {name: value for name, value in before.items() if name not in names}
     known |= {name: live[name] for name in names if name in live}
-    old, held = (_by_type(each.get(CONDITIONS) or []) for each in (before, live))
+    old, held = (conditions_by_type(each.get(CONDITIONS) or []) for each in (before, live))
     if (kinds := {kind for _, kind in doubted if kind}) and old is not None and held is not None:
         there = {**old, **{kind: held.get(kind) for kind in kinds}}
         known[CONDITIONS] = [each for each in there.values() if each is not None]
     return known
-
-
-def _merged(before: Any, after: Any, live: Any) -> Any:
-    """The conditions of `live`, with those in which `before` and `after` differ as they are in `after`."""
-    old, new, held = _by_type(before), _by_type(after), _by_type(live)
-    if old is None or new is None or held is None:
-        return after  # these are no conditions, whatever the field's name is
-    changed = {kind: each for kind, each in new.items() if old.get(kind) != each}
-    removed = old.keys() - new.keys()
-    kept = {kind: each for kind, each in held.items() if kind not in removed}
-    return list({**kept, **changed}.values())
-
-
-def _by_type(conditions: Any) -> dict[str, Any] | None:
-    """Conditions by their types, which are a key; None for anything else."""
-    if not isinstance(conditions, list) or not all(isinstance(each, dict) for each in conditions):
-        return None
-    found = {each.get("type"): each for each in conditions}
-    return found if len(found) == len(conditions) and None not in found else None
 
 
 def _operation(op: str, path: str, *value: Any) -> dict[str, Any]:

@@ -108,17 +108,17 @@ class _Names(msgspec.Struct, rename="camel"):
     categories: list[str] | None = None
 
 
-class _Metadata(msgspec.Struct):
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
 class _SelectableField(msgspec.Struct, rename="camel"):
     json_path: str
 
 
 class _Conversion(msgspec.Struct):
     strategy: str | None = None
+
+
+class _Metadata(msgspec.Struct):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -168,6 +168,7 @@ class Definition:
         if api_version != "apiextensions.k8s.io/v1":
             raise DefinitionError(f"its apiVersion has to be apiextensions.k8s.io/v1, not {api_version}")
         self._spec = _shaped(manifest.get("spec"), _Spec, "spec")
+        self._metadata = _shaped(manifest.get("metadata") or {}, _Metadata, "metadata")
         self.kind = _class_name(self._spec.names.kind)
         self.name = f"{self._spec.names.plural}.{self._spec.group}"
         self._names: Mapping[str, Any] = manifest["spec"]["names"]

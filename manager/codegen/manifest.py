@@ -50,11 +50,14 @@ def custom_resource_definitions(
     kinds: Iterable[type[Resource]],
     conversions: Iterable[Conversion] = (),
     client_config: ClientConfig = UNPLACED,
+    *,
+    max_description: int | None = None,
 ) -> list[Manifest]:
     """Return one definition for each group and kind, with all versions that `kinds` has of it.
 
     The order is that of `kinds`. Where there is a conversion for a kind, its definition says so, and
-    `client_config` whom to ask for it. Raises ModelError when a model has no structural schema, when the
+    `client_config` whom to ask for it. With `max_description`, descriptions of fields have at most as many
+    characters, and 0 leaves them out. Raises ModelError when a model has no structural schema, when the
     versions of a kind, or a conversion and these, do not fit together, or when the API server would refuse
     the definition.
     """
@@ -67,7 +70,28 @@ def custom_resource_definitions(
         _check_conversion(conversion, grouped.get(key, ()))
         converted[key] = conversion
     _check_plurals(kinds for kinds, *_ in grouped.values())
-    return [_definition(versions, converted.get(key), client_config) for key, versions in grouped.items()]
+    definitions = [
+        _definition(versions, converted.get(key), client_config) for key, versions in grouped.items()
+    ]
+    for version in (each for made in definitions for each in made["spec"]["versions"]):
+        if max_description is not None:
+            _shorten_descriptions(version["schema"]["openAPIV3Schema"], max_description)
+    return definitions
+
+
+def _shorten_descriptions(schema: JsonSchema, limit: int) -> None:
+    """Cut each description after the last sentence, or else the last word, that ends within the limit."""
+    text = schema.get("description", "")
+    if not limit:
+        schema.pop("description", None)
+    elif len(text) > limit:
+        sentences, end, _ = text[: limit + 1].rpartition(". ")
+        words = text[: limit + 1].rpartition(" ")[0].rstrip() or text[:limit]
+        schema["description"] = f"{sentences}." if end else words
+    inner = [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    for each in inner:
+        if isinstance(each, dict):
+            _shorten_descriptions(each, limit)
 
 
 def _check_plurals(kinds: Iterable[type[Resource]]) -> None:

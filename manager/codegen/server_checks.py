@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from manager.codegen.model_schema import ModelError
@@ -75,6 +76,9 @@ def check_definition(definition: Mapping[str, Any], kind: str) -> None:
     """Raise ModelError, which names the field, for a definition of `kind` that the server would refuse."""
     from devcluster.crd.definition import check_definition as server_check  # noqa: PLC0415 - see above
 
+    for place in _not_text(definition):
+        names = [name for before, name in pairwise(place) if before == "properties"]
+        raise ModelError(".".join((kind, *names)), f"its {place[-1]} has half a character, which is no text")
     versions = definition["spec"]["versions"]
     expensive: tuple[str, re.Match[str]] | None = None
     for path, text in server_check(copy.deepcopy(dict(definition))):
@@ -172,6 +176,18 @@ def _below(node: Any, path: str) -> Iterator[tuple[str, Any]]:
     for word in ("items", "additionalProperties"):
         if isinstance(node.get(word), dict):
             yield f"{path}.{word}", node[word]
+
+
+def _not_text(value: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Find the places of strings that UTF-8 does not have: with a lone surrogate."""
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from _not_text(each, (*place, name))
+    elif isinstance(value, list):
+        for each in value:
+            yield from _not_text(each, place)
+    elif isinstance(value, str) and any("\ud800" <= each <= "\udfff" for each in value):
+        yield place
 
 
 def _field_of(path: str, kind: str, versions: Sequence[Mapping[str, Any]]) -> tuple[str, str]:

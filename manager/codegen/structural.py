@@ -310,6 +310,9 @@ def _convert(node: JsonSchema, field: str) -> JsonSchema:
     if schema.get("type") == "null":
         raise ModelError(field, "the server has no type for None alone")
     schema.update(bounds(node, field))
+    low, high = RANGES.get(_integer_format(node), RANGES["int64"])
+    if isinstance(default := schema.get("default"), int) and not low <= default <= high:
+        raise ModelError(field, f"its default {default} is beyond {_integer_format(node)}")
     if schema.get(_INT_OR_STRING):
         schema["anyOf"] = [{"type": "integer"}, {"type": "string"}]  # as controller-gen writes it
     if "enum" in schema:

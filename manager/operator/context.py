@@ -8,6 +8,8 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
+from msgspec import structs
+
 from manager import clock
 from manager.api import (
     Condition,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from manager.operator.operator import Operator
+    from manager.operator.steps import Steps
 
 R = TypeVar("R", bound=Resource)
 
@@ -332,7 +335,7 @@ class Context:
         if (pause := writes.pause(self.object, name)) > 0:
             there = await self.client.find(type(child), child.key)
             if there is not None and there.metadata.deletion_timestamp is None and self._is_owner_of(there):
-                self._look_again_within(pause)
+                self.look_again_within(pause)
                 return there
         may_update = self._may_roll_out if self._operator.rollouts.limited and is_workload(child) else None
         try:
@@ -342,7 +345,7 @@ class Context:
         if applied.outcome is Outcome.CREATED:
             self.created.add(name)
         elif applied.previous is None:
-            self._look_again_within(writes.held(self.object, name))
+            self.look_again_within(writes.held(self.object, name))
         if may_update is not None and not is_rolled_out(applied.object):
             self._rolling_out = True
         self._announce(applied, child, created, changed)
@@ -370,7 +373,7 @@ class Context:
             self._operator.waits_for(kind, key, self.object.key)
             cache = self._operator.manager.cache
             if not (cache.has(kind, key) or cache.holds_all(kind, key.namespace)):
-                self._look_again_within(_UNSEEN_RETRY)
+                self.look_again_within(_UNSEEN_RETRY)
         except OwnedByOther as error:
             if not error.made_here:
                 raise await self._blocked(error, kind) from error
@@ -435,19 +438,27 @@ class Context:
         now = clock.now()
         for pod in pods:
             if pod.look_again_at is not None:
-                self._look_again_within((pod.look_again_at - now).total_seconds())
+                self.look_again_within((pod.look_again_at - now).total_seconds())
         stuck = next((index for index, pod in enumerate(pods) if pod.is_stuck), None)
         if stuck is not None:
             problem = await self._operator.pod_events.problem_of(pods[stuck])
             pods[stuck] = pods[stuck]._replace(problem=problem)
-            self._look_again_within(ASK_AGAIN_AFTER)
+            self.look_again_within(ASK_AGAIN_AFTER)
         return pods
 
-    def _look_again_within(self, seconds: float | None) -> None:
+    def look_again_within(self, seconds: float | None) -> None:
+        """Reconcile the object again after so many seconds at the latest, also if this reconcile fails."""
         if seconds is None:
             return
         known = self.look_again_after
         self.look_again_after = max(seconds, 0.1) if known is None else min(known, max(seconds, 0.1))
+
+    async def run_steps(self, steps: Steps) -> bool:
+        """Go on with a long operation of the operator; return whether there is nothing left to do.
+
+        See `Steps`. The status is written before and after each step.
+        """
+        return await steps.run(self._operator, self)
 
     async def find(self, kind: type[R], name: str) -> R | None:
         """The object of that name, from the cache, in the object's namespace; None if there is none."""
@@ -455,15 +466,15 @@ class Context:
 
     # The object itself
 
-    async def confirm(self, *, unchanged: bool = False) -> None:
+    async def confirm(self, *, unchanged: bool = False, latest: bool = False) -> None:
         """Return if the API server still has the object, and it is not being deleted.
 
         Call it before an effect that cannot be undone, because the cache may be out of date: creating
         something without an owner, or changing something outside of the cluster. It sends at most one request
         for each reconcile.
 
-        Raises Gone, and with `unchanged` Changed if the spec has changed. Do not catch them: the runtime
-        continues with the object that the server has.
+        Raises Gone, and Changed: with `unchanged` if the spec has changed, with `latest` if anything has. Do
+        not catch them: the runtime continues with the object that the server has.
         """
         if self._confirmed:
             return
@@ -476,6 +487,8 @@ class Context:
             raise Gone from None
         if live.metadata.uid != obj.metadata.uid or live.metadata.deletion_timestamp is not None:
             raise Gone
+        if latest and live.metadata.resource_version != obj.metadata.resource_version:
+            raise Changed(live)
         if live.metadata.generation != obj.metadata.generation:
             if unchanged:
                 raise Changed(live)
@@ -504,21 +517,26 @@ class Context:
         self._confirmed = True
 
     async def patch(self) -> None:
-        """Send the changes of the object's metadata and spec; then the object is as the server has it.
+        """Send the changes of the object's metadata and spec; then these are as the server has them.
 
-        Raises Conflict if finalizers or owners were changed here, and the object has changed since it was
-        read.
+        `metadata`, `spec` and `status` stay the same Python objects. Changes of the status stay, and are
+        written at the end. Raises Conflict if finalizers or owners were changed here, and the object has
+        changed since it was read.
         """
         self._operator.check_may_patch()
-        stored = await self.client.patch(self.object)
-        self.object.rebase(stored)
+        sent = {name: value for name, value in self.object.to_wire().items() if name != "status"}
+        self.object.take(await self.client.patch(self.object), sent=sent)
 
     async def write_status(self) -> None:
-        """Write the status now, if it differs: for what has to be stored before the next effect."""
+        """Write the status now, if it differs: for what has to be stored before the next effect.
+
+        `obj.status` and all that is in it stay the same Python objects, with the values that the server has.
+        Later changes are written at the end, or by the next call. Changes of the metadata and the
+        spec stay; `patch` sends them.
+        """
         self._refuse_foreign_status()
-        stored = await self.client.status.patch(self.object)
-        self.object.rebase(stored)
-        self.object.status = stored.status  # type: ignore[attr-defined]
+        sent = self.object.to_wire(only={"status"})
+        self.object.take(await self.client.status.patch(self.object), sent=sent)
 
     def permit(self) -> AbstractAsyncContextManager[None]:
         """Enter this around effects outside of the cluster: it cancels them when leadership is lost. See
@@ -541,7 +559,8 @@ class Context:
             if self._operator.has_observed_generation:
                 status_of(self.object).observed_generation = self.object.metadata.generation
             try:
-                if await self.client.status.report(self.object, cached=self._cached):
+                differs = await self.client.status.report(self.object, cached=self._cached)
+                if differs and self._counts_status():
                     self._operator.enqueue(self.object.key)
             except (Conflict, Invalid):
                 if self._operator.finalizers and self.object.metadata.deletion_timestamp is None:
@@ -608,6 +627,14 @@ class Context:
         if record is None or record.uid != metadata.uid or str(record.version) == metadata.resource_version:
             return None
         return record.raw
+
+    def _counts_status(self) -> bool:
+        """Return whether the operator wants to know of a status that another client has written meanwhile."""
+        record, origin = self._operator.informer.get(self.object.key), self.object.origin
+        if record is None or origin is None:
+            return True
+        version = int(self.object.metadata.resource_version or 0)
+        return self._operator.counts_now(record, structs.replace(record, raw=origin, version=version))
 
     def written(self) -> None:
         """Do what waited for the last write."""

@@ -9,21 +9,23 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from manager.api import ObjectKey, Resource, is_crd
-from manager.cache import WHOLE, IndexFunction, Informer, Selection
+from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Record, Selection
 from manager.client import Client
 from manager.controller import ChannelSource, ControllerOptions, Predicate, Priority, Result
-from manager.controller.predicate import desired_state_changed
+from manager.controller.predicate import any_of, desired_state_changed, status_changed
 from manager.operator.child_writes import ChildWrites
 from manager.operator.conditions import ConditionList, status_model, writes_status
 from manager.operator.context import CLEANUP_WAITS, FAILURES, Blocked, Context, is_of_failure
-from manager.operator.declaration import Owns, Reads, Watch, check_indexes, check_spelling
+from manager.operator.declaration import Owns, Reads, Watch, check_indexes, check_sources, check_spelling
 from manager.operator.failure_reports import FailureReports
 from manager.operator.pod_events import PodEvents
 from manager.operator.rollouts import Rollouts
+from manager.operator.steps import check_steps
 from manager.operator.timers import Timer, timers_of
 from manager.rights import RbacRule, Undeclared
 from manager.settings import Setting, SettingValues
 from manager.webhook import AdmissionOptions
+from manager.webhook.signatures import check_methods
 
 if TYPE_CHECKING:
     from manager.manager import Manager
@@ -55,7 +57,9 @@ class Operator(Generic[T]):
     Attributes that may be set:
         name: of the controller, in `--controllers`, metrics and logs; default the kind in lower case.
         versions: other versions of the kind, which are served and converted.
-        on: which events of the objects themselves count; by default all but changes of the status alone.
+        on: which events of the objects themselves count; by default all changes of what somebody wants
+            (`desired_state_changed`), and of a status that another client has written (`status_changed`).
+            With a `cleanup`, the beginning of a deletion always counts.
         owns, watches, reads: other kinds; `Kind` alone means the default `Owns(Kind)`, and so on.
         selection: which objects it reconciles; default all.
         indexes: index functions over the objects themselves, by name; `indexes: ClassVar = {...}`, as linters
@@ -93,7 +97,7 @@ class Operator(Generic[T]):
     kind: ClassVar[type[Resource]]
     name: ClassVar[str]
     versions: ClassVar[tuple[type[Resource], ...]] = ()
-    on: ClassVar[Predicate] = desired_state_changed
+    on: ClassVar[Predicate] = any_of(desired_state_changed, status_changed)
     owns: ClassVar[tuple[type[Resource] | Owns, ...]] = ()
     watches: ClassVar[tuple[Watch, ...]] = ()
     reads: ClassVar[tuple[type[Resource] | Reads, ...]] = ()
@@ -154,9 +158,7 @@ class Operator(Generic[T]):
             *(each if isinstance(each, Reads) else Reads(each) for each in cls.reads),
         )
         check_indexes(f"{cls.__name__}.indexes", kind, cls.indexes)
-        for source in cls.sources:
-            of = f"{cls.__name__}: {type(source).__name__}({source.kind.__name__})"
-            check_indexes(f"{of}.indexes", source.kind, source.indexes)
+        check_sources(cls.__name__, cls.sources)
         _set_finalizers(cls)
         members = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
         settings = (value for value in members.values() if isinstance(value, Setting))
@@ -166,7 +168,9 @@ class Operator(Generic[T]):
             cls.shared_out = False  # nobody could say whose an object is that is gone
         if cls.reconcile_key is not Operator.reconcile_key and any(each.for_each for each in cls.timers):
             raise TypeError(f"{cls.__name__} has a timer for each object, for which it needs `reconcile`")
+        check_steps(cls, members.values())
         cls._declare_status()
+        check_methods(cls)
 
     @classmethod
     def _declare_status(cls) -> None:
@@ -188,6 +192,7 @@ class Operator(Generic[T]):
         cls.has_observed_generation = (
             is_crd(kind) and status is not None and "observed_generation" in status.model_fields
         )
+        check_methods(cls)
 
     def __init__(self, manager: Manager) -> None:
         if not hasattr(type(self), "kind"):
@@ -337,7 +342,7 @@ class Operator(Generic[T]):
         if not self._tells_by_conditions(ctx):
             self.record_once(by, ctx)
             return
-        told_in, status = self._speaks_of_failure()
+        told_in, status = self.condition_of_failure()
         there = ctx.conditions
         for each in self.conditions:
             if each != told_in and (each not in there or is_of_failure(there[each])):
@@ -356,7 +361,7 @@ class Operator(Generic[T]):
         if not by.passing:
             self.reconcile_failed(by, ctx)
         elif self._tells_by_conditions(ctx) and "Progressing" not in self.conditions:
-            told_in, status = self._speaks_of_failure()
+            told_in, status = self.condition_of_failure()
             ctx.condition(told_in, status if told_in != "Degraded" else False, by.reason, by.message)
         if by.awaited and ctx.can_set_conditions and "Progressing" in self.conditions:
             ctx.condition("Progressing", True, by.reason, by.message)
@@ -364,7 +369,7 @@ class Operator(Generic[T]):
     def _tells_by_conditions(self, ctx: Context) -> bool:
         return bool(self.conditions) and ctx.can_set_conditions
 
-    def _speaks_of_failure(self) -> tuple[str, bool | Literal["Unknown"]]:
+    def condition_of_failure(self) -> tuple[str, bool | Literal["Unknown"]]:
         """Return type and status of the condition that says that the object is not as it should be."""
         if "Degraded" in self.conditions:
             return "Degraded", True
@@ -411,6 +416,21 @@ class Operator(Generic[T]):
         self.channel.send(key, priority=priority)
 
     # What the runtime calls
+
+    @classmethod
+    def counts(cls, event: CacheEvent) -> bool:
+        """Return whether an event of the operator's kind asks for a reconcile."""
+        old, new = event.old, event.new
+        if cls.finalizers and new is not None and new.deleting and (old is None or not old.deleting):
+            return True  # without a reconcile, `cleanup` would never be called
+        return cls.on(event)
+
+    def counts_now(self, record: Record, before: Record | None = None) -> bool:
+        """Return whether the state of an object asks for a reconcile: its first one, or after another."""
+        try:
+            return self.counts(CacheEvent(before, record, initial=before is None))
+        except Exception:  # noqa: BLE001 - the operator's predicate may raise anything; a source is as generous
+            return True
 
     def waits_for(self, kind: type[Resource], name: ObjectKey, key: ObjectKey) -> None:
         """Note that the object `key` waits for the name of a child to come free."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -25,7 +25,6 @@ from manager.controller import (
     enqueue_owner,
 )
 from manager.controller.failure import explain
-from manager.controller.predicate import Predicate, any_of, status_changed
 from manager.controller.source import trigger_of
 from manager.kube.errors import ApiError, KubeError, NotFound
 from manager.leader.terms import Share
@@ -87,7 +86,13 @@ def add_controller(
         objects.add_index(name, function)
 
     sources: list[Source] = [
-        _objects(cls.on, objects, lambda key: controller.running(key) is not None),
+        KindSource(
+            objects,
+            enqueue_object,
+            predicates=(cls.counts,),
+            relation="for",
+            reconciling=lambda key: controller.running(key) is not None,
+        ),
         operator.channel,
         *timers.sources(objects),
     ]
@@ -121,6 +126,7 @@ def add_controller(
             metrics=manager.metrics,
             whole=not operator.shared_out,
             enqueue=partial(operator.enqueue, priority=Priority.LOW),
+            counts=operator.counts_now,
             handed_over=partial(_hand_over, operator),
         )
         if isinstance(reconciler, ObjectReconciler):
@@ -151,16 +157,6 @@ def _gates(operator: Operator[Any], definitions: Definitions | None) -> list[Sou
     return [] if gate is None else [gate]
 
 
-def _objects(on: Predicate, objects: Informer, running: Callable[[ObjectKey], bool]) -> Source:
-    def others_changed_status(event: CacheEvent) -> bool:
-        # While the object is reconciled, it may be our own; `Context.finish` looks at what is there then.
-        return not running(event.key) and status_changed(event)
-
-    return KindSource(
-        objects, enqueue_object, predicates=(any_of(on, others_changed_status),), relation="for"
-    )
-
-
 def _source(
     operator: Operator[Any], source: Owns | Watch | Reads, informer: Informer, objects: Informer
 ) -> Source:
@@ -189,11 +185,18 @@ def _owners_and_waiting(operator: Operator[Any], owns: Owns, objects: Informer) 
             trigger = trigger_of(event, "freed", "owns", kind.gvk.kind)
             operator.channel.send(waiting, trigger=trigger)
         keys = owners(event)
-        # What we do not own is held as metadata, at which a predicate need not look; and who comes to own an
-        # object, or loses it, has to know.
-        return keys if not keys or matters is None or event.is_cut or matters(event) else ()
+        # Others' objects are held as metadata: no predicate can judge how they differ from a whole one.
+        return keys if not keys or matters is None or _changes_owner(event) or matters(event) else ()
 
     return handle
+
+
+def _changes_owner(event: CacheEvent) -> bool:
+    """Return whether the object has another controller than before, or no longer one."""
+    if event.old_meta is None or event.new is None:
+        return False
+    before, now = event.old_meta.controller, event.meta.controller
+    return (before and before.uid) != (now and now.uid)
 
 
 class _ByKey:
@@ -328,7 +331,12 @@ class ObjectReconciler(Generic[T]):
         except (Changed, Gone):
             raise
         except Exception as error:  # noqa: BLE001 - the operator says which of them it knows
-            result = await operator.on_error(obj, error, ctx)
+            try:
+                result = await operator.on_error(obj, error, ctx)
+            except Exception:
+                if ctx.look_again_after is not None:
+                    operator.channel.send(obj.key, after=ctx.look_again_after)
+                raise
         if deleting and not ctx.has_set_conditions:
             operator.cleanup_blocked(Blocked("CleaningUp", "it is not done yet", passing=True), ctx)
         await ctx.finish()

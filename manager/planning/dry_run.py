@@ -33,6 +33,8 @@ class Change(NamedTuple):
     after: Object | None
     renamed: bool
     """Whether its fields would only now be owned by apply, so that removed fields are not seen to go."""
+    untried: bool = False
+    """Whether the server could not try the status: the installed definition has no status subresource."""
 
 
 class _Planned:
@@ -44,6 +46,7 @@ class _Planned:
         """What would be. Nothing in it is changed but its version: it shares what is in `stored`."""
         self.taken_over: list[Object] = []
         """Entries of managedFields that an apply joins: as they will be, then as they are."""
+        self.untried = False
 
 
 class _Plan:
@@ -56,7 +59,8 @@ class _Plan:
 
     def taken(self) -> tuple[list[Change], list[str]]:
         planned = [self.planned[path] for path in self.touched]
-        return [Change(each.stored, each.after, bool(each.taken_over)) for each in planned], self.other
+        changes = [Change(each.stored, each.after, bool(each.taken_over), each.untried) for each in planned]
+        return changes, self.other
 
 
 _plan: ContextVar[_Plan | None] = ContextVar("plan", default=None)
@@ -149,9 +153,19 @@ class DryRunTransport(Transport):
         applies = bool(planned.taken_over) and write.content_type == APPLY_PATCH
         try:
             raw = await send(body=_with_released(write.body, planned) if applies else write.body)
-        except (Conflict, Invalid):
-            if where not in self._plan.touched or planned.after is None or write.content_type == APPLY_PATCH:
+        except NotFound:
+            if write.subresource != "status" or planned.stored is None or planned.after is None:
                 raise
+            # The object is there, so the installed definition has no status subresource.
+            planned.untried = True
+            return self._becomes(where, planned, write.put_into_effect(planned.after))
+        except (Conflict, Invalid):
+            if where not in self._plan.touched or planned.after is None:
+                raise
+            if write.content_type == APPLY_PATCH:
+                if not _has(planned.after, orjson.loads(write.body or b"{}")):
+                    raise
+                return self._shown(where, planned)  # the writes before it have done the same
             # It may be refused only because the server knows nothing of the writes before it.
             return self._becomes(where, planned, write.put_into_effect(planned.after))
         if write.method == "DELETE":
@@ -283,6 +297,15 @@ def _merged(there: Any, patch: Any) -> Any:
         else:
             result[name] = _merged(result.get(name), value)
     return result
+
+
+def _has(there: Any, wanted: Any) -> bool:
+    """Return whether an object has all that an apply of `wanted` would set."""
+    if isinstance(wanted, dict):
+        return isinstance(there, dict) and all(_has(there.get(name), each) for name, each in wanted.items())
+    if isinstance(wanted, list):
+        return isinstance(there, list) and all(any(_has(one, each) for one in there) for each in wanted)
+    return bool(there == wanted)
 
 
 def _patched(there: Object, operations: list[Any]) -> Object:

@@ -10,6 +10,7 @@ from manager.simulation.control_plane import Change
 from manager.simulation.network import Sent
 from manager.simulation.replica import Replica
 from manager.simulation.seeds import assert_holds
+from manager.simulation.services import Handler
 from manager.simulation.workload import NAMES, NAMESPACES, PLANTED
 from manager.simulation.world import Outside, World
 
@@ -18,6 +19,7 @@ __all__ = [
     "NAMESPACES",
     "PLANTED",
     "Change",
+    "Handler",
     "Outside",
     "Replica",
     "Sent",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from manager.operator import NAME_TAKEN, Owns
 from manager.shards.ranges import label_key, label_of
+from manager.simulation.loop import EPOCH
 from manager.simulation.replica import PROGRAM
 
 if TYPE_CHECKING:
@@ -17,27 +22,53 @@ if TYPE_CHECKING:
     from manager.operator import AnyOperator
 
 __all__ = [
+    "EVICT",
+    "Asked",
+    "Chance",
+    "State",
     "asked_for",
+    "chance_in",
     "controller_of",
     "different_from_fresh",
     "made_state",
     "owned_resources",
     "resource_of",
     "state_of",
+    "without_history",
 ]
 
 Object = dict[str, Any]
+
+EVICT = "devcluster.local/evict"
+"""The annotation by which people have a pod evicted."""
 
 _CHANCE = frozenset(
     (
         *("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "deletionTimestamp"),
         *("lastTransitionTime", "lastUpdateTime", "lastProbeTime", "startTime", "observedGeneration"),
-        *("clusterIP", "clusterIPs", "nodePort", "volumeName", "podIP", "podIPs", "hostIP"),
+        *(
+            "clusterIP",
+            "clusterIPs",
+            "nodePort",
+            "healthCheckNodePort",
+            "podIP",
+            "podIPs",
+            "hostIP",
+            "hostIPs",
+        ),
+        *("nodeName", "volumeName", "volume.kubernetes.io/selected-node"),
         "imagePullPolicy",  # it stays what it became with the first image
-        *("deletionGracePeriodSeconds", "deployment.kubernetes.io/revision", "spoilt"),
+        *("deletionGracePeriodSeconds", "deployment.kubernetes.io/revision", "spoilt", EVICT),
     )
 )
-"""Fields that differ from run to run, and what people have added to what is not theirs."""
+"""Fields that the control plane chooses, and what people have added to what is not theirs."""
+
+_CHOSEN = frozenset(
+    ("uid", "clusterIP", "clusterIPs", "podIP", "podIPs", "hostIP", "hostIPs", "ip", "nodeName", "volumeName")
+)
+"""Fields whose values the control plane chooses, and which operators copy to other places."""
+_CHOSEN_IN = ("nodes", "pods", "services", "persistentvolumeclaims")
+_SHORTEST_TOKEN = 8
 
 _GIVEN_UP = "a Deployment of it has given up"
 
@@ -48,6 +79,91 @@ _LABEL = label_key(PROGRAM.name)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _POD = re.compile(r"\b([a-z0-9-]+)-[bcdf4-9]{1,10}-[bcdfghjklmnpqrstvwxz2456789]{5}\b")
 """The name of a ReplicaSet's pod."""
+_SHORT_UID = re.compile(r"(?<![0-9a-z])[0-9a-f]{8}(?![0-9a-z])")
+_TOKEN_VOLUME = re.compile(r"\bkube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}\b")
+_TIME = re.compile(r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
+_BEFORE, _LONGEST = 86_400.0, 30 * 86_400.0
+"""Seconds around the beginning of a run, in which every time is one of the run itself."""
+
+
+class Asked(NamedTuple):
+    """An object that a fresh install is to have, and when it was created, in virtual seconds."""
+
+    resource: str
+    object: Object
+    at: float = 0.0
+
+
+class State(NamedTuple):
+    """What a cluster has come to at a moment."""
+
+    objects: Object
+    """Each as it is compared, by its place."""
+    born: Mapping[str, float]
+    """When each of the objects in the cluster was created, in virtual seconds, by its place."""
+
+
+@dataclass(frozen=True)
+class Chance:
+    """What of a state is not compared: fields by their names, and values wherever they are."""
+
+    fields: frozenset[str] = _CHANCE
+    values: re.Pattern[str] | None = None
+    short_uids: frozenset[str] = frozenset()
+    """The first parts of uids, of which names are made."""
+
+    def text(self, text: str) -> str:
+        """Return the text without what is up to chance."""
+        text = _TIME.sub(_without_time, _UUID.sub("*", _POD.sub(r"\1-*", _TOKEN_VOLUME.sub("*", text))))
+        text = _SHORT_UID.sub(lambda found: "*" if found[0] in self.short_uids else found[0], text)
+        return text if self.values is None else self.values.sub("*", text)
+
+
+def chance_in(cluster: DevCluster, ignored: frozenset[str], drawn: Iterable[str] = ()) -> Chance:
+    """Return what is up to chance in a cluster: addresses, nodes, and the uids and tokens that were `drawn`.
+
+    An operator may have copied them to a status, or have made a name of the first part of a uid.
+    """
+    chosen, short_uids = set[str](), set[str]()
+    for text in drawn:
+        if _UUID.fullmatch(text):
+            short_uids.add(text.partition("-")[0])
+        elif len(text) >= _SHORTEST_TOKEN:
+            chosen |= {text, base64.b64encode(text.encode()).decode()}
+    for resource in _CHOSEN_IN:
+        for each in cluster.client.list(resource):
+            chosen.update(_chosen(each))
+            metadata = each["metadata"]
+            if resource == "nodes" or metadata.get("generateName"):
+                chosen.add(metadata["name"])
+    chosen = {each for each in chosen if each not in {"", "None"} and not _UUID.fullmatch(each)}
+    longest_first = sorted(chosen, key=lambda each: (-len(each), each))
+    values = rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, longest_first))})(?![A-Za-z0-9])"
+    return Chance(_CHANCE | ignored, re.compile(values) if chosen else None, frozenset(short_uids))
+
+
+def _chosen(value: Any, name: str = "") -> Iterator[str]:
+    if isinstance(value, dict):
+        for inner, each in value.items():
+            yield from _chosen(each, inner)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _chosen(each, name)
+    elif name in _CHOSEN and isinstance(value, str):
+        yield value
+
+
+def _without_time(found: re.Match[str]) -> str:
+    """What stands for a time of the run, which another run may have had at another moment."""
+    try:
+        moment = datetime.fromisoformat(found[0] if found[2] else f"{found[0]}+00:00")
+    except ValueError:
+        return found[0]
+    return "<time>" if _is_of_the_run(moment.timestamp()) else found[0]
+
+
+def _is_of_the_run(seconds: float) -> bool:
+    return EPOCH - _BEFORE <= seconds <= EPOCH + _LONGEST
 
 
 def resource_of_manifest(manifest: Object) -> str:
@@ -74,47 +190,82 @@ def controller_of(obj: Object) -> Object | None:
 
 
 def state_of(
-    cluster: DevCluster, operators: Sequence[AnyOperator], ignored: frozenset[str], *, shared: bool
+    cluster: DevCluster,
+    operators: Sequence[AnyOperator],
+    chance: Chance,
+    *,
+    shared: bool,
+    made: Container[object] = (),
+    uids: dict[str, str] | None = None,
 ) -> Object:
-    """The operators' objects and their children by place, without what is up to chance, or `ignored`.
+    """The operators' objects and their children by place, without what is up to chance.
 
-    With `shared`, children have the label of their owner's range.
+    What the control plane has made of a child, such as the pods of a Deployment, is no child, but for what
+    managers have `made`. With `shared`, children have the label of their owner's range. `uids` gets the uid
+    of each place.
     """
-    found: Object = {}
-    chance, given_up = _CHANCE | ignored, _owners_of_what_gave_up(cluster)
+    found: list[tuple[str, str, Object]] = []
+    given_up = _owners_of_what_gave_up(cluster)
     ours = [resource_of(each.kind) for each in operators]
-    for resources, left_out in (
-        (ours, chance),
-        (owned_resources(operators), chance | {"status"}),
-    ):
+    kinds = {each.kind.gvk.kind for each in operators}
+    of_children = replace(chance, fields=chance.fields | {"status"})
+    for resources, left_out in ((ours, chance), (owned_resources(operators), of_children)):
         for resource in resources:
             for each in cluster.client.list(resource):
-                metadata = each["metadata"]
-                place = f"{resource} {metadata.get('namespace', '')}/{metadata['name']}"
-                found[place] = _comparable(_with_label_judged(each, shared=shared), left_out)
+                metadata, controller = each["metadata"], controller_of(each)
+                is_ours = controller is None or controller["kind"] in kinds
+                if not is_ours and _place(resource, each) not in made:
+                    continue
+                state = _comparable(_with_label_judged(each, shared=shared), left_out)
                 observed = (each.get("status") or {}).get("observedGeneration") if resource in ours else None
                 if observed is not None:
-                    found[place][_OF_THIS_SPEC] = observed == metadata["generation"]
+                    state[_OF_THIS_SPEC] = observed == metadata["generation"]
                 if metadata["uid"] in given_up:
-                    found[place][_GIVEN_UP] = True
-    return found
+                    state[_GIVEN_UP] = True
+                found.append((left_out.text(_shown(resource, metadata)), metadata["uid"], state))
+    return _by_place(found, uids)
+
+
+def _shown(resource: str, metadata: Object) -> str:
+    name, prefix = metadata["name"], metadata.get("generateName")
+    if prefix and name.startswith(prefix):
+        name = f"{prefix}*"
+    return f"{resource} {metadata.get('namespace', '')}/{name}"
+
+
+def _by_place(found: Iterable[tuple[str, str, Object]], uids: dict[str, str] | None) -> Object:
+    """The states by their places, with numbers where these are the same but for what is up to chance."""
+    states: Object = {}
+    for place, uid, state in sorted(found, key=lambda each: (each[0], str(each[2]))):
+        free = place
+        for number in count(2):
+            if free not in states:
+                break
+            free = f"{place} ({number})"
+        states[free] = state
+        if uids is not None:
+            uids[free] = uid
+    return states
 
 
 def made_state(
     cluster: DevCluster,
     operators: Sequence[AnyOperator],
     made: Iterable[Key],
-    ignored: frozenset[str],
+    chance: Chance,
     kept: frozenset[str],
+    uids: dict[str, str] | None = None,
 ) -> Object:
     """What is there of what managers have `made` beside those kinds, but for the resources `kept`."""
     known = {*owned_resources(operators), *(resource_of(each.kind) for each in operators), *kept}
-    found: Object = {}
+    found: list[tuple[str, str, Object]] = []
     for key in made:
         resource = f"{key.plural}.{key.group}".rstrip(".")
         if resource not in known and (obj := cluster.client.peek(resource, key.namespace, key.name)):
-            found[f"{resource} {key.namespace}/{key.name}"] = _comparable(obj, _CHANCE | ignored)
-    return found
+            metadata = obj["metadata"]
+            place = chance.text(_shown(resource, metadata))
+            found.append((place, metadata["uid"], _comparable(obj, chance)))
+    return _by_place(found, uids)
 
 
 def _with_label_judged(obj: Object, *, shared: bool) -> Object:
@@ -142,28 +293,37 @@ def _owners_of_what_gave_up(cluster: DevCluster) -> set[str]:
 
 
 def asked_for(
-    cluster: DevCluster, operators: Sequence[AnyOperator], given: Iterable[str], made: Container[object]
-) -> list[tuple[str, Object]]:
-    """What people have asked for, as it stands, with its resource: what nobody owns, and then the objects.
+    cluster: DevCluster,
+    operators: Sequence[AnyOperator],
+    given: Iterable[str],
+    made: Container[object],
+    born: Mapping[str, float],
+) -> list[Asked]:
+    """What people have asked for, as it stands: what nobody owns, and then the objects.
 
-    Of the resources `given` it is what is not `made` by managers.
+    Of the resources `given` it is what is not `made` by managers. `born` is when each object was created, by
+    uid.
     """
     brought = [
-        (resource, _bare(each))
+        Asked(resource, _bare(each))
         for resource in sorted(given)
         for each in cluster.client.list(resource)
         if _place(resource, each) not in made
     ]
-    free = brought + [
-        (resource, _bare(each))
+    free = [
+        Asked(resource, _bare(each))
         for resource in owned_resources(operators)
         for each in cluster.client.list(resource)
         if not each["metadata"].get("ownerReferences")
     ]
-    resources = [resource_of(each.kind) for each in operators]
-    return free + [
-        (resource, _bare(each)) for resource in resources for each in cluster.client.list(resource)
+    own = [
+        Asked(resource, _bare(each), born.get(each["metadata"]["uid"], 0.0))
+        for resource in map(resource_of, (each.kind for each in operators))
+        for each in cluster.client.list(resource)
+        # One operator's object may be the child of another's.
+        if controller_of(each) is None
     ]
+    return brought + free + own
 
 
 def different_from_fresh(have: Object, fresh: Object) -> Iterator[str]:
@@ -189,6 +349,26 @@ def different_from_fresh(have: Object, fresh: Object) -> Iterator[str]:
             continue
         have[place], fresh[place] = (_with_status(each, compared) for each in (one, other))
     return differences(have, fresh)
+
+
+def without_history(
+    have: State, fresh: State, resources: Container[str], since: float
+) -> tuple[Object, Object]:
+    """Return both states without what the clock had caused before that moment.
+
+    Of the `resources`, objects are created and deleted as time passes. Those that people, or the managers'
+    absence, have kept from being as they would have been are not made good: they belong to the past.
+    """
+    past = {
+        place
+        for place in have.objects.keys() | fresh.objects.keys()
+        if place.partition(" ")[0] in resources
+        and (have if place in have.objects else fresh).born.get(place, since) < since
+    }
+    one, other = (
+        {place: value for place, value in each.objects.items() if place not in past} for each in (have, fresh)
+    )
+    return one, other
 
 
 def _name_taken(obj: Any) -> bool:
@@ -240,14 +420,22 @@ def missing(whole: Mapping[str, Any], part: Mapping[str, Any]) -> int:
     return count
 
 
-def _comparable(value: Any, chance: frozenset[str]) -> Any:
+def _comparable(value: Any, chance: Chance) -> Any:
     if isinstance(value, dict):
-        kept = {name: _comparable(inner, chance) for name, inner in value.items() if name not in chance}
+        kept = {
+            chance.text(name): _comparable(inner, chance)
+            for name, inner in value.items()
+            if name not in chance.fields
+        }
         # Of what has nothing else in it, nothing is left.
-        return {name: inner for name, inner in kept.items() if inner != {} or not value[name]}
+        return {name: inner for name, inner in kept.items() if inner != {} or not value.get(name, True)}
     if isinstance(value, list):
         return sorted((_comparable(each, chance) for each in value), key=_type_of)
-    return _UUID.sub("*", _POD.sub(r"\1-*", value)) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return chance.text(value)
+    if isinstance(value, int | float) and (_is_of_the_run(value) or _is_of_the_run(value / 1000)):
+        return "<time>"
+    return value
 
 
 def _type_of(item: Any) -> str:
@@ -261,10 +449,33 @@ def _place(resource: str, obj: Object) -> tuple[str, ...]:
     return group, plural, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
+_OF_JOBS = (
+    "controller-uid",
+    "job-name",
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-name",
+)
+"""Labels that the control plane gives a Job and its pods. It refuses those of another Job."""
+
+
+def _without_selector(spec: Object) -> Object:
+    """Return the spec of a Job as it was before the control plane chose its selector."""
+    template = dict(spec["template"])
+    template["metadata"] = _unlabelled(template.get("metadata") or {})
+    return {**spec, "template": template, "selector": None}
+
+
+def _unlabelled(metadata: Object) -> Object:
+    labels = {name: each for name, each in (metadata.get("labels") or {}).items() if name not in _OF_JOBS}
+    return {**metadata, "labels": labels}
+
+
 def _bare(obj: Object) -> Object:
     kept = {name: value for name, value in obj.items() if name not in {"status", "metadata"}}
     if isinstance(kept.get("spec"), dict):
         kept["spec"] = {name: value for name, value in kept["spec"].items() if name not in _CHANCE}
     metadata = obj["metadata"]
-    stays = ("name", "namespace", "labels", "annotations")
+    if obj.get("kind") == "Job":
+        kept["spec"], metadata = _without_selector(kept["spec"]), _unlabelled(metadata)
+    stays = ("name", "generateName", "namespace", "labels", "annotations")
     return {**kept, "metadata": {name: metadata[name] for name in stays if name in metadata}}

@@ -27,13 +27,13 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
-__all__ = ["NotRepeatable", "guarded"]
+__all__ = ["NotRepeatable", "guarded", "in_thread", "is_operators", "operators_line"]
 
 _CLOCK = "reads the machine's clock, and a simulation has its own: use manager.clock.now() or monotonic()"
 _WAIT = "waits in real time: use asyncio.sleep()"
 _CHANCE = "is not the same in each run: use self.manager.rng, or ctx.token() for what nobody may guess"
 _THREAD = "starts a thread, which runs when it likes: use asyncio.to_thread()"
-_SOCKET = "leaves the simulation: say by the operator's `outside` how it is reached there"
+_SOCKET = "leaves the simulation, which has no network: give `services` to fake what is called by HTTP"
 _PROCESS = "starts a process, which runs when it likes: a simulation has none"
 
 _Guard = tuple[Any, str, str, str]
@@ -61,11 +61,13 @@ _FUNCTIONS: tuple[_Guard, ...] = (
     (uuid, "uuid4", "uuid.uuid4", _CHANCE),
     (threading.Thread, "start", "threading.Thread.start", _THREAD),
     (_thread, "start_new_thread", "_thread.start_new_thread", _THREAD),
-    (socket.socket, "__init__", "socket.socket", _SOCKET),
-    (socket, "getaddrinfo", "socket.getaddrinfo", _SOCKET),
     *(
-        (asyncio.BaseEventLoop, name, f"loop.{name}", _SOCKET)
-        for name in ("getaddrinfo", "create_connection", "create_datagram_endpoint", "create_server")
+        (socket, name, f"socket.{name}", _SOCKET)
+        for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getnameinfo")
+    ),
+    *(
+        (socket.socket, name, f"socket.socket.{name}", _SOCKET)
+        for name in ("connect", "connect_ex", "bind", "sendto")
     ),
     *(
         (asyncio.BaseEventLoop, name, f"loop.{name}", _PROCESS)
@@ -79,6 +81,12 @@ _STARTED_IN = f"{Path.cwd()}{os.sep}"
 
 _MAY = {"manager", "devcluster", "logging", "structlog", "importlib", "warnings"}
 """Packages that may do it, whoever has called them: those that run the simulation, and what only tells."""
+_LOOP, _IN_THREAD = "manager.simulation.loop", "work"
+_RUNS_OTHERS = ("_run_once", _IN_THREAD)
+"""Functions of that module that run what others do, in the loop and in a thread."""
+
+_in_thread = threading.local()
+"""`line` is the operator's line for which the thread works."""
 
 
 class NotRepeatable(AssertionError):
@@ -86,7 +94,7 @@ class NotRepeatable(AssertionError):
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
+def guarded() -> Iterator[list[str]]:
     """Raise NotRepeatable in an operator that does such a thing, and again in the end."""
     found: list[str] = []
     with ExitStack() as stack:
@@ -100,14 +108,14 @@ def guarded() -> Iterator[None]:
         _replace(stack, random.Random, "seed", _seeded(random.Random.seed, found))
         replaced |= _dates(found)
         for module in list(sys.modules.values()):
-            if _is_operators(getattr(module, "__file__", None) or "<>"):
+            if is_operators(getattr(module, "__file__", None) or "<>"):
                 for name, value in list(vars(module).items()):
                     if id(value) in replaced:
                         _replace(stack, module, name, replaced[id(value)])
                     elif type(value) is random.Random:
                         _replace(stack, module, name, _made_before(name, found))
         try:
-            yield
+            yield found
         finally:
             if found:
                 raise NotRepeatable(found[0]) from None
@@ -125,10 +133,15 @@ def _replace(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
 def _guard(original: Any, shown: str, why: str, found: list[str]) -> Any:
     @wraps(original)
     def guard(*args: Any, **named: Any) -> Any:
-        _ask(f"{shown}()", why, found)
+        _ask(f"{shown}({_where(args) if why == _SOCKET else ''})", why, found)
         return original(*args, **named)
 
     return guard
+
+
+def _where(args: tuple[Any, ...]) -> str:
+    """The host or address among the arguments of a socket's function."""
+    return ", ".join(repr(each) for each in args[:2] if not isinstance(each, socket.socket))
 
 
 def _seeded(original: Callable[..., None], found: list[str]) -> Callable[..., None]:
@@ -174,21 +187,76 @@ def _dates(found: list[str]) -> dict[int, Any]:
 
 
 def _ask(shown: str, why: str, found: list[str]) -> None:
-    """Called by the guards: look who calls them."""
+    """Called by the guards: look who calls them, and where nobody does, who has started the task or thread.
+
+    What leaves the simulation is refused in any case.
+    """
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] in _MAY:
+        module = frame.f_globals.get("__name__", "")
+        if module == _LOOP and frame.f_code.co_name in _RUNS_OTHERS:
+            if why == _SOCKET or frame.f_code.co_name == _IN_THREAD:
+                break
             return
-        file = frame.f_code.co_filename
-        if _is_operators(file):
-            found.append(f"{file.removeprefix(_STARTED_IN)}:{frame.f_lineno}: {shown} {why}")
-            raise NotRepeatable(found[-1])
+        if module.partition(".")[0] in _MAY:
+            return
+        if is_operators(frame.f_code.co_filename):
+            break
         frame = frame.f_back
+    line = operators_line()
+    if line is None and why != _SOCKET:
+        return
+    found.append(f"{f'{line}: ' if line else ''}{shown} {why}")
+    raise NotRepeatable(found[-1])
+
+
+def operators_line() -> str | None:
+    """Return file and line of the operator's code that the caller works for; None if it is not known.
+
+    It is in the stack; or the task of the stack, or of the thread, was started by a task that is there.
+    """
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_operators(frame.f_code.co_filename):
+            return _line(frame)
+        if frame.f_globals.get("__name__") == _LOOP and frame.f_code.co_name in _RUNS_OTHERS:
+            break
+        frame = frame.f_back
+    try:
+        task: Any = asyncio.current_task()
+    except RuntimeError:
+        line: str | None = getattr(_in_thread, "line", None)
+        return line
+    while task is not None:
+        found, awaited = None, task.get_coro()
+        while awaited is not None:
+            frame = getattr(awaited, "cr_frame", None)
+            if frame is not None and is_operators(frame.f_code.co_filename):
+                found = _line(frame)
+            awaited = getattr(awaited, "cr_await", None)
+        if found is not None:
+            return found
+        task = starter() if (starter := getattr(task, "started_by", None)) is not None else None
+    return None
+
+
+def _line(frame: types.FrameType) -> str:
+    return f"{frame.f_code.co_filename.removeprefix(_STARTED_IN)}:{frame.f_lineno}"
+
+
+@contextmanager
+def in_thread(line: str | None) -> Iterator[None]:
+    """Have this thread work for that line of an operator."""
+    _in_thread.line = line
+    try:
+        yield
+    finally:
+        _in_thread.line = None
 
 
 @cache
-def _is_operators(file: str) -> bool:
-    """Whether that is neither of the standard library, nor installed, nor of the runtime."""
+def is_operators(file: str) -> bool:
+    """Return whether a file is neither of the standard library, nor installed, nor of the runtime."""
     if file.startswith("<") or {"site-packages", "dist-packages"} & set(Path(file).parts):
         return False
     return not file.startswith(_not_theirs())

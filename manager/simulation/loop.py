@@ -1,8 +1,11 @@
 """An event loop in virtual time: nothing waits; when there is nothing to do, time jumps to the next timer.
 
-It has no sockets, and a thread that the loop is asked for takes no time: it has ended before anything else
-happens. So what happens in it happens in the same order each time; with a source of chance, tasks that are
-ready at the same time run in the order that it draws.
+It has no network but its `services`, and a thread that the loop is asked for takes no time: it has ended
+before anything else happens. So what happens in it happens in the same order each time; with a source of
+chance, tasks that are ready at the same time run in the order that it draws.
+
+`virtual_time` puts the running loop of asyncio into virtual time for a while, so that a test needs no loop of
+its own.
 
 A task started in a context in which `process_clock` is set sees time pass at that clock's rate, and so does
 everything it starts; its timers fire when its own clock says so, and nothing of it runs while that clock is
@@ -15,18 +18,33 @@ import asyncio
 import heapq
 import math
 import selectors
+import socket
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, TypeVarTuple
+from weakref import ref
+
+from manager.simulation.guards import in_thread, operators_line
+from manager.simulation.services import Services
 
 if TYPE_CHECKING:
     import random
 
-__all__ = ["ProcessClock", "ThreadHold", "VirtualLoop", "freeze", "process_clock", "simulate"]
+__all__ = [
+    "NotVirtual",
+    "ProcessClock",
+    "ThreadHold",
+    "VirtualLoop",
+    "freeze",
+    "process_clock",
+    "simulate",
+    "virtual_time",
+]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -66,6 +84,11 @@ class ProcessClock:
                 timer._when = now + (when - now) * before / rate
                 loop._scheduled[place] = timer._when, number, timer
         heapq.heapify(loop._scheduled)
+
+    def be_right(self) -> None:
+        """Go at the true rate from now on, and show the true time of day."""
+        self.drift(1.0)
+        self.skew = 0.0
 
     def resume(self) -> None:
         """End a freeze: what would have run meanwhile runs now."""
@@ -117,6 +140,10 @@ class _Timer(asyncio.TimerHandle):
         handle._callback = handle._args = None
 
 
+class NotVirtual(RuntimeError):
+    """The running loop cannot go on in virtual time."""
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     """See the top of this file."""
 
@@ -126,6 +153,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     _debug: bool
     _stopping: bool
     _default_executor: Any
+    _selector: Any
     _scheduled: list[Any]
     """Each timer behind its time and its number, so that none of them is asked which is earlier."""
 
@@ -133,10 +161,18 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """`rng` draws the order of tasks that are ready at the same time; None is the order in which
         they became so.
         """
-        self._ticks = 0
+        super().__init__(_NoSelector())
+        self._begin(0, rng)
+
+    def _begin(self, ticks: int, rng: random.Random | None = None) -> None:
+        self._ticks = ticks
         self._timers = 0
         self._rng = rng
-        super().__init__(_NoSelector())
+        self._epoch = EPOCH - ticks / TICKS
+        self.on_wall_clock: Callable[[], None] = _nothing
+        """Called whenever somebody asks for the time of day."""
+        self.services = Services()
+        """What can be reached by name."""
         self._clock_resolution = 0.5 / TICKS
 
     @property
@@ -151,8 +187,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def wall_clock(self) -> float:
         """What `manager.clock.now` shows."""
+        self.on_wall_clock()
         clock = process_clock.get()
-        return EPOCH + self.true_time * clock.rate + clock.skew
+        return self._epoch + self.true_time * clock.rate + clock.skew
+
+    def set_wall_clock(self, seconds: float) -> None:
+        """Have `wall_clock` show so many seconds since the epoch now, and go on from there."""
+        self._epoch += seconds - self.wall_clock()
 
     def call_at(
         self,
@@ -205,6 +246,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         owned.process_clock = (
             process_clock.get() if context is None else context.get(process_clock, TRUE_CLOCK)
         )
+        if (starter := asyncio.current_task(self)) is not None:
+            owned.started_by = ref(starter)
         return task
 
     def tasks_of(self, clock: ProcessClock) -> list[asyncio.Task[Any]]:
@@ -229,9 +272,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._default_executor = executor
         heard: SimpleQueue[ThreadHold | None] = SimpleQueue()
 
+        line = operators_line()
+
         def work() -> T:
             _thread.heard = heard
-            return func(*args)
+            with in_thread(line):
+                return func(*args)
 
         running = executor.submit(work)
         running.add_done_callback(lambda _: heard.put(None))
@@ -246,6 +292,56 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """None of its threads has anything to do."""
+
+    # There is no network.
+
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> list[Any]:
+        """Look up the name of a service."""
+        number = int(port or 0)
+        address = self.services.look_up(_text(host), number)
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, number))]
+
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        """Remember which service the socket is connected to."""
+        self.services.take(sock, str(address[0]), int(address[1]))
+
+    async def create_connection(
+        self,
+        protocol_factory: Callable[[], Any],
+        host: str | None = None,
+        port: int | None = None,
+        *,
+        ssl: Any = None,
+        sock: socket.socket | None = None,
+        **_: Any,
+    ) -> tuple[asyncio.Transport, Any]:
+        """Connect to a service."""
+        where = (_text(host or ""), int(port or 0)) if sock is None else sock
+        return self.services.connect(protocol_factory, where, ssl)
+
+    async def start_tls(self, transport: Any, *_: Any, **__: Any) -> Any:
+        """Go on in the clear."""
+        return transport
+
+    async def getnameinfo(self, sockaddr: Any, *_: Any) -> NoReturn:
+        """Refuse, as anything that needs a network."""
+        self.services.refuse(f"the name of {sockaddr[0]} is looked up")
+
+    async def create_datagram_endpoint(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as anything that needs a network."""
+        self.services.refuse("loop.create_datagram_endpoint() is called")
+
+    async def create_server(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as anything that needs a network."""
+        self.services.refuse("loop.create_server() is called")
+
+    async def create_unix_connection(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as anything that needs a network."""
+        self.services.refuse("loop.create_unix_connection() is called")
+
+    async def create_unix_server(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as anything that needs a network."""
+        self.services.refuse("loop.create_unix_server() is called")
 
     def _run_once(self) -> None:
         """Turns as the loops of the standard library have them, but for time, order and freezes.
@@ -280,7 +376,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 except BaseException as error:  # noqa: BLE001 - as in any loop
                     what = f"Exception in callback {handle!r}"
                     self.call_exception_handler({"message": what, "exception": error, "handle": handle})
-            if self._stopping:
+            if self._stopping or self.__class__ is not VirtualLoop:
                 return
 
     def _add_due(self) -> None:
@@ -310,6 +406,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             tasks.sort(key=lambda _: chance())
             for place, task in zip(places, tasks, strict=True):
                 turn[place] = task
+
+
+def _text(host: str | bytes) -> str:
+    return host.decode() if isinstance(host, bytes) else host
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _is_task(handle: Any) -> bool:
@@ -380,6 +484,44 @@ def freeze(seconds: float) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     loop._ticks += round(seconds * TICKS)
+
+
+@contextmanager
+def virtual_time(start: float | None = None) -> Iterator[VirtualLoop]:
+    """Put the running loop into virtual time while this lasts; its wall clock shows `start` in the beginning.
+
+    Timers that are set keep their times. Nothing is read from sockets that the loop knows already.
+    Raises NotVirtual for a loop that is not asyncio's own.
+    """
+    running: Any = asyncio.get_running_loop()
+    kind: Any = type(running)
+    if issubclass(kind, VirtualLoop):
+        if start is not None:
+            running.set_wall_clock(start)
+        yield running
+        return
+    if kind is not asyncio.SelectorEventLoop:
+        kind = f"{kind.__module__}.{kind.__qualname__}"
+        raise NotVirtual(f"virtual time needs asyncio.SelectorEventLoop, and the running loop is a {kind}")
+    selector, resolution, since = running._selector, running._clock_resolution, running.time()
+    running.__class__ = VirtualLoop
+    running._begin(math.ceil(since * TICKS))
+    running._selector = _NoSelector()
+    running._scheduled = [(each._when, -1 - index, each) for index, each in enumerate(running._scheduled)]
+    heapq.heapify(running._scheduled)
+    running.set_wall_clock(EPOCH if start is None else start)
+    try:
+        yield running
+    finally:
+        ended, left = running.time(), running.timers
+        running.__class__ = asyncio.SelectorEventLoop
+        running._selector.close()
+        running._selector, running._clock_resolution = selector, resolution
+        for timer in left:
+            timer._when += running.time() - ended
+        running._scheduled = left
+        heapq.heapify(left)
+        running._timer_cancelled_count = 0
 
 
 def simulate(main: Coroutine[Any, Any, T], rng: random.Random | None = None) -> T:

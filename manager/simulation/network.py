@@ -97,6 +97,8 @@ class Sent:
     path: str
     number: int = 0
     """How many writes of this process came before it."""
+    by_clock: bool = False
+    """Whether time alone has caused the reconcile that sent it."""
 
     def __str__(self) -> str:
         return f"{self.process}: {self.method} {self.path}"
@@ -128,6 +130,7 @@ class Network:
         told: Told,
         crash: Callable[[Sent, str], bool] = lambda _sent, _when: False,
         counted: Callable[[], None] = lambda: None,
+        by_clock: Callable[[], bool] = lambda: False,
         versions: Sequence[tuple[float, int]] = (),
         has_all_rights: Callable[[], bool] = lambda: False,
         refused: Callable[[str, str, str], None] = lambda _process, _message, _asked_at: None,
@@ -136,7 +139,7 @@ class Network:
         """`context` is the server's: what it does goes on when who asked for it is frozen or dead.
 
         `crash` is asked, before and after each write has its effect, whether the process dies there.
-        `counted` is called for each request.
+        `counted` is called for each request. `by_clock` says whether time alone has caused it.
         `refused` is called for a request that is forbidden while the process `has_all_rights`, with the
         process, the message and the line that asked.
         `versions` are those that the server has had, with the time of each.
@@ -150,6 +153,7 @@ class Network:
         self._told = told
         self._crash = crash
         self._counted = counted
+        self._by_clock = by_clock
         self._versions = versions
         self._has_all_rights = has_all_rights
         self._refused = refused
@@ -171,7 +175,7 @@ class Network:
             await asyncio.sleep(self._delay())
             raise Unreachable("connection refused (simulated)")
         path, _, query = request.path.partition("#")[0].partition("?")
-        sent = Sent(self._process, request.method, request.path)
+        sent = Sent(self._process, request.method, request.path, by_clock=self._by_clock())
         if request.permit is not None:
             request.permit()
         exchange.carrying = asyncio.get_running_loop().create_task(

@@ -16,7 +16,7 @@ from devcluster.controllers.images import ImageReference, InvalidImageName
 from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest
 from manager.operator import Owns
-from manager.simulation.comparing import controller_of, owned_resources, resource_of
+from manager.simulation.comparing import EVICT, controller_of, owned_resources, resource_of
 from manager.simulation.workload import NAMES, NAMESPACES, Step, changed, drawn
 
 if TYPE_CHECKING:
@@ -339,7 +339,7 @@ class People:
         if not running:
             return None
         metadata = where[-1].choice(running)["metadata"]
-        patch = {"metadata": {"annotations": {"devcluster.local/evict": "memory"}}}
+        patch = {"metadata": {"annotations": {EVICT: "memory"}}}
         await self._client.patch("pods", metadata["namespace"], metadata["name"], patch)
         return f"{metadata['namespace']}/{metadata['name']}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextvars
 import random
 from collections.abc import Callable, Coroutine
@@ -83,6 +84,8 @@ class Replica:
         self.clock = ProcessClock(
             rate=rng.uniform(0.97, 1.03), offset=rng.uniform(0, 1e6), skew=rng.uniform(-40, 40)
         )
+        if world.clocks_are_right:
+            self.clock.rate, self.clock.skew = 1.0, 0.0
         self.clock.most_turns, self.clock.overworked = MOST_TURNS, self._overworked
         self._requests, self._minute, self._freezes = 0, 0, 0
         self._ends_by: asyncio.TimerHandle | None = None
@@ -129,9 +132,10 @@ class Replica:
             told=self.world.told,
             crash=self._crash,
             counted=self._counted,
+            by_clock=self.world.clock_use.causes_write,
             versions=self.world.versions,
             has_all_rights=lambda: not self.world.rights_taken,
-            refused=self.world.refused,
+            refused=self.world.forbidden,
             context=self.world.context,
         )
         self.networks.append(network)
@@ -219,7 +223,9 @@ class Replica:
         """So many bytes, which can be searched for if they are fit for a password."""
         planted = PLANTED.encode()
         drawn = self.rng.randbytes(count)
-        return planted + drawn[len(planted) :] if count >= 2 * len(planted) else drawn
+        made = planted + drawn[len(planted) :] if count >= 2 * len(planted) else drawn
+        self.world.tokens_made.add(base64.urlsafe_b64encode(made).rstrip(b"=").decode())
+        return made
 
     async def _run(self) -> None:
         try:
@@ -346,6 +352,12 @@ class Replica:
     def alive(self) -> bool:
         """Whether it can do anything, now or when it is no longer frozen."""
         return not self.dead and not self.task.done()
+
+    def next_due(self) -> list[float]:
+        """Return when it will look at each delayed object again, on nobody's clock."""
+        queues = [each._queue for each in self.manager.controllers if each._queue is not None]
+        dues = [item.due for queue in queues for item in queue._items.values() if item.due is not None]
+        return [(due - self.clock.offset) / self.clock.rate for due in dues]
 
     def has(self, number: int) -> bool:
         """Whether it works on the objects of a range."""

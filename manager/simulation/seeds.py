@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import importlib
 import json
+import math
 import multiprocessing
 import random
 import re
 import signal
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -22,10 +24,11 @@ from msgspec import Meta
 
 from manager.garbage import tune_garbage_collector
 from manager.nesting import TOO_DEEP, is_too_deep
-from manager.simulation.comparing import different_from_fresh, missing, resource_of
+from manager.simulation.comparing import different_from_fresh, missing, resource_of, without_history
 from manager.simulation.faults import ALONE, KINDS_OF_FAULT, OF_CERTIFICATES, Fault, faults
 from manager.simulation.guards import guarded
 from manager.simulation.loop import simulate
+from manager.simulation.services import Handler
 from manager.simulation.workload import Step, steps
 from manager.simulation.world import STAYS_CALM, Violation, World
 
@@ -54,7 +57,13 @@ _AHEAD = 4
 """Runs that wait for each process: few, so that one that fails, and who interrupts, soon ends them all."""
 _SHRINKS = 80
 """Runs that are spent on making a failure small."""
+_SHRINKS_FOR = 45.0
+"""Seconds of real time that are spent on it, so that it takes less than a minute."""
 
+
+_NOT_FRESH, _IN_FRESH = "not as a fresh install has it", "in a fresh install"
+_OF_COMPARISON = (_NOT_FRESH, _IN_FRESH)
+"""What begins with one of these only a comparison with a fresh install finds."""
 
 When = Annotated[str, Meta(pattern="^(before|after|freeze|stale|meddle|refuse|look)$")]
 
@@ -192,14 +201,30 @@ def crash_points(
 
 
 def run(
-    plan: Plan, operators: Sequence[AnyOperator], *, compare: bool = True, samples: Samples | None = None
+    plan: Plan,
+    operators: Sequence[AnyOperator],
+    *,
+    compare: bool = True,
+    samples: Samples | None = None,
+    services: Mapping[str, Handler] | None = None,
+    may_differ: Iterable[str] = (),
 ) -> Outcome:
-    """Run it, and see that a fresh install comes to the same; `samples` are specs by resource."""
+    """Run it, and see that a fresh install comes to the same; `samples` are specs by resource.
+
+    For `services` and `may_differ`, see `assert_holds`.
+    """
     with _collected_at_the_end():
-        return _run(plan, operators, compare, samples or {})
+        return _run(plan, operators, compare, samples or {}, services or {}, frozenset(may_differ))
 
 
-def _run(plan: Plan, operators: Sequence[AnyOperator], compare: bool, samples: Samples) -> Outcome:
+def _run(
+    plan: Plan,
+    operators: Sequence[AnyOperator],
+    compare: bool,
+    samples: Samples,
+    services: Mapping[str, Handler],
+    may_differ: frozenset[str],
+) -> Outcome:
     world = World(
         seed=str(plan.seed),
         operators=operators,
@@ -212,36 +237,19 @@ def _run(plan: Plan, operators: Sequence[AnyOperator], compare: bool, samples: S
         stays_calm=STAYS_CALM if plan.keeps_certificates or plan.seed % _STAYS_CALM == 0 else 0.0,
         outside=_outsides(operators),
         samples=samples,
+        services=services,
+        may_differ=may_differ,
     )
     before = _open_files()
-    with guarded():
+    with guarded() as world.refused:
         simulate(world.run(), random.Random(f"{plan.seed}/order"))
         left = _open_files() - before
     violations, lost, doubled = list(world.violations), 0, 0
     if left:
         violations.append(Violation(world.timeline[-1][0], f"{len(left)} files are left open"))
     if compare and not violations:
-        # That it stays calm has been seen already.
-        fresh = replace(
-            world,
-            steps=(),
-            faults=(),
-            replicas=1,
-            shards=0,
-            keeps_certificates=False,
-            crash_at=None,
-            objects=world.asked,
-            stays_calm=0.0,
-        )
-        with guarded():
-            simulate(fresh.run(), random.Random(f"{plan.seed}/order"))
-        at = world.timeline[-1][0]
-        lost, doubled = missing(fresh.final, world.final), missing(world.final, fresh.final)
-        violations += [
-            Violation(at, f"not as a fresh install has it: {what}")
-            for what in different_from_fresh(world.final, fresh.final)
-        ]
-        violations += [replace(each, what=f"in a fresh install, {each.what}") for each in fresh.violations]
+        more, lost, doubled = _compared(world, plan)
+        violations += more
     return Outcome(
         plan,
         tuple(violations),
@@ -253,8 +261,43 @@ def _run(plan: Plan, operators: Sequence[AnyOperator], compare: bool, samples: S
         dict(world.people.accepted),
         lost,
         doubled,
-        max(0.0, world.last_change - world.ended_at),
+        max(0.0, world.last_unrest - world.ended_at),
     )
+
+
+def _compared(world: World, plan: Plan) -> tuple[list[Violation], int, int]:
+    """What a fresh install has otherwise; how many objects it has more, and how many it has not.
+
+    Where operators ask for the time, its objects are created when they were, and it is looked at at the same
+    moments: it has to be the same at one of them, as it may be busy at another.
+    """
+    follows_clock = world.clock_use.is_read
+    fresh = replace(
+        world,
+        steps=(),
+        faults=(),
+        replicas=1,
+        shards=0,
+        keeps_certificates=False,
+        crash_at=None,
+        objects=world.asked if follows_clock else [each._replace(at=0.0) for each in world.asked],
+        stays_calm=0.0,  # that it stays calm has been seen already
+        clocks_are_right=True,
+        drawn_before=world.drawn,
+        moments=[moment for moment, _ in world.states] if follows_clock else (),
+    )
+    with guarded() as fresh.refused:
+        simulate(fresh.run(), random.Random(f"{plan.seed}/order"))
+    at, lost, doubled, found = world.timeline[-1][0], 0, 0, list[str]()
+    resources = world.clock_use.resources | fresh.clock_use.resources
+    for (_, have), (_, wanted) in zip(world.states, fresh.states, strict=False):
+        one, other = without_history(have, wanted, resources, world.ended_at)
+        found = [f"{_NOT_FRESH}: {what}" for what in different_from_fresh(one, other)]
+        lost, doubled = missing(other, one), missing(one, other)
+        if not found:
+            break
+    found += [f"{_IN_FRESH}, {each.what}" for each in fresh.violations]
+    return [Violation(at, each) for each in found], lost, doubled
 
 
 @contextmanager
@@ -303,23 +346,50 @@ def shrunk(
     operators: Sequence[AnyOperator],
     *,
     runs: int = _SHRINKS,
+    seconds: float = _SHRINKS_FOR,
     samples: Samples | None = None,
+    services: Mapping[str, Handler] | None = None,
+    may_differ: Iterable[str] = (),
     enough: Callable[[], object] = lambda: False,
 ) -> Outcome:
-    """The same failure with as few faults and steps as a number of runs finds, or until it is `enough`."""
-    best = outcome
+    """Return the same failure with fewer faults and steps.
+
+    It has as few as so many runs in so many seconds of real time find, or as are there when it is `enough`.
+    """
+    now = time.monotonic
+    best, began, longest = outcome, now(), 0.0
+
+    def fails_alike(plan: Plan) -> bool:
+        nonlocal best, longest, runs
+        if not runs or enough() or now() - began + longest > seconds:
+            return False
+        runs, since = runs - 1, now()
+        compare = outcome.sort.startswith(_OF_COMPARISON)
+        came = run(
+            plan, operators, compare=compare, samples=samples, services=services, may_differ=may_differ
+        )
+        longest = max(longest, now() - since)
+        if alike := came.sort == outcome.sort:
+            best = came
+        return alike
+
+    failed_at = outcome.violations[0].at if outcome.violations else math.inf
+    for smaller in (
+        replace(best.plan, faults=()),
+        replace(
+            best.plan,
+            faults=tuple(each for each in best.plan.faults if each.at <= failed_at),
+            steps=tuple(each for each in best.plan.steps if each.at <= failed_at),
+        ),
+    ):
+        if smaller != best.plan and fails_alike(smaller):
+            break
     for part in ("faults", "steps"):
         size = max(1, len(getattr(best.plan, part)) // 2)
         while size:
             start = 0
-            while start < len(getattr(best.plan, part)) and runs and not enough():
-                kept = getattr(best.plan, part)
-                tried = replace(best.plan, **{part: kept[:start] + kept[start + size :]})
-                runs -= 1
-                came = run(tried, operators, samples=samples)
-                if came.sort == outcome.sort:
-                    best = came
-                else:
+            while start < len(kept := getattr(best.plan, part)):
+                if not fails_alike(replace(best.plan, **{part: kept[:start] + kept[start + size :]})):
                     start += size
             size //= 2
     return best
@@ -330,19 +400,29 @@ def assert_holds(
     seeds: Iterable[int] = range(20),
     minutes: float | None = None,
     samples: Sequence[Resource] = (),
+    services: Mapping[str, Handler] | None = None,
+    may_differ: Iterable[str] = (),
 ) -> None:
     """For the tests of an operator: raises AssertionError, which tells the story, when a seed fails.
 
     People make objects up from the schema. `samples` are some that the API server takes, for kinds of which
     that is hard to guess; it fails when it took none of a kind in all of the seeds.
+
+    `services` are handlers of aiohttp by URL (`http://HOST:PORT`), which answer what operators call by HTTP.
+    There is no other network: what is looked up or connected to beside them fails the test, with its name.
+
+    `may_differ` names fields, anywhere in objects, that need not be as after a fresh install: of an operator
+    that asks for the time, what counts, or measures how long something takes. Times may differ anyway.
     """
-    specs = specs_of(each.to_wire() for each in samples)
+    specs, may_differ = specs_of(each.to_wire() for each in samples), frozenset(may_differ)
     accepted: Counter[str] = Counter()
     for seed in seeds:
-        outcome = run(plan_of(seed, operators, minutes=minutes), operators, samples=specs)
+        plan = plan_of(seed, operators, minutes=minutes)
+        outcome = run(plan, operators, samples=specs, services=services, may_differ=may_differ)
         accepted.update(outcome.accepted)
         if outcome.violations:
-            raise AssertionError(told(shrunk(outcome, operators, samples=specs)))
+            small = shrunk(outcome, operators, samples=specs, services=services, may_differ=may_differ)
+            raise AssertionError(told(small))
     if missing := never_accepted(accepted, operators):
         raise AssertionError(f"{missing}: give `samples`")
 

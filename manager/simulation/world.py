@@ -28,8 +28,12 @@ from manager.logs import captured
 from manager.operator import AnyOperator, rights_of
 from manager.shards.ranges import Ranges
 from manager.simulation.certificates import WebhookCertificates, tells_a_key
+from manager.simulation.clock_use import ClockUse
 from manager.simulation.comparing import (
+    Asked,
+    State,
     asked_for,
+    chance_in,
     controller_of,
     made_state,
     resource_of,
@@ -49,6 +53,7 @@ from manager.simulation.replica import (
     current_process,
     is_upkeep,
 )
+from manager.simulation.services import Handler, Services
 from manager.simulation.workload import NAMESPACES, PLANTED, Step
 from manager.webhook.configurations import SERVICE, by_service, by_url, webhook_configurations
 from manager.webhook.methods import registrations
@@ -80,6 +85,13 @@ _CALM_WITHIN = 1_800.0
 _READY_WITHIN = 60.0
 """A manager that has started by then has its caches."""
 STAYS_CALM = 1_800.0
+_CLOCK_WATCHED = 1_800.0
+"""So long after the last fault and change, what follows the clock is as it always is."""
+_IDLE, _IDLE_WITHIN = 20.0, 180.0
+"""Nothing has changed for so long when a state is looked at, if there is such a moment."""
+_LOOKS = 3
+"""How often the state of what follows the clock is looked at."""
+_BETWEEN_LOOKS = 67.0
 _AFTER_A_CRASH = 120.0
 _LOOKS_WITHIN = 1.0
 _STOPS_WITHIN = 60.0
@@ -89,6 +101,8 @@ _STOPS_WITHIN = 60.0
 class Outside:
     """What an operator keeps outside of the cluster, in the same process; made once for each world."""
 
+    services: Mapping[str, Handler] = {}
+    """Handlers of aiohttp that answer HTTP in its stead, by URL: `http://HOST:PORT`."""
     ignored: frozenset[str] = frozenset()
     """Fields of objects that may differ from those of a fresh install."""
     kept: frozenset[str] = frozenset()
@@ -200,14 +214,38 @@ class World:
     """A write of a manager, and what comes with it; see `crash_points`."""
     samples: Mapping[str, Sequence[Object]] = field(default_factory=dict)
     """Specs that a kind takes, by its resource."""
-    objects: Sequence[tuple[str, Object]] = ()
-    """What is created at the start, by resource."""
+    objects: Sequence[Asked] = ()
+    """What is created, and when."""
     keeps_certificates: bool = False
     """Whether managers keep the certificates of their webhooks, as in a pod; else any one is trusted."""
     shards: int = 0
     """Into how many ranges managers share the objects out; 0 is that one of them leads."""
     stays_calm: float = STAYS_CALM
     """So long after the last change nothing may be written."""
+    services: Mapping[str, Handler] = field(default_factory=dict)
+    """What answers HTTP, by its URL."""
+    refused: list[str] = field(default_factory=list)
+    """What there is no network for; see `guarded`."""
+    may_differ: frozenset[str] = frozenset()
+    """Fields of objects that may differ from those of a fresh install."""
+    clocks_are_right: bool = False
+    """Whether managers' clocks are right from the start, and not only when all is calm."""
+    moments: Sequence[float] = ()
+    """When to look at the state; else when all is calm."""
+    drawn_before: frozenset[str] = frozenset()
+    """Uids and tokens of an earlier run, from which `objects` are."""
+
+    timeline: list[tuple[float, str, str]] = field(init=False, default_factory=list)
+    violations: list[Violation] = field(init=False, default_factory=list)
+    writes: int = field(init=False, default=0)
+    looks: int = field(init=False, default=0)
+    """How often managers have looked at what is outside of the cluster."""
+    last_change: float = field(init=False, default=0.0)
+    last_write: float = field(init=False, default=0.0)
+    """When a manager wrote something that was no consequence of time alone."""
+    last_unrest: float = field(init=False, default=0.0)
+    """When something changed that was no consequence of time alone."""
+    ended_at: float = field(init=False, default=0.0)
     manifests: list[Object] = field(init=False)
     """The account of the managers with its roles and bindings."""
     rights_taken: int = field(default=0, init=False)
@@ -223,18 +261,13 @@ class World:
         """The numbers of those that are not there for a while, and are not replaced."""
         self.leads: set[int] = set()
         """The numbers of those that lead or wait for a while, where the others share."""
-        self.timeline: list[tuple[float, str, str]] = []
-        self.violations: list[Violation] = []
-        self.writes = 0
-        self.looks = 0
-        """How often managers have looked at what is outside of the cluster."""
-        self.last_write = 0.0
-        self.last_change = 0.0
-        self.ended_at = 0.0
+        self.clock_use = ClockUse(self.operators)
         self.made: set[Key] = set()
         """What managers have created."""
         self.born: dict[str, float] = {}
         """When each object was created, by uid."""
+        self.tokens_made: set[str] = set()
+        """What managers have drawn for passwords, as `ctx.token` makes it a text."""
         self.versions: list[tuple[float, int]] = []
         self.outsides: dict[AnyOperator, Outside] = {}
         self.token = _TOKEN
@@ -255,8 +288,9 @@ class World:
         self.manifests = self._installed()
         self._own = {resource_of(each.kind): each for each in self.operators}
         self._resources = {each.kind.gvk.kind: resource_of(each.kind) for each in self.operators}
-        self.final: Object = {}
-        self.asked: list[tuple[str, Object]] = []
+        self.states: list[tuple[float, State]] = []
+        """What the cluster had come to in the end, at one moment or several."""
+        self.asked: list[Asked] = []
         self._digest = hashlib.sha256()
         self._generations = [0] * self.replicas
         self.people: People
@@ -276,7 +310,7 @@ class World:
             found |= roles.of_shards()
         return roles.installed(found, namespace=LEASE_NAMESPACE)
 
-    def refused(self, process: str, message: str, asked_at: str) -> None:
+    def forbidden(self, process: str, message: str, asked_at: str) -> None:
         """Note that a manager has asked for what its roles do not grant."""
         refusal = Forbidden(403, "Forbidden", message)
         refusal.asked_at = asked_at
@@ -335,14 +369,13 @@ class World:
             if sent is not None:
                 self.check_holder(sent, change)
             return
-        self.last_change = self.now
+        self._note_time(change, sent)
         if change.old is None:
             self.born[kept.uid] = self.now
         for outside in self.outsides.values():
             outside.seen(change, sent)
         if sent is None:
             return
-        self.last_write = self.now
         if change.old is None:
             self.made.add(change.key)
         elif b'"taken":"' in change.old.data:
@@ -350,6 +383,16 @@ class World:
         else:
             self._check_left_alone(sent, change)
         self.check_holder(sent, change)
+
+    def _note_time(self, change: Change, sent: Sent | None) -> None:
+        """Remember when something changed, and whether time alone was the cause."""
+        self.last_change = self.now
+        if sent is not None and sent.by_clock:
+            self.clock_use.wrote(self.now, change)
+        if not self.clock_use.explains(self.now):
+            self.last_unrest = self.now
+            if sent is not None:
+                self.last_write = self.now
 
     def _started(self) -> None:
         """Called after each start of the cluster."""
@@ -440,7 +483,14 @@ class World:
         main = asyncio.current_task()
         assert main is not None
         self._main = main
+        loop.on_wall_clock = self.clock_use.was_asked
+        handlers = {
+            **self.services,
+            **{url: to for each in self.outside.values() for url, to in each.services.items()},
+        }
+        loop.services = Services(handlers, self.refused)
         async with AsyncExitStack() as stack:
+            stack.push_async_callback(loop.services.aclose)
             stack.enter_context(captured(_told_by_logs(self)))
             self.plane = ControlPlane(
                 self.seed,
@@ -460,8 +510,9 @@ class World:
                 self._start(number)
             try:
                 await asyncio.sleep(_DEFINED_AFTER)
-                for resource, obj in self.objects:
-                    await self._put(resource, obj)
+                for asked in self.objects:
+                    await asyncio.sleep(max(0.0, asked.at - self.now))
+                    await self._put(asked.resource, asked.object)
                 await self._live()
                 if await self._is_calm():
                     await self._check()
@@ -564,6 +615,9 @@ class World:
                 await asyncio.sleep(_AFTER_A_CRASH)
             await self.people.give_back()
             keeping.cancel()
+        self.clocks_are_right = True
+        for replica in self.running:
+            replica.clock.be_right()
 
     async def _take(self, step: Step) -> None:
         self.told("person", await self.people.act(step))
@@ -576,21 +630,29 @@ class World:
 
     async def _is_calm(self) -> bool:
         """Wait until nothing is written any more, and see that it stays so."""
+        if self.moments:  # another run was calm then
+            await asyncio.sleep(max(0.0, self.moments[0] - self.now))
+            return True
         deadline = self.now + _CALM_WITHIN
+        watched = max(self.now, self.trouble_until) + _CLOCK_WATCHED
         while (
-            self.now - self.last_change <= _CALM_AFTER
+            self.now - self.last_unrest <= _CALM_AFTER
+            or (self.clock_use.has_written and self.now < watched)
             or any(self.now - each.began <= _READY_WITHIN for each in self.running)
             or self.leader is None
             or self._unowned()
         ):
-            if self.now > deadline:
+            if self.now > deadline + (_CLOCK_WATCHED if self.clock_use.has_written else 0.0):
                 why = f"nobody has ranges {left}" if (left := self._unowned()) else "nobody leads"
                 self.violated(f"it never becomes calm: {why}, or something is written all the time")
                 return False
             await asyncio.sleep(_LOOK_EVERY)
             self._replace()
         before, since = self.last_write, self.now
-        until = max(since, self.last_change + self.stays_calm)
+        until = max(since, self.last_unrest + self.stays_calm)
+        if self.clock_use.is_read:
+            dues = [due for each in self.running if each.alive for due in each.next_due()]
+            until = max([until, *(due + _IDLE for due in dues if due < since + _CLOCK_WATCHED)])
         if self.certificates is not None and self.crash_at is not None:
             await self._stay_calm_and_run(until)
         else:
@@ -638,17 +700,59 @@ class World:
             for problem in replica.manager.cache.problems():
                 self.violated(f"{replica.name}: {problem}")
             self._check_caches(replica)
-        for operator, outside in self.outsides.items():
+        outsides = self.outsides.values()
+        for outside in outsides:
             for problem in await outside.check():
                 self.violated(problem)
-            self.final[f"outside {operator.name}"] = await outside.state()
-        ignored = frozenset[str]().union(*(each.ignored for each in self.outsides.values()))
-        kept = frozenset[str]().union(*(each.kept for each in self.outsides.values()))
-        self.final |= state_of(self.cluster, self.operators, ignored, shared=bool(self.shards))
-        self.final |= made_state(self.cluster, self.operators, self.made, ignored, kept)
-        given = frozenset[str]().union(*(each.given for each in self.outsides.values()))
-        self.asked = [each for outside in self.outsides.values() for each in outside.inherited()]
-        self.asked += asked_for(self.cluster, self.operators, given, self.made)
+        async for moment in self._moments():
+            self.states.append((moment, await self._state()))
+        given = frozenset[str]().union(*(each.given for each in outsides))
+        self.asked = [Asked(*each) for outside in outsides for each in outside.inherited()]
+        self.asked += asked_for(self.cluster, self.operators, given, self.made, self.born)
+
+    async def _moments(self) -> AsyncIterator[float]:
+        """Wait for each moment at which to look at the state: several where it follows the clock."""
+        for moment in self.moments:
+            await asyncio.sleep(max(0.0, moment - self.now))
+            yield self.now
+        if self.moments:
+            return
+        for number in range(_LOOKS if self.clock_use.is_read else 1):
+            await asyncio.sleep(_BETWEEN_LOOKS * number)
+            if self.clock_use.is_read:
+                await self._be_idle(self.now + _IDLE_WITHIN)
+            yield self.now
+
+    async def _be_idle(self, latest: float) -> None:
+        """Wait until nothing has changed for a while, if that is so in time."""
+        # No event would do: each change puts it off.
+        while (idle := min(latest, self.last_change + _IDLE)) > self.now:  # noqa: ASYNC110
+            await asyncio.sleep(idle - self.now)
+
+    @property
+    def drawn(self) -> frozenset[str]:
+        """The uids and tokens of all objects that there have been."""
+        return self.drawn_before.union(self.born, self.tokens_made)
+
+    async def _state(self) -> State:
+        outsides = self.outsides.values()
+        ignored = self.may_differ.union(*(each.ignored for each in outsides))
+        kept = frozenset[str]().union(*(each.kept for each in outsides))
+        chance = chance_in(self.cluster, ignored, self.drawn)
+        uids: dict[str, str] = {}
+        objects = {
+            **{f"outside {operator.name}": await each.state() for operator, each in self.outsides.items()},
+            **state_of(
+                self.cluster,
+                self.operators,
+                chance,
+                shared=bool(self.shards),
+                made=self.made,
+                uids=uids,
+            ),
+            **made_state(self.cluster, self.operators, self.made, chance, kept, uids),
+        }
+        return State(objects, {place: self.born.get(uid, 0.0) for place, uid in uids.items()})
 
     async def _is_idle(self, queue: WorkQueue[Any] | None) -> bool:
         """Nothing is reconciled, or not for long: some look again now and then, and may be at it."""

@@ -151,8 +151,11 @@ async def test_delete_takes_the_pods_of_a_job_along_unless_told_otherwise(
     async def has_ended() -> bool:
         return not await has_pod(True) and await has_pod(False) == (propagation == "Orphan")
 
+    async def is_gone() -> bool:
+        return await client.uncached.find(Job, job.key) is None
+
+    await eventually_async(is_gone, within=40)
     await eventually_async(has_ended, within=40)
-    assert await client.uncached.find(Job, job.key) is None
 
 
 async def test_a_selection_is_followed_and_a_read_that_names_none_is_refused(bench: Bench):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from devcluster.schema.cel import syntax
 from devcluster.schema.cel.cost import Checked, estimate_cost
-from devcluster.schema.cel.errors import CelError, CompileError, no_such_overload
+from devcluster.schema.cel.errors import CelError, CompileError, InstantiationError, no_such_overload
 from devcluster.schema.cel.library import FUNCTIONS, NAMESPACES, Overload
 from devcluster.schema.cel.operators import OPERATORS, evaluate_and, evaluate_or, get_item
 from devcluster.schema.cel.syntax import RESERVED
@@ -95,6 +95,7 @@ def compile_expression(
 
     Raises:
         CompileError: it is wrong; with every issue found, as the server words them.
+        InstantiationError: it is right but for a constant.
     """
     compiler = Compiler(source, variables)
     try:
@@ -105,6 +106,8 @@ def compile_expression(
     issues = compiler.issues or compiler.late_issues
     if issues:
         raise CompileError(source, issues)
+    if compiler.constant_issue is not None:
+        raise InstantiationError(compiler.constant_issue)
     cost = 0 if estimate is None else estimate_cost(tree, compiler.checked, estimate)
     return Program(typed.type, typed.run, frozenset(compiler.used), cost)
 
@@ -122,6 +125,10 @@ class Compiler:
         self.mixed = False
         """Whether lists may hold what they like: the arguments of `format`."""
         self.checked = Checked()
+        self.constant_issue: str | None = None
+        """Why the first constant that cannot be converted cannot."""
+        self._constants: set[int] = set()
+        """The conversions of constants, which are constants, by their nodes' identity."""
         self._declared = frozenset(variables)
 
     def visit(self, node: syntax.Expr) -> Typed:
@@ -312,7 +319,21 @@ class Compiler:
         same = len({id(each.call) for each in fitting}) == 1
         call = fitting[0].call if known and same else _dispatch(name, fitting)
         self._check_literals(name, args)
-        return Typed(result, _bind(call, [each.run for each in typed]))
+        run = _bind(call, [each.run for each in typed])
+        if name in _CONVERSIONS and self._is_constant(args[0]):
+            self._convert_constant(node, run)
+        return Typed(result, run)
+
+    def _is_constant(self, node: syntax.Expr) -> bool:
+        return isinstance(node, syntax.Literal) or id(node) in self._constants
+
+    def _convert_constant(self, node: syntax.Call, run: Run) -> None:
+        try:
+            run({})
+        except CelError as error:
+            self.constant_issue = self.constant_issue or str(error)
+        else:
+            self._constants.add(id(node))
 
     def _check_literals(self, name: str, args: list[syntax.Expr]) -> None:
         check, last = _LITERALS.get(name), args[-1] if args else None
@@ -335,6 +356,9 @@ _LITERALS: dict[str, Callable[[str], Any]] = {
     "timestamp": FUNCTIONS["timestamp"][0].call,
     "duration": FUNCTIONS["duration"][0].call,
 }
+_CONVERSIONS = frozenset(
+    {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
+)
 _SPECIAL = frozenset({"_?_:_", "_&&_", "_||_"})
 
 

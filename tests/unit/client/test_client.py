@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from manager.api import ObjectKey, OwnerReference
+from manager.api import ObjectKey, OwnerReference, Unstructured
 from manager.cache import Cache
 from manager.client import Client
 from manager.kube.errors import Gone
@@ -63,6 +63,13 @@ async def test_a_dry_run_says_so_and_no_read_shows_it(
     [sent] = [sent for sent in wire.requests if sent.method != "GET"]
     assert sent.query.get("dryRun") == "All" or sent.json().get("dryRun") == ["All"]
     assert (await client.get(Pod, KEY)).metadata.resource_version == "5"
+
+
+async def test_create_names_a_namespace_that_is_missing(client: Client, wire: ScriptedWire):
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
+    with pytest.raises(ValueError, match=r"Pod.* is namespaced: 'a' needs a metadata\.namespace"):
+        await client.create(Unstructured.parse(manifest))
+    assert wire.sent("POST") == []
 
 
 async def test_of_metadata_alone_a_patch_returns_metadata_and_every_cache_learns_of_it(

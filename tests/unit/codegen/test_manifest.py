@@ -178,7 +178,8 @@ def test_a_kind_that_is_converted_says_whom_to_ask():
         "strategy": "Webhook",
         "webhook": {
             "clientConfig": {
-                "service": {"namespace": "system", "name": "webhook-service", "path": "/convert"}
+                "service": {"namespace": "system", "name": "webhook-service", "path": "/convert"},
+                "url": None,
             },
             "conversionReviewVersions": ["v1"],
         },

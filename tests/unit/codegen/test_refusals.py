@@ -15,6 +15,7 @@ from manager.api import (
     Column,
     Condition,
     CrdOptions,
+    Int32,
     Resource,
     Scale,
     atomic_list,
@@ -96,6 +97,19 @@ class Unkeyed(ApiModel):
 def test_what_a_structural_schema_cannot_say_is_refused_by_field(annotation: Any, field: str, reason: str):
     with pytest.raises(ModelError, match=f"^{field}: .*{reason}"):
         field_schema(annotation)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "word"),
+    [
+        (str, "\ud800", "default"),
+        (Annotated[str, Field(description="x\udfff")], ..., "description"),
+        (list[Annotated[str, schema_words(enum=["a", "\ud800"])]], ..., "enum"),
+    ],
+)
+def test_definition_is_refused_when_a_text_has_half_a_character(annotation: Any, default: Any, word: str):
+    with pytest.raises(ModelError, match=rf"^Widget.spec.value: its {word} has half a character"):
+        custom_resource_definitions([kind_with(annotation, default)])
 
 
 class Validated(ApiModel):
@@ -187,6 +201,7 @@ def test_pattern_is_translated_into_the_servers_words(pattern: str, translated: 
         (float, float("-inf"), "its default is -inf"),
         (list[float], [1.0, float("inf")], "its default is inf"),
         (int, 2**63, "its default 9223372036854775808 is beyond int64"),
+        (Int32, 2**31, "its default 2147483648 is beyond int32"),
         (Annotated[int, Field(le=2**64)], ..., "its maximum 18446744073709551616 is beyond int64"),
         (Annotated[int, Field(lt=2**63)], ..., "its maximum 9223372036854775808 is beyond int64"),
         (Annotated[int, Field(le=2**63 - 5)], ..., "its maximum 9223372036854775803 is beyond int64"),

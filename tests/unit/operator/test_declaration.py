@@ -168,7 +168,7 @@ async def test_kinds_of_others_are_judged_by_methods_that_know_the_operator():
 
         word = "free"
 
-        async def look(self, options: Unstructured, request: AdmissionRequest) -> None: ...
+        look = None
 
     pods, shells = registrations(Guard)
     assert [each.name for each in Webhooks([pods, shells]).validating] == [
@@ -188,8 +188,10 @@ async def test_kinds_of_others_are_judged_by_methods_that_know_the_operator():
 def test_a_method_for_what_is_no_attribute_of_the_class_is_refused():
     pods = webhook.Admission(Pod)
 
-    class Lost(Operator[Gadget]):
+    class Lost:
         """Its webhook would not be found where nothing runs."""
+
+        kind, versions, admission, finalizer = Gadget, (), webhook.AdmissionOptions(), ""
 
         @pods.validate_create
         async def check(self, pod: Pod, request: AdmissionRequest) -> None: ...

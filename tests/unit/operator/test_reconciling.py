@@ -27,7 +27,13 @@ from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import ConfigMap, Namespace, Secret
 from manager.cache import Selection
 from manager.cache.intake import Intake
-from manager.controller import ControllerOptions, Predicate, generation_changed
+from manager.controller import (
+    ControllerOptions,
+    Predicate,
+    any_of,
+    generation_changed,
+    status_changed,
+)
 from manager.kube.errors import ServerError
 from manager.operator.context import Changed
 from manager.operator.difference import changed_fields
@@ -58,6 +64,16 @@ class GreetingSpec(ApiModel):
 @crd()
 class Greeting(Resource, group="test.example.com", version="v1", plural="greetings"):
     """A greeting."""
+
+    spec: GreetingSpec = Field(default_factory=GreetingSpec)
+    status: GreetingStatus = Field(default_factory=GreetingStatus)
+
+
+@crd()
+class WideGreeting(
+    Resource, group="test.example.com", version="v1", plural="widegreetings", namespaced=False
+):
+    """A greeting to all."""
 
     spec: GreetingSpec = Field(default_factory=GreetingSpec)
     status: GreetingStatus = Field(default_factory=GreetingStatus)
@@ -166,6 +182,57 @@ async def test_what_another_writer_says_meanwhile_stays():
         assert said(found) == {"Theirs": ("True", "Set"), "Available": ("True", "Greeted")}
 
 
+async def test_write_status_keeps_the_status_that_the_operator_has_in_hand():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        status, conditions, metadata = obj.status, obj.status.conditions, obj.metadata
+        status.text = "first"
+        ctx.condition("Available", True, "Greeted")
+        metadata.annotations["kept"] = "as it is sent later"
+        await ctx.write_status()
+        assert (obj.status is status, status.conditions is conditions) == (True, True)
+        assert obj.metadata is metadata
+        status.text = "last"
+        conditions[0].message = "changed later"
+        await ctx.patch()
+        metadata.annotations["more"] = "yes"
+        await ctx.patch()
+
+    async with operated(doing(act)) as world:
+        obj = await world.create(greeting())
+        found = await world.until(obj, lambda it: it.status.text == "last")
+        assert [each.message for each in found.status.conditions] == ["changed later"]
+        assert found.metadata.annotations == {"kept": "as it is sent later", "more": "yes"}
+
+
+@pytest.mark.parametrize("write", ["write_status", "patch"])
+async def test_write_in_a_reconcile_takes_what_others_have_written_meanwhile(write: str):
+    theirs = {"type": "Theirs", "status": "True", "reason": "Set", "message": "", "lastTransitionTime": NOW}
+    path = "greetings.test.example.com", "default", "hello"
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if "Theirs" not in said(obj):
+            api = WORLD[-1].cluster.client
+            await api.patch(*path, {"status": {"conditions": [theirs]}}, subresource="status")
+            await api.patch(*path, {"spec": {"name": "Jack"}, "metadata": {"labels": {"a": "b"}}})
+        obj.metadata.annotations["ours"] = obj.status.text = "set"
+        await getattr(ctx, write)()
+        await ctx.patch()
+        await ctx.write_status()
+        assert (obj.spec.name, obj.metadata.labels) == ("Jack", {"a": "b"})
+        ctx.condition("Available", True, "Greeted")
+
+    async with operated(doing(act)) as world:
+        WORLD.append(world)
+        obj = await world.create(greeting())
+        found = await world.until(obj, lambda it: "Available" in said(it))
+        assert said(found) == {"Theirs": ("True", "Set"), "Available": ("True", "Greeted")}
+        assert (found.spec.name, found.metadata.labels, found.metadata.annotations) == (
+            "Jack",
+            {"a": "b"},
+            {"ours": "set"},
+        )
+
+
 NOW = "2026-11-22T10:00:00Z"
 WORLD: list[World] = []
 
@@ -173,7 +240,7 @@ WORLD: list[World] = []
 @pytest.mark.parametrize(
     "other", [None, {}, {"text": None, "observedGeneration": None}, {"text": "what an earlier process told"}]
 )
-@pytest.mark.parametrize("on", [Operator.on, generation_changed])
+@pytest.mark.parametrize("on", [Operator.on, any_of(generation_changed, status_changed)])
 async def test_a_status_that_somebody_else_has_changed_is_written_again(on: Predicate, other: Any):
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "Hello"
@@ -218,6 +285,50 @@ async def test_a_status_that_somebody_else_changes_while_the_object_is_reconcile
         await world.until(obj, lambda it: it.status.text == "Hello", timeout=5.0)
         await settled(world)
         assert len(LAST[-1].seen) == 3
+
+
+@pytest.mark.parametrize("cluster_scoped", [False, True])
+async def test_on_lets_no_status_of_others_pass_unless_it_names_it(cluster_scoped: bool):
+    entered, going_on = asyncio.Event(), asyncio.Event()
+    going_on.set()
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        entered.set()
+        await going_on.wait()
+
+    kind = WideGreeting if cluster_scoped else Greeting
+    attributes = {"on": staticmethod(generation_changed), "kind": kind, "owns": ()}
+    async with operated(doing(act, **attributes)) as world:
+        namespace = "" if cluster_scoped else "default"
+        path = f"{kind.plural}.test.example.com", namespace, "hello"
+        obj = await world.create(kind(metadata=ObjectMeta(name="hello")))
+        await settled(world)
+        api = world.cluster.client
+        await api.patch(*path, {"status": {"text": "Hello"}}, subresource="status")
+        await settled(world)
+        assert len(LAST[-1].seen) == 1
+        entered.clear()
+        going_on.clear()
+        await world.update(obj, lambda it: setattr(it.spec, "name", "Jack"))
+        await entered.wait()
+        await api.patch(*path, {"status": {"text": "Goodbye"}}, subresource="status")
+        await asyncio.sleep(1)
+        going_on.set()
+        await settled(world)
+        assert len(LAST[-1].seen) == 2
+
+
+async def test_on_lets_the_beginning_of_a_deletion_pass_when_there_is_a_cleanup():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        pass
+
+    wanted = {"on": staticmethod(lambda event: "a" in event.meta.labels), "cleanup": cleanup}
+    async with operated(doing(act, **wanted)) as world:
+        obj = await world.create(greeting(labels={"a": "b"}))
+        await world.until(obj, lambda it: it.metadata.finalizers)
+        await world.update(obj, lambda it: it.metadata.labels.clear())
+        await world.delete(obj)
+        await world.until_gone(obj, timeout=10)
 
 
 async def test_an_event_of_a_condition_is_told_once_for_each_news():
@@ -372,6 +483,43 @@ async def test_the_log_has_a_line_for_each_deed_with_the_fields_and_whose_they_w
         assert ("Deleted Secret child", None, None) in deeds()
 
 
+@pytest.mark.parametrize("by_us", [False, True], ids=["another client", "another process of ours"])
+@pytest.mark.parametrize("applied", [False, True], ids=["created", "applied"])
+async def test_context_apply_has_restored_a_child_only_if_another_client_has_changed_it(
+    applied: bool, by_us: bool
+):
+    asked: list[str] = []
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        source = await ctx.find(ConfigMap, "source")
+        child = secret("child")
+        child.metadata.labels = {"from": source.data["a"] if source else ""}
+
+        def changed(before: Secret, after: Secret) -> tuple[str, str]:
+            asked.append(after.metadata.labels["from"])
+            return "Copied", "the source has changed"
+
+        await ctx.apply(child, changed=changed)
+
+    watches = (Watch(ConfigMap, enqueue=lambda meta, ours: [ObjectKey("default", "hello")]),)
+    source = ConfigMap(metadata=ObjectMeta(name="source", namespace="default"), data={"a": "1"})
+    async with operated(doing(act, watches=watches), objects=[source, greeting()]) as world:
+        child = await world.until(secret("child"), lambda it: it.metadata.labels["from"] == "1")
+        if applied:
+            await world.update(source, lambda it: it.data.update(a="2"))
+            await world.until(child, lambda it: it.metadata.labels["from"] == "2")
+        last = "2" if applied else "1"
+        client = world.manager.client.named("greeting" if by_us else "another")
+        theirs = secret("child")
+        theirs.metadata.labels = {"from": "another"}
+        await client.apply(theirs, owner=await world.get(Greeting, "hello"))
+        await world.until(child, lambda it: it.metadata.labels["from"] == last)
+        await settled(world)
+        obj = await world.get(Greeting, "hello")
+        assert asked == (["2"] if applied else []) + ([last] if by_us else [])
+        assert ("Restored" in await world.events(obj)) is not by_us
+
+
 def deployment(**changed: Any) -> Deployment:
     """A child with lists and an immutable selector."""
     labels = {"app": "hello", **({} if changed.get("fewer") else {"old": "1"})}
@@ -406,7 +554,7 @@ async def test_apply_changes_nothing_when_the_server_refuses_it(applied: bool):
         assert {run.error_type for run in runs if run.error} == {"Invalid"}
         assert state(await uncached.get(Deployment, ObjectKey("default", "child"))) == before
         sent = [each for run in runs if run.error for each in run.requests]
-        assert not [each.verb for each in sent if "patch" in each.verb and "deployments" in each.path]
+        assert not [each.verb for each in sent if each.verb == "patch" and "deployments" in each.path]
 
 
 @pytest.mark.parametrize("spoiled", [False, True], ids=["", "and something else is refused"])
@@ -525,10 +673,10 @@ class TestAListThatAnotherClientHasExtended:
             assert asked == ["asked"]
             runs = [run for run in failed if run.error]
             sent = [[each.verb for each in run.requests if "deployments" in each.path] for run in runs]
-            assert sent[0] == ["apply, dry run", "get", "patch, dry run"]
-            assert all(each == ["apply, dry run"] for each in sent[1:])
+            assert sent[0] == ["get", "apply, dry run", "get", "patch, dry run"]
+            assert all(each == ["get", "apply, dry run"] for each in sent[1:])
             assert all("no such tier" in run.error for run in runs)
-            # What refuses it may have changed after some time.
+            # A policy may have changed after some time.
             await asyncio.sleep(1500)
             assert 1 < len(asked) < 6
 

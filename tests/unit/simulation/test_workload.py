@@ -15,7 +15,7 @@ from devcluster import DevCluster
 from devcluster.controllers.template_hash import template_hash
 from devcluster.storage import Key
 from manager.codegen import custom_resource_definitions
-from manager.simulation.comparing import different_from_fresh, made_state
+from manager.simulation.comparing import Chance, different_from_fresh, made_state
 from manager.simulation.seeds import Plan, plan_of, run, told
 from manager.simulation.workload import Step, changed, edges
 
@@ -98,7 +98,7 @@ async def test_the_names_of_pods_are_up_to_chance_however_short_their_hash():
             of = {"metadata": {"name": f"of-{length}"}, "data": {"pod": f"web-3-{pod}-x7k2m"}}
             await cluster.client.create("configmaps", "default", of)
         made = [Key("", "configmaps", "default", f"of-{length}") for length in hashes]
-        state = made_state(cluster, (), made, frozenset(), frozenset())
+        state = made_state(cluster, (), made, Chance(), frozenset())
     assert [each["data"]["pod"] for each in state.values()] == ["web-3-*"] * len(hashes)
 
 
