@@ -116,7 +116,7 @@ class WordpressOperator(Operator[Wordpress]):
     )
     indexes: ClassVar = {BY_SECRET: index_by("spec.sqlRootPasswordSecretRef.name")}
     rights = (
-        rbac(groups="", resources="persistentvolumeclaims", verbs="create;patch"),
+        rbac(groups="", resources="persistentvolumeclaims", verbs="get;create;patch"),
         rbac(groups="", resources="secrets", verbs="get;create;patch"),
         # Nothing is ever deleted here; but an owner is given to what has none.
         rbac(groups="", resources="persistentvolumeclaims;secrets", verbs="delete", owner_references=True),
