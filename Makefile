@@ -215,7 +215,7 @@ bench-micro: tools ## what single parts of the runtime cost, next to simpler one
 .PHONY: install
 install: venv ## the custom resource definitions into the cluster (OVERLAY: as it has them)
 	$(call cluster,apply manifests)
-	@$(call with,--only=definitions $(OVERLAY)) $(KUBECTL) apply -f -
+	@$(call with,--only=definitions $(OVERLAY)) $(KUBECTL) apply --server-side --force-conflicts -f -
 
 # What a manager outside of the cluster has registered, if it was killed before it could take that away.
 CONFIGURATIONS = mutatingwebhookconfigurations,validatingwebhookconfigurations
@@ -233,7 +233,7 @@ run: venv ## the manager on this machine, against the current kubeconfig, with y
 .PHONY: deploy
 deploy: venv ## the manager, the pet store and the definitions into the cluster (IMG, PETSTORE_IMG, OVERLAY, NAMESPACES)
 	$(call cluster,apply manifests)
-	@$(call with,$(SERVED) $(THERE) $(IMAGES) $(LIMITED) $(OVERLAY)) $(KUBECTL) apply -f -
+	@$(call with,$(SERVED) $(THERE) $(IMAGES) $(LIMITED) $(OVERLAY)) $(KUBECTL) apply --server-side --force-conflicts -f -
 
 # The webhooks go first: one that nobody answers refuses each write, that of a finalizer's removal too. Then the
 # definitions: while the manager runs, it can still do what objects with finalizers wait for.

@@ -150,6 +150,8 @@ class Setting(Generic[T]):
 
         Raises `ValueError` for a name that is none, and for a default that `parse` refuses.
         """
+        if "description" not in about:
+            raise TypeError(f'the setting {name!r} needs a description, as in description="the image"')
         if not _NAME.fullmatch(name):
             raise ValueError(f'{name!r} cannot name a setting: lower-case words joined by "-" are expected')
         self.name = name

@@ -65,7 +65,7 @@ class DatabaseOperator(Operator[Database]):
         wanted, revision = database.spec.replicas, servers.status.get("updateRevision")
         # The cache may not know yet that a pod is away.
         found = await ctx.client.uncached.list(
-            Pod, namespace=database.metadata.namespace, label_selector=f"{LABEL}={database.metadata.name}"
+            Pod, namespace=database.metadata.namespace, labels={LABEL: database.metadata.name}
         )
         pods = sorted((each for each in found), key=lambda each: each.metadata.name)
         old = [each for each in pods if each.metadata.labels.get(REVISION) != revision]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self, TypeVar
 
+from manager.api.meta import GroupVersionKind
 from manager.api.resource import Resource
 
 R = TypeVar("R", bound=Resource)
@@ -69,6 +70,8 @@ class CrdOptions:
     singular: str | None = None
     list_kind: str | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
+    """A group that ends with `.k8s.io` or `.kubernetes.io` needs `{"api-approved.kubernetes.io": URL}`, with
+    the URL of the approval or `unapproved, ...`."""
     labels: Mapping[str, str] = field(default_factory=dict)
     selectable_fields: tuple[str, ...] = ()
     storage: bool = True
@@ -96,3 +99,18 @@ def crd_options(kind: type[Resource]) -> CrdOptions:
 def is_crd(kind: type[Resource]) -> bool:
     """Whether the model defines its kind; false for kinds that the server has anyway."""
     return _ATTRIBUTE in kind.__dict__
+
+
+def conflict_of_kinds(kinds: Iterable[type[Resource]]) -> tuple[str, str] | None:
+    """Return the kind and the reason if two models define one version, or two kinds have one plural."""
+    plurals: dict[tuple[str, str], str] = {}
+    models: dict[GroupVersionKind, type[Resource]] = {}
+    for kind in kinds:
+        gvk = kind.gvk
+        if (model := models.setdefault(gvk, kind)) is not kind:
+            both = " and ".join(f"{each.__module__}.{each.__qualname__}" for each in (model, kind))
+            return gvk.kind, f"a version is there twice: {gvk.version}, by {both}"
+        other = plurals.setdefault((gvk.group, kind.plural), gvk.kind)
+        if other != gvk.kind:
+            return gvk.kind, f"{other} has the plural {kind.plural} already"
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, Unpack
@@ -10,7 +11,7 @@ from pydantic import ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from manager.api.condition import Condition
+from manager.api.condition import CONDITION_TYPE, Condition
 from manager.api.model import ApiModel
 from manager.api.schema import Int64, list_map, preserve_unknown
 
@@ -42,6 +43,9 @@ class Status(ApiModel):
         **kwargs: Unpack[ConfigDict],
     ) -> None:
         super().__init_subclass__(**kwargs)
+        for name in conditions or ():
+            if not re.search(CONDITION_TYPE, str(name)):
+                raise TypeError(f"{cls.__name__}: {name!r} is no type of a condition; write it in CamelCase")
         cls.meanings = cls.meanings if conditions is None else conditions
         cls._about = cls._about if about is None else about
 

@@ -108,17 +108,17 @@ class _Names(msgspec.Struct, rename="camel"):
     categories: list[str] | None = None
 
 
-class _Metadata(msgspec.Struct):
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
 class _SelectableField(msgspec.Struct, rename="camel"):
     json_path: str
 
 
 class _Conversion(msgspec.Struct):
     strategy: str | None = None
+
+
+class _Metadata(msgspec.Struct):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
 
 
 class _Spec(msgspec.Struct, rename="camel"):

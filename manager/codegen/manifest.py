@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from manager.api import Column, CrdOptions, Resource, Scale, crd_options
+from manager.api.crd import conflict_of_kinds
 from manager.codegen.model_schema import JsonSchema, ModelError
 from manager.codegen.server_checks import check_definition
 from manager.codegen.structural import structural_schema
@@ -50,14 +51,20 @@ def custom_resource_definitions(
     kinds: Iterable[type[Resource]],
     conversions: Iterable[Conversion] = (),
     client_config: ClientConfig = UNPLACED,
+    *,
+    max_description: int | None = None,
 ) -> list[Manifest]:
     """Return one definition for each group and kind, with all versions that `kinds` has of it.
 
     The order is that of `kinds`. Where there is a conversion for a kind, its definition says so, and
-    `client_config` whom to ask for it. Raises ModelError when a model has no structural schema, when the
+    `client_config` whom to ask for it. With `max_description`, descriptions of fields have at most as many
+    characters, and 0 leaves them out. Raises ModelError when a model has no structural schema, when the
     versions of a kind, or a conversion and these, do not fit together, or when the API server would refuse
     the definition.
     """
+    kinds = tuple(dict.fromkeys(kinds))
+    if (conflict := conflict_of_kinds(kinds)) is not None:
+        raise ModelError(*conflict)
     grouped: dict[tuple[str, str], list[type[Resource]]] = {}
     for kind in kinds:
         grouped.setdefault((kind.gvk.group, kind.gvk.kind), []).append(kind)
@@ -66,17 +73,28 @@ def custom_resource_definitions(
         key = conversion.hub.gvk.group, conversion.hub.gvk.kind
         _check_conversion(conversion, grouped.get(key, ()))
         converted[key] = conversion
-    _check_plurals(kinds for kinds, *_ in grouped.values())
-    return [_definition(versions, converted.get(key), client_config) for key, versions in grouped.items()]
+    definitions = [
+        _definition(versions, converted.get(key), client_config) for key, versions in grouped.items()
+    ]
+    for version in (each for made in definitions for each in made["spec"]["versions"]):
+        if max_description is not None:
+            _shorten_descriptions(version["schema"]["openAPIV3Schema"], max_description)
+    return definitions
 
 
-def _check_plurals(kinds: Iterable[type[Resource]]) -> None:
-    """Whether each has a resource of its own."""
-    known: dict[tuple[str, str], str] = {}
-    for kind in kinds:
-        other = known.setdefault((kind.gvk.group, kind.plural), kind.gvk.kind)
-        if other != kind.gvk.kind:
-            raise ModelError(kind.gvk.kind, f"{other} has the plural {kind.plural} already")
+def _shorten_descriptions(schema: JsonSchema, limit: int) -> None:
+    """Cut each description after the last sentence, or else the last word, that ends within the limit."""
+    text = schema.get("description", "")
+    if not limit:
+        schema.pop("description", None)
+    elif len(text) > limit:
+        sentences, end, _ = text[: limit + 1].rpartition(". ")
+        words = text[: limit + 1].rpartition(" ")[0].rstrip() or text[:limit]
+        schema["description"] = f"{sentences}." if end else words
+    inner = [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    for each in inner:
+        if isinstance(each, dict):
+            _shorten_descriptions(each, limit)
 
 
 def _definition(
@@ -112,8 +130,6 @@ def _check_versions(kinds: Sequence[type[Resource]]) -> type[Resource]:
     if not first.gvk.group:
         raise ModelError(name, "a kind of the core group cannot be defined by a custom resource definition")
     versions = [kind.gvk.version for kind in kinds]
-    if len(set(versions)) != len(versions):
-        raise ModelError(name, f"a version is there twice: {', '.join(versions)}")
     for kind in kinds:
         if (kind.plural, kind.namespaced) != (first.plural, first.namespaced):
             raise ModelError(name, "all versions of a kind have the same plural and the same scope")

@@ -22,6 +22,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchema
 from pydantic_core import core_schema
 
 from manager.api import Resource
+from manager.api.model import UNCHECKED_PATTERN
 
 
 class ModelError(Exception):
@@ -123,6 +124,11 @@ class _Generator(GenerateJsonSchema):
             if name in docs and on_wire in described["properties"]:
                 described["properties"][on_wire].setdefault("description", docs[name])
         return described
+
+    def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
+        described = super().str_schema(schema)
+        pattern = schema.get("metadata", {}).get(UNCHECKED_PATTERN)
+        return described if pattern is None else {**described, "pattern": pattern}
 
     def encode_default(self, dft: Any) -> Any:
         # Pydantic would write null for a number that JSON does not have.

@@ -122,11 +122,15 @@ def field_source(name: str, annotation: Expression, default: Expression | None) 
     rest = len(ending) + (0 if default is None else len(str(default)))
     if isinstance(annotation, Union) and len(f"{head}{annotation} = (") <= LINE_WIDTH:
         return f"{head}{annotation} = (\n{' ' * _STEP * 2}{default}\n{' ' * _STEP})\n"
+    inner = " " * _STEP * 2
     if isinstance(annotation, Union):
-        inner = " " * _STEP * 2
         fits = len(inner) + len(str(annotation)) <= LINE_WIDTH
-        lines = str(annotation) if fits else laid(annotation, len(inner), len(inner) + LINE_WIDTH)
+        lines = (
+            str(annotation) if fits else f"{laid(annotation.member, len(inner), len(inner))}\n{inner}| None"
+        )
         text = f"(\n{inner}{lines}\n{' ' * _STEP})"
+    elif isinstance(annotation, str) and default is None and len(inner + annotation) <= LINE_WIDTH:
+        text = f"(\n{inner}{annotation}\n{' ' * _STEP})"
     else:
         text = laid(annotation, _STEP, len(head), rest)
     if default is not None:

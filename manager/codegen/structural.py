@@ -310,6 +310,7 @@ def _convert(node: JsonSchema, field: str) -> JsonSchema:
     if schema.get("type") == "null":
         raise ModelError(field, "the server has no type for None alone")
     schema.update(bounds(node, field))
+    _check_default(schema.get("default"), _integer_format(node), field)
     if schema.get(_INT_OR_STRING):
         schema["anyOf"] = [{"type": "integer"}, {"type": "string"}]  # as controller-gen writes it
     if "enum" in schema:
@@ -322,6 +323,12 @@ def _convert(node: JsonSchema, field: str) -> JsonSchema:
         schema["items"] = _element(node.get("items", {}), f"{field}[]")
     check_merging(schema, field)
     return {keyword: schema[keyword] for keyword in ORDER if keyword in schema}
+
+
+def _check_default(default: Any, integer: str, field: str) -> None:
+    low, high = RANGES.get(integer, RANGES["int64"])
+    if isinstance(default, int) and not low <= default <= high:
+        raise ModelError(field, f"its default {default} is beyond {integer}")
 
 
 def _object(node: JsonSchema, field: str) -> JsonSchema:

@@ -220,8 +220,15 @@ class ReconcileRunner:
         if trace is not None:
             trace.ended()
         if log.is_enabled_for(logging.DEBUG):
-            seconds = round(run.seconds, 4)
-            log.debug("reconciled", why=run.why, result=run.outcome, seconds=seconds, writes=run.writes)
+            again = {} if run.next_in is None else {"next_in": round(run.next_in, 3)}
+            log.debug(
+                "reconciled",
+                why=run.why,
+                result=run.outcome,
+                **again,
+                took=round(run.seconds, 4),
+                writes=run.writes,
+            )
         run.gone = self._primary is not None and run.shows_gone(self._primary.kind)
         self._runs.add(run)
 

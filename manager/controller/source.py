@@ -328,8 +328,10 @@ class TickerSource(Source):
         self._requests = requests
         self._jitter = jitter
         self._priority = priority
-        self._why = why
         self._rng = rng
+        self.why = why
+        self.next_at: float | None = None
+        """When it asks next, on the loop's clock; None while it does not run."""
 
     async def run(self, queue: WorkQueue[Request]) -> None:
         """Tick until cancelled, first after one interval."""
@@ -338,6 +340,7 @@ class TickerSource(Source):
         while True:
             # Counted from the last tick, not from where its requests had all been asked for.
             tick = max(now(), tick + self._interval * (1 + self._rng.uniform(-self._jitter, self._jitter)))
+            self.next_at = tick
             await asyncio.sleep(tick - now())
             await self._ask(queue)
 
@@ -345,7 +348,7 @@ class TickerSource(Source):
         """Ask for all, a portion at a time."""
         requests = tuple(self._requests())
         spread = self._interval * _TICK_SPREAD
-        trigger = Trigger(self._why, asyncio.get_running_loop().time())
+        trigger = Trigger(self.why, asyncio.get_running_loop().time())
         portions = max(1, min(len(requests), int(spread / _TICK_PAUSE)))
         for portion in range(portions):
             if portion:

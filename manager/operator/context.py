@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
@@ -19,14 +20,12 @@ from manager.api import (
     Resource,
     Unstructured,
     controller_of,
-    controller_reference,
     is_crd,
 )
 from manager.api.apps_v1 import Deployment
 from manager.api.pod_health import PodHealth
-from manager.client import Applied, Client, FieldConflict, ObjectList, Outcome, OwnedByOther
-from manager.client.ownership import merged
-from manager.kube.errors import ApiError, Conflict, Invalid, NotFound
+from manager.client import Applied, Client, FieldConflict, ObjectList, Outcome, OwnedByOther, Propagation
+from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
 from manager.loop import Portions
 from manager.operator.child_writes import CONDITION
@@ -94,15 +93,24 @@ class Blocked(Exception):
         self.retry_after = retry_after
 
     @classmethod
-    def left_over(cls, child: str, owner: Resource) -> Self:
-        """That `child` has the name, of an owner that was called the same and has gone: it goes by itself."""
-        earlier = f"an earlier {owner.gvk.kind} of this name"
-        return cls(LEFT_OVER, f"{child} of {earlier} has still to be garbage-collected", passing=True)
+    def left_over(cls, child: str, owner: Resource, finalizers: Sequence[str] | None) -> Self:
+        """Return the block of a name that a child of an earlier owner of the same name still has.
+
+        The child goes by itself: `finalizers` are those that hold it up, or None while it is not deleted yet.
+        """
+        earlier = f"{child} of an earlier {owner.gvk.kind} of this name"
+        return cls(LEFT_OVER, f"{earlier} is still there: {_awaited_end(finalizers)}", passing=True)
 
     @classmethod
     def name_taken(cls, why: str) -> Self:
         """That the name of a child belongs to somebody else; `why` says whose it is."""
         return cls(NAME_TAKEN, f"{why}; it is left alone")
+
+
+def _awaited_end(finalizers: Sequence[str] | None) -> str:
+    if finalizers is None:
+        return "the cluster's garbage collector has yet to delete it"
+    return f"it is being deleted, and waits for {', '.join(finalizers) or 'its end'}"
 
 
 class Gone(Exception):
@@ -143,6 +151,7 @@ class Context:
     __slots__ = (
         "_applied",
         "_before",
+        "_blocked_now",
         "_confirmed",
         "_later",
         "_operator",
@@ -163,7 +172,7 @@ class Context:
         self._set: set[str] = set()
         self._later: list[Callable[[], object]] = []
         self._applied: set[tuple[type[Resource], ObjectKey]] = set()
-        self._confirmed = False
+        self._confirmed = self._blocked_now = False
         self._rolling_out = self._waits_to_roll_out = False
         self.created: set[tuple[type[Resource], ObjectKey]] = set()
         self.look_again_after: float | None = None
@@ -315,6 +324,9 @@ class Context:
         left to others from then on: to an autoscaler, say. If the operator has set them before, it gives them
         up, and their values stay.
 
+        Of a child whose kind has `@crd()`, fields that were not set are not sent: the definition has the same
+        defaults, and others may set the fields. Of any other kind, all fields that are not None are sent.
+
         Sends nothing if nothing would change. Raises Blocked if the name belongs to somebody else, or is
         still used by a child of an earlier owner; do not catch it. Raises Invalid or BadRequest if the server
         refuses the child, and ValueError for a child in another namespace.
@@ -344,6 +356,15 @@ class Context:
         self._announce(applied, child, created, changed)
         return applied.object
 
+    async def correct(self, child: R) -> R:
+        """Write the metadata that was changed in a child since it was read; returns it as stored.
+
+        For children that are created and not applied. Events say `Updated` or `Restored`, as after `apply`.
+        """
+        applied = await self.client.correct(child)
+        self._announce(applied, child, "", None)
+        return applied.object
+
     async def refuse_taken(self, kind: type[Resource], name: str) -> None:
         """Raise Blocked as `apply` would for a child of that name; writes nothing.
 
@@ -362,9 +383,16 @@ class Context:
             if not error.made_here:
                 raise await self._blocked(error, kind) from error
 
-    async def delete(self, child: Resource) -> None:
-        """Delete a child, or any other object; nothing if it is gone, or another one has its name."""
-        if await self.client.delete_if_there(child):
+    async def delete(self, child: Resource, *, propagation: Propagation = "Background") -> None:
+        """Delete a child, or any other object, with what it owns.
+
+        Sends nothing if the child is being deleted already, and nothing happens if it is gone, or another one
+        has its name. `propagation` says what happens to the objects that the child owns: see
+        `Client.delete`.
+        """
+        if child.metadata.deletion_timestamp is not None:
+            return
+        if await self.client.delete_if_there(child, propagation=propagation):
             done = f"Deleted {child.gvk.kind} {child.metadata.name}"
             self.log.info(done, reason="Deleted")
 
@@ -404,7 +432,7 @@ class Context:
         source = next((each for each in self._operator.sources if isinstance(each, WatchPods)), None)
         if source is None:
             raise TypeError(f"{type(self._operator).__name__} has no WatchPods, which ctx.pods reads")
-        reader, labels = self.client.selecting(**source.selection._asdict()), deployment.spec["selector"]
+        reader, labels = self.client.within(source.selection), deployment.spec["selector"]
         records = await reader.records(
             source.kind, namespace=deployment.metadata.namespace, labels=labels["matchLabels"]
         )
@@ -474,9 +502,10 @@ class Context:
 
     async def ensure_finalizer(self, *, annotations: Mapping[str, str] | None = None) -> None:
         """Add the finalizer, so that the object is not deleted without `cleanup`, and set `annotations` in
-        the same write.
+        the same write. Remove former finalizers.
 
-        Nothing is sent if the finalizer is there. A write also confirms the object, as `confirm` does.
+        Nothing is sent if the finalizers are as they should be. A write also confirms the object, as
+        `confirm` does.
         """
         metadata, ours = self.object.metadata, self._operator.finalizers
         if not ours:
@@ -484,12 +513,10 @@ class Context:
             raise Undeclared(
                 f"{name} has no cleanup, so it has no finalizer that ctx.ensure_finalizer can add"
             )
-        if ours.intersection(metadata.finalizers) == {self._operator.finalizer}:
+        wanted = [self._operator.finalizer] if self._operator.finalizer else []
+        if ours.intersection(metadata.finalizers) == set(wanted):
             return
-        metadata.finalizers = [
-            *(each for each in metadata.finalizers if each not in ours),
-            self._operator.finalizer,
-        ]
+        metadata.finalizers = [*(each for each in metadata.finalizers if each not in ours), *wanted]
         metadata.annotations.update(annotations or {})
         await self.patch()  # a change of finalizers demands the version that was read
         self._confirmed = True
@@ -529,7 +556,7 @@ class Context:
 
         Raises Gone when that shows that the object is gone, and there was something to clean up with it.
         """
-        self._take_back_failures()
+        self._take_back()
         self._set_children_stable()
         if self._operator.rollouts.limited and not self._rolling_out and not self._waits_to_roll_out:
             self._operator.rollouts.end(self.object.key)
@@ -568,18 +595,53 @@ class Context:
                 f"{type(operator).__name__} has changed the status of {obj.kind} {obj.key}{hint}"
             )
 
-    def _take_back_failures(self) -> None:
-        """Take back what an earlier failure had set, also of an earlier process, and is not set by now."""
+    def is_blocked(self, types: AbstractSet[str]) -> None:
+        """Note that the conditions of these types were set because the object is blocked."""
+        there = self.conditions
+        self._operator.obstacles[self.object.key] = {
+            each: (there[each].reason, there[each].message) for each in types if each in there
+        }
+        self._blocked_now = True
+
+    @property
+    def set_types(self) -> frozenset[str]:
+        """The types of the conditions that were set in this reconcile."""
+        return frozenset(self._set)
+
+    def _take_back(self) -> None:
+        """Take back what an earlier failure or obstacle had set, and is not set by now.
+
+        Those of an earlier process are known by their message or reason, or by all conditions having one.
+        """
         conditions = self._operator.condition_list
         if conditions is None:
             return
-        for each in conditions.read(self.object):
-            if each.type in self._set or not is_of_failure(each):
+        held = conditions.read(self.object)
+        obstacles = self._operator.obstacles
+        known = {} if self._blocked_now else obstacles.get(self.object.key)
+        if not self._blocked_now:
+            self.once_written(partial(obstacles.pop, self.object.key, None))
+        if known is None:
+            known = self._obstacles_of_earlier_process(held)
+        for each in held:
+            of_obstacle = known.get(each.type) == (each.reason, each.message)
+            if each.type in self._set or not (of_obstacle or is_of_failure(each)):
                 continue
             if each.type == "Degraded":
                 self.condition(each.type, False, "AsExpected")
             else:
                 conditions.remove(self.object, each.type)
+
+    def _obstacles_of_earlier_process(self, held: Iterable[Condition]) -> dict[str, tuple[str, str]]:
+        ours = [each for each in held if each.type in self._operator.conditions]
+        said = {(each.reason, each.message) for each in ours}
+        alike = len(ours) > 1 and len(ours) == len(self._operator.conditions) and len(said) == 1
+        degraded = any(each.type == "Degraded" and each.status == "True" for each in ours)
+        return {
+            each.type: (each.reason, each.message)
+            for each in ours
+            if each.reason in {NAME_TAKEN, LEFT_OVER} or (alike and degraded)
+        }
 
     def _is_owner_of(self, child: Resource) -> bool:
         controller = controller_of(child.metadata)
@@ -651,43 +713,13 @@ class Context:
         client, owner = self.client, self.object
         try:
             return await client.apply(child, owner=owner, initial=initial, may_update=may_update)
-        except Invalid as refusal:
-            before = await self._extended(child, refusal)
-            if before is None:
-                raise
-            mended = _overlaid(before, child)
-            try:
-                await client.patch(mended, dry_run=True)
-            except ApiError:
-                raise refusal from None
-            await client.patch(mended)
         except OwnedByOther as error:
-            before = await client.uncached.find(type(child), child.key) if error.made_here else None
-            if before is None:
+            if not error.made_here:
                 raise
-            # What belonged to an object that is deleted with --cascade=orphan loses its owner so that it
-            # stays; given it back, it would go too.
-            await self.confirm()
-            adopted = before.model_copy(deep=True)
-            adopted.metadata.owner_references.append(controller_reference(owner, adopted.metadata))
-            await client.patch(adopted)
-        applied = await client.apply(child, owner=owner, initial=initial)
-        return Applied(applied.object, before, Outcome.RESTORED, applied.conflicts)
-
-    async def _extended(self, child: R, refusal: Invalid) -> R | None:
-        """Return the child as it is, if it is refused only for lists that another client has changed.
-
-        An apply merges lists by the keys of their items: after a change of a port from 80 to 8080,
-        it puts 80 beside it, and the server refuses two ports of one name. Then, and only then, our lists
-        replace theirs as a whole.
-        """
-        causes = refusal.details.get("causes")
-        fields = [str(each.get("field", "")) for each in causes or () if isinstance(each, dict)]
-        lists = tuple(f"{path}[" for path in _lists(child.to_wire()))
-        if not fields or not all(field.startswith(lists) for field in fields):
-            return None
-        before = await self.client.uncached.find(type(child), child.key)
-        return before if before is not None and _overlaid(before, child) != before else None
+        # The children of an object that is deleted with --cascade=orphan lose their owner, so that they stay.
+        # With this owner, they would go too.
+        await self.confirm()
+        return await client.apply(child, owner=owner, initial=initial, adopt=True)
 
     async def _blocked(self, error: OwnedByOther, kind: type[Resource]) -> Blocked:
         """What to say of a child whose name is taken, and how its end is heard of."""
@@ -701,7 +733,7 @@ class Context:
         owner, controller = self.object, error.controller
         if controller is not None and owner.gvk.is_named_by(controller):
             if controller.name == owner.metadata.name:
-                return Blocked.left_over(f"{error.kind} {error.key.name}", owner)
+                return Blocked.left_over(f"{error.kind} {error.key.name}", owner, error.finalizers)
             # The end of a child may be heard of before that of its owner, so the API server is asked.
             holder = await self.client.uncached.find(
                 type(owner), ObjectKey(owner.metadata.namespace, controller.name)
@@ -711,7 +743,7 @@ class Context:
                 or holder.metadata.uid != controller.uid
                 or holder.metadata.deletion_timestamp is not None
             ):
-                message = f"{error}, which is gone, or going: it is about to be collected"
+                message = f"{error}, which is gone, or going: {_awaited_end(error.finalizers)}"
                 return Blocked(LEFT_OVER, message, passing=True)
         return Blocked.name_taken(str(error))
 
@@ -782,24 +814,3 @@ def _who(conflicts: Sequence[FieldConflict], fields: Sequence[str]) -> str:
         by.setdefault(each.manager or "another client", []).append(each.field)
     parts = (f"{manager} had set {', '.join(named)}" for manager, named in sorted(by.items()))
     return "; ".join(parts)
-
-
-def _lists(value: Any, path: str = "") -> Iterator[str]:
-    """Find the paths of lists of objects, as the causes of a refusal name them."""
-    if isinstance(value, Mapping):
-        for name, below in value.items():
-            yield from _lists(below, f"{path}.{name}" if path else name)
-    elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
-        yield path
-
-
-def _overlaid(live: R, wanted: R) -> R:
-    """What is there, with every value and every list that is wanted in its place; maps are merged."""
-    fields = {
-        name: value
-        for name, value in wanted.to_wire().items()
-        if name not in ("apiVersion", "kind", "metadata", "status")
-    }
-    mended = type(live).model_validate(merged(live.to_wire(), fields))
-    mended.rebase(live)
-    return mended

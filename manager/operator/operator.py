@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, partial
@@ -13,6 +12,7 @@ from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Record, Se
 from manager.client import Client
 from manager.controller import ChannelSource, ControllerOptions, Predicate, Priority, Result
 from manager.controller.predicate import any_of, desired_state_changed, status_changed
+from manager.operator.checks import check_declarations
 from manager.operator.child_writes import ChildWrites
 from manager.operator.conditions import ConditionList, status_model, writes_status
 from manager.operator.context import CLEANUP_WAITS, FAILURES, Blocked, Context, is_of_failure
@@ -77,7 +77,9 @@ class Operator(Generic[T]):
         admission: options of its webhooks (`manager.webhook`). A webhook for another kind is an attribute of
             any name: a `webhook.Admission`.
         finalizer: the name of the finalizer that keeps an object until `cleanup` is done.
-        former_finalizers: earlier names of it, which it replaces.
+        former_finalizers: earlier names of it, or those of a former operator. They are removed
+            with `cleanup` and without, also from objects that are being deleted. With `cleanup`, `finalizer`
+            replaces them.
         former_managers: field managers by which an earlier operator has written the children: `apply` takes
             their fields over, and removes those that are no longer wanted.
         finalizer_first: add it before `reconcile`; False if `reconcile` calls `ensure_finalizer`.
@@ -133,23 +135,9 @@ class Operator(Generic[T]):
             return  # a base class for operators of several kinds
         cls.kind = kind
         check_spelling(cls, Operator, _HOOKS)
-        for name in (
-            "versions",
-            "owns",
-            "watches",
-            "reads",
-            "rights",
-            "conditions",
-            "former_finalizers",
-            "former_managers",
-        ):
-            if not isinstance(getattr(cls, name), tuple):
-                raise TypeError(f"{cls.__name__}.{name} has to be a tuple, as in `{name} = (Deployment,)`")
-        for name in ("reconcile", "reconcile_key", "cleanup", "gone", "on_error"):
-            if not inspect.iscoroutinefunction(getattr(cls, name)):
-                raise TypeError(f"{cls.__name__}.{name} has to be an `async def`")
         if "name" not in vars(cls):
             cls.name = kind.gvk.kind.lower()
+        check_declarations(cls)
         cls.sources = (
             *(each if isinstance(each, Owns) else Owns(each) for each in cls.owns),
             *cls.watches,
@@ -157,11 +145,7 @@ class Operator(Generic[T]):
         )
         check_indexes(f"{cls.__name__}.indexes", kind, cls.indexes)
         check_sources(cls.__name__, cls.sources)
-        if cls.cleanup is not Operator.cleanup:
-            cls.finalizer = cls.finalizer or f"{cls.name}.{kind.gvk.group}/finalizer"
-            cls.finalizers = frozenset((cls.finalizer, *cls.former_finalizers))
-        elif cls.finalizer:
-            raise TypeError(f"{cls.__name__} has a finalizer, but no cleanup")
+        _set_finalizers(cls)
         members = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
         settings = (value for value in members.values() if isinstance(value, Setting))
         cls.declared_settings = tuple(dict.fromkeys(settings))
@@ -194,6 +178,7 @@ class Operator(Generic[T]):
         cls.has_observed_generation = (
             is_crd(kind) and status is not None and "observed_generation" in status.model_fields
         )
+        check_methods(cls)
 
     def __init__(self, manager: Manager) -> None:
         if not hasattr(type(self), "kind"):
@@ -204,6 +189,8 @@ class Operator(Generic[T]):
         self._waiting: defaultdict[tuple[type[Resource], ObjectKey], set[ObjectKey]] = defaultdict(set)
         self._waits: dict[ObjectKey, set[tuple[type[Resource], ObjectKey]]] = {}
         self._blocked_by: dict[ObjectKey, tuple[str, str]] = {}
+        self.obstacles: dict[ObjectKey, dict[str, tuple[str, str]]] = {}
+        """Reason and message of the conditions that were set because an object was blocked, by type."""
 
     @cached_property
     def failure_reports(self) -> FailureReports:
@@ -220,12 +207,12 @@ class Operator(Generic[T]):
     def rollouts(self) -> Rollouts:
         """The objects that replace their pods because of another version."""
         gauge = self.manager.metrics.rollouts_waiting.labels(self.name)
-        most = self.options.max_concurrent_rollouts
-        return Rollouts(most, enqueue=partial(self.enqueue, priority=Priority.LOW), gauge=gauge)
+        return Rollouts(enqueue=partial(self.enqueue, priority=Priority.LOW), gauge=gauge)
 
     def forget(self, key: ObjectKey) -> None:
         """Forget what the runtime remembers of an object that is gone, or another replica's."""
         self.is_no_longer_blocked(key)
+        self.obstacles.pop(key, None)
         self.failure_reports.ended(key)
         self.child_writes.forget(key)
         self.rollouts.end(key)
@@ -276,14 +263,14 @@ class Operator(Generic[T]):
         """
         raise NotImplementedError(f"{type(self).__name__} has no reconcile_key")
 
-    async def cleanup(self, obj: T, ctx: Context) -> Result | None:
+    async def cleanup(self, obj: T, ctx: Context) -> Result | None:  # noqa: ARG002 - for others to override
         """Undo what the garbage collector does not undo, before the object is deleted. Defining this method
-        adds a finalizer.
+        adds a finalizer; without it there is nothing to undo.
 
         The finalizer is removed when this returns None. A Result means that it is not done, and is called
         again. While it is not done, or fails, conditions say so: see `cleanup_blocked`.
         """
-        raise NotImplementedError
+        return None
 
     async def gone(self, key: ObjectKey) -> Result | None:
         """Forget what is remembered of an object that is gone, or is being deleted and needs nothing more.
@@ -314,7 +301,9 @@ class Operator(Generic[T]):
         """Set the conditions of a blocked object, or record an Event where its kind has none.
 
         Degraded is true, unless it will go away by itself; Progressing is true if it will, or is awaited; all
-        others are false. The Event comes with Degraded, or else with the first.
+        others are false. The Event comes with Degraded, or else with the first. After the next reconcile
+        that is not blocked, the runtime takes back those that the operator does not set itself: Degraded
+        becomes false, and the others are removed.
         """
         if not self._tells_by_conditions(ctx):
             if not by.passing:
@@ -462,6 +451,18 @@ def _grants(rules: Iterable[RbacRule], verb: str, group: str, resource: str) -> 
         {verb, "*"} & {*rule.verbs} and {group, "*"} & {*rule.groups} and {resource, "*"} & {*rule.resources}
         for rule in rules
     )
+
+
+def _set_finalizers(cls: type[Operator[Any]]) -> None:
+    """Set the names of its finalizers, and refuse one that the runtime would never remove."""
+    if cls.cleanup is not Operator.cleanup:
+        cls.finalizer = cls.finalizer or f"{cls.name}.{cls.kind.gvk.group}/finalizer"
+    elif cls.finalizer:
+        raise TypeError(f"{cls.__name__} has a finalizer, but no cleanup")
+    cls.finalizers = frozenset((cls.finalizer, *cls.former_finalizers)) - {""}
+    if cls.finalizers and cls.reconcile_key is not Operator.reconcile_key:
+        what = "cleanup" if cls.finalizer else "former_finalizers"
+        raise TypeError(f"{cls.__name__} has {what}, for which it needs `reconcile`")
 
 
 def _kind_of(cls: type) -> type[Resource] | None:

@@ -68,14 +68,16 @@ def add_controller(
         reconciler = _ByKey(operator)
     elif cls.reconcile is not Operator.reconcile or any(each.for_each for each in cls.timers):
         reconciler = ObjectReconciler(operator, timers)
-    elif has_webhooks(operator) or cls.setup is not Operator.setup or cls.timers:
+    elif not cls.finalizers and (has_webhooks(operator) or cls.setup is not Operator.setup or cls.timers):
         operator.setup()
         for runnable in timers.runnables(()):
             manager.add(runnable)
         return None
     else:
-        raise TypeError(f"{cls.__name__} has no reconcile, and no webhook either: it would do nothing")
+        check_work(cls)
+        return None
     options = options or operator.options
+    operator.rollouts.limit(options.max_concurrent_rollouts)
     cache = manager.cache
     objects = operator.informer
     for name, function in operator.indexes.items():
@@ -141,6 +143,17 @@ def add_controller(
     )
     manager.add_controller(controller)
     return controller
+
+
+def check_work(operator: type[Operator[Any]]) -> None:
+    """Raise TypeError for an operator that would do nothing."""
+    hooks = ("reconcile", "reconcile_key", "setup")
+    works = any(getattr(operator, name) is not getattr(Operator, name) for name in hooks)
+    reconciles = any(getattr(operator, name) is not getattr(Operator, name) for name in hooks[:2])
+    if operator.finalizers and not (reconciles or any(each.for_each for each in operator.timers)):
+        raise TypeError(f"{operator.__name__} has no reconcile, so it removes no finalizer")
+    if not (works or operator.timers or has_webhooks(operator)):
+        raise TypeError(f"{operator.__name__} has no reconcile, and no webhook either: it would do nothing")
 
 
 def _hand_over(operator: Operator[Any], key: ObjectKey) -> None:
@@ -316,7 +329,7 @@ class ObjectReconciler(Generic[T]):
                     operator.forget(obj.key)
                     return await operator.gone(obj.key)
             else:
-                if operator.finalizers and operator.finalizer_first:
+                if operator.finalizers and (operator.finalizer_first or not operator.finalizer):
                     await ctx.ensure_finalizer()
                 for timer in due:
                     await getattr(operator, timer)(obj, ctx)
@@ -327,23 +340,30 @@ class ObjectReconciler(Generic[T]):
         except (Changed, Gone):
             raise
         except Exception as error:  # noqa: BLE001 - the operator says which of them it knows
-            try:
-                result = await operator.on_error(obj, error, ctx)
-            except Exception:
-                if ctx.look_again_after is not None:
-                    operator.channel.send(obj.key, after=ctx.look_again_after)
-                raise
+            result = await self._after(error, obj, ctx, deleting=deleting)
         if deleting and not ctx.has_set_conditions:
             operator.cleanup_blocked(Blocked("CleaningUp", "it is not done yet", passing=True), ctx)
         await ctx.finish()
         operator.failure_reports.ended(obj.key)
         return result if ctx.look_again_after is None else _within(result, ctx.look_again_after)
 
+    async def _after(self, error: Exception, obj: T, ctx: Context, *, deleting: bool) -> Result | None:
+        before, operator = ctx.set_types, self._operator
+        try:
+            result = await operator.on_error(obj, error, ctx)
+        except Exception:
+            if ctx.look_again_after is not None:
+                operator.channel.send(obj.key, after=ctx.look_again_after)
+            raise
+        if isinstance(error, Blocked) and not deleting:
+            ctx.is_blocked(ctx.set_types - before)
+        return result
+
     async def _let_go(self, obj: T, ctx: Context) -> None:
         finalizers = obj.metadata.finalizers
         obj.metadata.finalizers = [each for each in finalizers if each not in self._operator.finalizers]
         await ctx.patch()
-        ctx.log.info("cleaned up")
+        ctx.log.info("cleaned up" if self._operator.finalizer else "removed a former finalizer")
         if obj.metadata.finalizers:
             await self._tell_who_holds(obj, ctx)
         ctx.written()

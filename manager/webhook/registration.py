@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args, overload
 
 from manager.api import GroupVersionKind, Resource, Unstructured
 from manager.webhook.request import AdmissionRequest, JsonObject, Operation
@@ -89,6 +89,15 @@ def marks(function: object) -> tuple[tuple[Any, ...], ...]:
     return found
 
 
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "failure_policy": get_args(FailurePolicy),
+    "match_policy": get_args(MatchPolicy),
+    "reinvocation_policy": get_args(ReinvocationPolicy),
+    "side_effects": get_args(SideEffects),
+    "default_on": ("CREATE", "UPDATE"),
+}
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AdmissionOptions:
     """When and how the API server calls a webhook: the fields of the webhook in its configuration."""
@@ -136,6 +145,12 @@ class AdmissionOptions:
             raise RegistrationError(
                 f"{self}: timeout_seconds is {seconds!r}, and must be a whole number from 1 to {_MAX_TIMEOUT}"
             )
+        for name, values in _CHOICES.items():
+            given = getattr(self, name)
+            unknown = [each for each in (given if name == "default_on" else (given,)) if each not in values]
+            if isinstance(given, str) is (name == "default_on") or unknown:
+                known = " or ".join(map(repr, values))
+                raise RegistrationError(f"{self}: {name} is {given!r}, and takes {known}")
         for name in ("namespaces", "objects"):
             if unknown := sorted(set(getattr(self, name)) - {"matchLabels", "matchExpressions"}):
                 raise RegistrationError(

@@ -95,7 +95,8 @@ def _check_unmarked(method: _Method) -> None:
 
 
 def _takes_request(method: _Method) -> bool:
-    return any("AdmissionRequest" in str(each.annotation) for each in _parameters(method))
+    parameters = parameters_of(method.operator, method.name)
+    return any("AdmissionRequest" in str(each.annotation) for each in parameters)
 
 
 def _check_about(method: _Method, mark: _Mark, others: Sequence[Admission[Any]]) -> None:
@@ -134,17 +135,12 @@ def _call(mark: _Mark, together: Sequence[_Mark]) -> tuple[str, ...]:
 
 
 def _check_parameters(method: _Method, together: str, call: Sequence[str], about: Any) -> None:
-    parameters = _parameters(method)
-    takes = [each for each in parameters if each.kind is not each.VAR_KEYWORD]
-    least = [each for each in takes if each.default is each.empty and each.kind is not each.VAR_POSITIONAL]
-    given = [each for each in takes if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD}]
-    by_name = any(each.kind is each.KEYWORD_ONLY for each in least)
-    endless = any(each.kind is each.VAR_POSITIONAL for each in takes)
-    if by_name or len(least) > len(call) or (len(given) < len(call) and not endless):
-        has = ", ".join(each.name for each in parameters) or "nothing"
+    given = positional(method.operator, method.name, len(call))
+    if given is None:
+        has = ", ".join(each.name for each in parameters_of(method.operator, method.name)) or "nothing"
         raise method.refused(f"{together} it with {_shown(call)} after self, and it takes {has}")
     for parameter, what in zip(given, call, strict=False):
-        alternatives = _alternatives(_resolved(parameter.annotation, method))
+        alternatives = classes_of(parameter.annotation, method.operator, method.function)
         if alternatives is None:
             continue
         if what is _OLD_OR_NONE and NoneType not in alternatives:
@@ -153,7 +149,7 @@ def _check_parameters(method: _Method, together: str, call: Sequence[str], about
                 f"write `{parameter.name}: {_names(alternatives)} | None`"
             )
         gets = _gets(what, about if isinstance(about, Admission) else Admission(_kind(method)))
-        if not any(_is_subclass(each, of) for each in gets for of in alternatives):
+        if not any(is_subclass(each, of) for each in gets for of in alternatives):
             raise method.refused(
                 f"{together} it with {_described(what, gets[0])} for {parameter.name}, "
                 f"which is annotated as {_names(alternatives)}"
@@ -162,7 +158,7 @@ def _check_parameters(method: _Method, together: str, call: Sequence[str], about
 
 def _check_answer(method: _Method, role: str) -> None:
     answer = inspect.unwrap(method.function).__annotations__.get("return", Any)
-    alternatives = _alternatives(_resolved(answer, method)) or ()
+    alternatives = classes_of(answer, method.operator, method.function) or ()
     if role.startswith("validate"):
         if any(each in {bool, int, float, dict, AdmissionRequest} for each in alternatives):
             raise method.refused("it returns warnings, as texts, or None; to refuse, it raises `Refused`")
@@ -170,11 +166,25 @@ def _check_answer(method: _Method, role: str) -> None:
         raise method.refused("it changes its argument in place, and returns None")
 
 
-def _parameters(method: _Method) -> list[inspect.Parameter]:
-    """Return the parameters after self."""
-    parameters = list(_signature(method.function).parameters.values())
-    raw = inspect.getattr_static(method.operator, method.name)
-    return parameters if isinstance(raw, staticmethod | classmethod) else parameters[1:]
+def parameters_of(cls: type, name: str) -> list[inspect.Parameter]:
+    """Return the parameters of a method after self."""
+    parameters = list(_signature(getattr(cls, name)).parameters.values())
+    raw = inspect.getattr_static(cls, name)
+    if isinstance(raw, staticmethod | classmethod) or not parameters:
+        return parameters
+    return parameters if parameters[0].kind is inspect.Parameter.VAR_POSITIONAL else parameters[1:]
+
+
+def positional(cls: type, name: str, count: int) -> list[inspect.Parameter] | None:
+    """Return the parameters that a call with `count` arguments sets; None if there can be no such call."""
+    takes = [each for each in parameters_of(cls, name) if each.kind is not each.VAR_KEYWORD]
+    least = [each for each in takes if each.default is each.empty and each.kind is not each.VAR_POSITIONAL]
+    given = [each for each in takes if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD}]
+    by_name = any(each.kind is each.KEYWORD_ONLY for each in least)
+    endless = any(each.kind is each.VAR_POSITIONAL for each in takes)
+    if by_name or len(least) > count or (len(given) < count and not endless):
+        return None
+    return given[:count]
 
 
 def _signature(function: Any) -> inspect.Signature:
@@ -185,17 +195,20 @@ def _signature(function: Any) -> inspect.Signature:
     return inspect.signature(function)
 
 
-def _resolved(annotation: Any, method: _Method) -> Any:
-    """Return the type that an annotation names; Any where that cannot be known here."""
+def classes_of(annotation: Any, cls: type, function: Any) -> list[type] | None:
+    """Return the classes that an annotation of a method of `cls` allows.
+
+    Returns None if it may be anything, or if that cannot be known here.
+    """
     if annotation is inspect.Parameter.empty:
-        return Any
-    if not isinstance(annotation, str):
-        return annotation
-    places = getattr(inspect.unwrap(method.function), "__globals__", {})
-    try:
-        return eval(annotation, places, dict(vars(method.operator)))  # noqa: S307 - the author's own annotation
-    except Exception:  # noqa: BLE001 - imported for type checkers alone, or local to a function
-        return Any
+        return None
+    if isinstance(annotation, str):
+        places = getattr(inspect.unwrap(function), "__globals__", {})
+        try:
+            annotation = eval(annotation, places, dict(vars(cls)))  # noqa: S307 - the author's own annotation
+        except Exception:  # noqa: BLE001 - imported for type checkers alone, or local to a function
+            return None
+    return _alternatives(annotation)
 
 
 def _alternatives(annotation: Any) -> list[type] | None:
@@ -212,7 +225,8 @@ def _alternatives(annotation: Any) -> list[type] | None:
     return [plain] if isinstance(plain, type) and plain not in {object, Any} else None
 
 
-def _is_subclass(given: type, of: type) -> bool:
+def is_subclass(given: type, of: type) -> bool:
+    """Return whether a class is, or may be, a subclass of another one."""
     try:
         return issubclass(given, of)
     except TypeError:  # a protocol with data

@@ -402,6 +402,7 @@ EMBEDDED = {"x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unkno
         (ruled("self.matches('a{1,2000}')"), "invalid matches argument"),
         (ruled("self == 'a'", message="b\nc"), "must not contain line breaks"),
         (ruled("self == 'a'", reason="Odd"), 'Unsupported value: "Odd"'),
+        (ruled("self.split(',').all(x, x.matches('^a+$'))"), "exceeds budget by factor of more than 100x"),
     ],
 )
 def test_server_refuses_a_definition_that_the_generator_refuses(

@@ -61,7 +61,7 @@ DEPLOYED: Sequence[str] = (
 RUN_BY: Mapping[str, Sequence[str]] = {
     f"{_DOCUMENTATION}::test_what_pages_say_to_do_with_a_deployed_manager_can_be_done": DEPLOYED,
     f"{_DOCUMENTATION}::test_what_a_page_shows_is_what_comes": (
-        ".venv/bin/operator-manager crds | kubectl apply -f -",
+        ".venv/bin/operator-manager crds | kubectl apply --server-side --force-conflicts -f -",
         ".venv/bin/operator-manager run",
     ),
     f"{_DOCUMENTATION}::test_what_a_page_shows_without_a_cluster_is_what_comes": (".venv/bin/devcluster up",),

@@ -17,6 +17,7 @@ from manager.api import (
     Unstructured,
     recommended_labels,
 )
+from manager.api.model import without_defaults
 
 
 class Gadget(Resource, group="test.example.com", version="v1", plural="gadgets"):
@@ -328,3 +329,21 @@ def test_resource_take_changes_plain_json_in_place():
     assert held.content == {"status": {"steps": [{"name": "x", "n": 2}], "new": 1}, "data": {"a": "2"}}
     assert held.content["status"] is status
     assert status["steps"][0] is step
+
+
+def test_without_defaults_leaves_out_what_was_not_set_at_any_depth():
+    made = Batch(
+        spec=Step(name="one"), status=BatchStatus(steps=[Step(name="a"), Step(name="b", done=False)])
+    )
+    made.status.seen["changed in place"] = 1
+    made.status.parts = {"x": Step(name="x")}
+    assert without_defaults(made, made.to_wire()) == {
+        "spec": {"name": "one"},
+        "status": {
+            "steps": [{"name": "a"}, {"name": "b", "done": False}],
+            "seen": {"changed in place": 1},
+            "parts": {"x": {"name": "x"}},
+        },
+    }
+    read = batch(spec={"name": "one", "done": False, "more": 1})
+    assert without_defaults(read, read.to_wire())["spec"] == {"name": "one", "done": False, "more": 1}

@@ -110,7 +110,7 @@ async def test_metadata_of_what_is_in_no_namespace_gets_no_owner_that_is_in_one(
 
 class TestPages:
     async def read(self, client: Client) -> list[list[str]]:
-        pages = client.uncached.pages(Pod, namespace="ns", label_selector="app=web", limit=2)
+        pages = client.uncached.pages(Pod, namespace="ns", labels={"app": "web"}, limit=2)
         return [[each.metadata.name for each in found] async for found in pages]
 
     async def test_come_one_by_one(self, client: Client, wire: ScriptedWire):
@@ -164,4 +164,5 @@ class TestDeletingACollection:
             await client.delete_collection(Pod)
         wire.on("DELETE", "/api/v1/nodes", Reply.status(200, ""))
         await client.delete_collection(Node)
-        assert len(wire.sent("DELETE")) == 1
+        [sent] = wire.sent("DELETE")
+        assert sent.json()["propagationPolicy"] == "Background"

@@ -13,6 +13,7 @@ import yaml
 from controllers.main import OPERATORS, PROGRAM
 from manager.address import parse_bind_address
 from manager.cli.flags import parse_flags
+from manager.cli.namespaces import limited_to
 from manager.cli.settings import Settings
 from manager.manager import EVENTS_FLUSH_TIMEOUT
 from manager.version import VERSION
@@ -21,7 +22,6 @@ from manager.webhook.server import LIMITS
 from manager.yaml_text import yaml_documents
 from petstore.cli.flags import command_line
 from release.kustomize import build
-from release.namespaces import limited_to
 from tests.support import ROOT
 from tests.support.manifests import (
     MANAGER,

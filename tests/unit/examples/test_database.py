@@ -38,7 +38,7 @@ def set_version(version: str) -> Callable[[Database], None]:
 
 
 async def pods_of(world: World) -> list[Pod]:
-    return list(await world.client.uncached.list(Pod, namespace="default", label_selector=LABEL))
+    return list(await world.client.uncached.list(Pod, namespace="default", labels=LABEL))
 
 
 async def images(world: World) -> list[str]:

@@ -11,6 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from manager import Context, ObjectKey, Operator, Setting, TerminalError, every
+from manager.console.told import told_of
+from manager.explain.telling import next_run
 from manager.testing import operated
 from tests.unit.operator.test_reconciling import Greeting, greeting
 
@@ -206,3 +208,17 @@ async def test_timer_waits_for_a_change_when_the_object_does_not_fit_its_model()
         await asyncio.sleep(300)
         history = world.manager.history.of("refusing").of(ObjectKey("default", "a"))
         assert [run.outcome for run in history] == ["success", "error"]
+
+
+async def test_explain_tells_the_next_timer_unless_the_object_waits_for_a_change():
+    Refusing.error, Refusing.in_timer, Refusing.runs = TerminalError("wrong"), False, []
+    async with operated(Refusing, objects=[greeting("a")]) as world:
+        await asyncio.sleep(10)
+        [controller] = world.manager.controllers
+        key = ObjectKey("default", "a")
+        told = told_of(world.manager, controller, key)
+        assert [each["text"] for each in told["next"]["why"]] == ["timer"]
+        assert next_run(told).endswith(": timer, or when something changes")
+        await world.update(greeting("a", namespace="default"), lambda it: setattr(it.spec, "name", "wrong"))
+        await asyncio.sleep(1)
+        assert next_run(told_of(world.manager, controller, key)) == "when something changes"

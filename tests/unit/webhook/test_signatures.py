@@ -104,8 +104,10 @@ CREATE, UPDATE, DELETE = "@webhook.validate_create", "@webhook.validate_update",
         (
             of_both_there,
             [update, delete],
-            f"{UPDATE} calls it with (old, new, request), and "
-            f"{DELETE} with (old, request): write two methods",
+            (
+                f"{UPDATE} calls it with (old, new, request), and "
+                f"{DELETE} with (old, request): write two methods"
+            ),
         ),
         (
             of_one,
@@ -360,7 +362,8 @@ WRONG: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
 def test_mypy_finds_each_wrong_signature_and_takes_the_right_ones(tmp_path: Path):
     program = (
         PROGRAM
-        + "    @webhook.validate_delete\n    def sync(self, new: Memcached, _: AdmissionRequest) -> None: ...\n"
+        + "    @webhook.validate_delete\n"
+        + "    def sync(self, new: Memcached, _: AdmissionRequest) -> None: ...\n"
     )
     planted = dict.fromkeys(range(program.count("\n") - 1, program.count("\n") + 1), "sync")
     for number, (name, (decorators, parameters, answer)) in enumerate(WRONG.items()):
