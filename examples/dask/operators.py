@@ -77,8 +77,8 @@ class WorkerGroupOperator(_AsksScheduler[DaskWorkerGroup]):
         leaving = [each for each in there if each.metadata.name not in wanted]
         # Without a cluster, nobody is there to take what a worker holds.
         if leaving and await ctx.find(DaskCluster, group.spec.cluster) is not None:
-            names = [each.metadata.name for each in leaving]
-            await self.schedulers.retire(address_of(group.spec.cluster, group), names)
+            address = address_of(group.spec.cluster, group)
+            await self.schedulers.retire(address, [each.metadata.name for each in leaving])
         for each in leaving:
             await ctx.delete(each)
         for name in wanted:

@@ -12,7 +12,8 @@ from examples.dask.kinds import DaskAutoscaler, DaskCluster, DaskJob, DaskWorker
 from examples.dask.operators import OPERATORS
 from examples.dask.scheduler import SchedulerAway, SchedulerClient
 from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import Pod, Service
+from manager.api.core_v1 import Pod
+from manager.simulation import assert_holds
 from manager.testing import VirtualClock, World, operated
 
 POD = {"containers": [{"name": "dask", "image": "dask:2026"}]}
@@ -20,8 +21,6 @@ CLUSTER: dict[str, Any] = {"scheduler": POD, "worker": {"replicas": 2, "spec": P
 
 
 class FakeScheduler(SchedulerClient):
-    """Answers for all schedulers."""
-
     wanted: ClassVar[int | None]
     idle: ClassVar[datetime | None]
     retired: ClassVar[list[str]]
@@ -39,11 +38,10 @@ class FakeScheduler(SchedulerClient):
 
 
 @pytest.fixture(autouse=True)
-def schedulers(monkeypatch: pytest.MonkeyPatch) -> type[FakeScheduler]:
+def no_schedulers(monkeypatch: pytest.MonkeyPatch) -> None:
     FakeScheduler.wanted, FakeScheduler.idle, FakeScheduler.retired = 2, None, []
     for each in OPERATORS:
         monkeypatch.setattr(each, "client_of_schedulers", FakeScheduler, raising=False)
-    return FakeScheduler
 
 
 def made(kind: Any, **spec: Any) -> Any:
@@ -55,18 +53,13 @@ async def workers(world: World) -> list[str]:
     return [each.metadata.name for each in found if "worker" in each.metadata.name]
 
 
-async def test_cluster_has_a_scheduler_and_workers_until_it_is_idle(schedulers: type[FakeScheduler]) -> None:
-    clock = VirtualClock()
-    async with operated(*OPERATORS, clock=clock) as world:
+async def test_cluster_has_a_scheduler_and_workers_until_it_is_idle() -> None:
+    async with operated(*OPERATORS, clock=(clock := VirtualClock())) as world:
         cluster = await world.create(made(DaskCluster, **CLUSTER, idleTimeout=60))
         await world.until(cluster, lambda it: any(each.status == "True" for each in it.status.conditions))
-        assert [each["port"] for each in (await world.get(Service, "a-scheduler")).spec["ports"]] == [
-            8786,
-            8787,
-        ]
         await clock.advance(minutes=5)
         assert await workers(world) == ["a-default-worker-0", "a-default-worker-1"]
-        schedulers.idle = clock.now()
+        FakeScheduler.idle = clock.now()
         await clock.advance(seconds=55)
         assert await world.find(DaskCluster, "a") is not None
         await clock.advance(seconds=20)
@@ -74,9 +67,8 @@ async def test_cluster_has_a_scheduler_and_workers_until_it_is_idle(schedulers: 
         assert await workers(world) == []
 
 
-async def test_worker_group_retires_workers_that_leave(schedulers: type[FakeScheduler]) -> None:
-    clock = VirtualClock()
-    async with operated(*OPERATORS, clock=clock) as world:
+async def test_worker_group_retires_workers_that_leave() -> None:
+    async with operated(*OPERATORS, clock=(clock := VirtualClock())) as world:
         await world.create(made(DaskCluster, **CLUSTER))
         await clock.advance(seconds=5)
         group = await world.get(DaskWorkerGroup, "a-default")
@@ -86,13 +78,12 @@ async def test_worker_group_retires_workers_that_leave(schedulers: type[FakeSche
         await world.client.subresource("scale").patch(group, {"spec": {"replicas": 1}})
         await clock.advance(seconds=5)
         assert await workers(world) == ["a-default-worker-0"]
-        assert schedulers.retired == [f"a-default-worker-{number}" for number in (1, 2, 3)]
+        assert FakeScheduler.retired == [f"a-default-worker-{number}" for number in (1, 2, 3)]
 
 
 @pytest.mark.parametrize(("ended", "phase"), [("Succeeded", "Successful"), ("Failed", "Failed")])
 async def test_job_runs_once_and_takes_its_cluster_along(ended: str, phase: str) -> None:
-    clock = VirtualClock()
-    async with operated(*OPERATORS, clock=clock) as world:
+    async with operated(*OPERATORS, clock=(clock := VirtualClock())) as world:
         job = await world.create(made(DaskJob, cluster=CLUSTER, job=POD))
         await world.until(job, lambda it: it.status.phase == "Running")
         runner = await world.get(Pod, "a-runner")
@@ -105,15 +96,20 @@ async def test_job_runs_once_and_takes_its_cluster_along(ended: str, phase: str)
         assert await world.find(Pod, "a-runner") is None
 
 
-async def test_autoscaler_follows_the_scheduler(schedulers: type[FakeScheduler]) -> None:
-    clock = VirtualClock()
-    async with operated(*OPERATORS, clock=clock) as world:
+async def test_autoscaler_follows_the_scheduler() -> None:
+    async with operated(*OPERATORS, clock=(clock := VirtualClock())) as world:
         await world.create(made(DaskCluster, **CLUSTER))
         scaler = await world.create(made(DaskAutoscaler, cluster="a", minimum=1, maximum=5))
         for wanted, seconds, there in ((4, 7, 4), (9, 7, 5), (0, 7, 5), (0, 14, 1), (None, 7, 1)):
-            schedulers.wanted = wanted
+            FakeScheduler.wanted = wanted
             await clock.advance(seconds=seconds)
             assert len(await workers(world)) == there
         conditions = (await world.get(DaskAutoscaler, "a")).status.conditions
         assert [each.reason for each in conditions] == ["SchedulerAway"]
         assert "Scaled" in await world.events(scaler)
+
+
+def test_dask_holds_whatever_goes_wrong() -> None:
+    group, scaler = {"cluster": "db-0", "worker": CLUSTER["worker"]}, made(DaskAutoscaler, cluster="db-0")
+    samples = [made(DaskCluster, **CLUSTER), made(DaskWorkerGroup, **group), scaler]
+    assert_holds(*OPERATORS, seeds=range(2), samples=[*samples, made(DaskJob, cluster=CLUSTER, job=POD)])
