@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
-from manager import Operator
+from manager import Context, Operator
 from manager.api import (
     ApiModel,
     Column,
@@ -119,3 +119,6 @@ class Widget(Resource, group="test.example.com", version="v1", plural="widgets")
 
 class WidgetOperator(Operator[Widget]):
     """Reconciles nothing."""
+
+    async def reconcile(self, obj: Widget, ctx: Context) -> None:
+        """Do nothing."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from manager import Operator
+from manager import Context, Operator
 from manager.cli import main
 from manager.version import KUBERNETES_VERSIONS, VERSION
 from tests.support.gadget import Gadget, GadgetOperator, OldGadget
@@ -167,9 +167,14 @@ def test_what_is_wrong_with_operators_is_told_in_one_line(command: Command, argv
     class Lossy(Operator[Gadget]):
         versions = (OldGadget,)
 
+        async def reconcile(self, obj: Gadget, ctx: Context) -> None: ...
+
     for operators, told in (
         ([Lossy], "Lossy has versions, and no method"),
         ([operator("foo"), operator("foo")], "Named and Named are both called foo: give one of them"),
-        ([SimpleNamespace(__name__="Lost")], "Lost has no kind, as in class Name(Operator[Kind])"),
+        (
+            [SimpleNamespace(name="lost")],
+            "namespace(name='lost') is no operator, as in class Name(Operator[Kind])",
+        ),
     ):
         assert command(argv, operators=operators).refusal(1).startswith(told)

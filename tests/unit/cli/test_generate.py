@@ -9,7 +9,7 @@ from pydantic import Field
 
 from controllers.main import OPERATORS
 from controllers.petstore.pet import PetOperator
-from manager import Operator
+from manager import Context, Operator
 from manager.api import ApiModel, Resource, crd
 from tests.support import widget
 from tests.unit.cli.conftest import Command
@@ -39,6 +39,9 @@ class Unbounded(Resource, group="test.example.com", version="v1", plural="unboun
 
 class UnboundedOperator(Operator[Unbounded]):
     """Reconciles nothing."""
+
+    async def reconcile(self, obj: Unbounded, ctx: Context) -> None:
+        """Do nothing."""
 
 
 @pytest.fixture
