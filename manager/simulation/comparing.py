@@ -194,7 +194,7 @@ def state_of(
 ) -> Object:
     """The operators' objects and their children by place, without what is up to chance.
 
-    Objects of other controllers, such as the pods of a Deployment, are no children, unless managers have `made`
+    Objects of other controllers, such as the pods of a Deployment, are no children, unless managers `made`
     them. With `shared`, children have the label of their owner's range. `uids` gets the uid
     of each place.
     """
