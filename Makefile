@@ -163,6 +163,7 @@ lint: tools ## style, types, layers, and that generated files are current
 	$(RELEASE) generate --check
 	$(BIN)/python -m benchmarks --render --check
 	$(BIN)/python scripts/generate-petstore --check
+	$(BIN)/python scripts/generate-api-models --check
 	@scripts/lint-go
 
 .PHONY: fmt
@@ -176,8 +177,9 @@ manifests: venv ## what is generated under config/: definitions, roles and webho
 	$(RELEASE) generate
 
 .PHONY: generate
-generate: tools manifests ## everything that is generated: config/, and petstore's stubs from its contract
+generate: tools manifests ## everything that is generated: config/, petstore's stubs from its contract, models of built-in types
 	$(BIN)/python scripts/generate-petstore
+	$(BIN)/python scripts/generate-api-models
 
 .PHONY: pins
 pins: tools ## newer versions and hashes into constraints.txt, and the base image's digest (ARGS=--keep: the same versions)
@@ -213,7 +215,7 @@ bench-micro: tools ## what single parts of the runtime cost, next to simpler one
 .PHONY: install
 install: venv ## the custom resource definitions into the cluster (OVERLAY: as it has them)
 	$(call cluster,apply manifests)
-	@$(call with,--only=definitions $(OVERLAY)) $(KUBECTL) apply -f -
+	@$(call with,--only=definitions $(OVERLAY)) $(KUBECTL) apply --server-side --force-conflicts -f -
 
 # What a manager outside of the cluster has registered, if it was killed before it could take that away.
 CONFIGURATIONS = mutatingwebhookconfigurations,validatingwebhookconfigurations
@@ -231,7 +233,7 @@ run: venv ## the manager on this machine, against the current kubeconfig, with y
 .PHONY: deploy
 deploy: venv ## the manager, the pet store and the definitions into the cluster (IMG, PETSTORE_IMG, OVERLAY, NAMESPACES)
 	$(call cluster,apply manifests)
-	@$(call with,$(SERVED) $(THERE) $(IMAGES) $(LIMITED) $(OVERLAY)) $(KUBECTL) apply -f -
+	@$(call with,$(SERVED) $(THERE) $(IMAGES) $(LIMITED) $(OVERLAY)) $(KUBECTL) apply --server-side --force-conflicts -f -
 
 # The webhooks go first: one that nobody answers refuses each write, that of a finalizer's removal too. Then the
 # definitions: while the manager runs, it can still do what objects with finalizers wait for.

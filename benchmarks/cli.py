@@ -39,6 +39,8 @@ PAGE = ROOT / "docs" / "benchmarks"
 QUOTING = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), PAGE / "profiles.md")
 KEPT = ROOT / ".local" / "benchmarks"
 ROUNDS = 3
+# A run for the page measures these as well, where the machine has them.
+INTERPRETERS = ("3.11", "3.14")
 # Of fifty minutes, what is left when the last step has run over.
 MINUTES = 48
 WHERE_FROM = "go run sigs.k8s.io/controller-runtime/tools/setup-envtest@latest use -p path"
@@ -119,7 +121,7 @@ def _parser(description: str) -> argparse.ArgumentParser:
         default=[],
         metavar="PYTHON",
         help="measure this project on this interpreter too, a version or a program, in a cold start and one"
-        " change; its environment is made in .local/peers/",
+        f" change; its environment is made in .local/peers/ (a whole run: {', '.join(INTERPRETERS)})",
     )
     parser.add_argument(
         "--own-objects",
@@ -189,7 +191,14 @@ def _at_least_one(text: str) -> int:
 def _chosen(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Peer]:
     """The peers in the order of the tables, then the programs that were given."""
     peers = [peer for peer in PEERS if options.peers is None or peer.name in options.peers]
-    peers += options.python
+    if options.python:
+        peers += options.python
+    elif _is_whole(options):
+        for version in INTERPRETERS:
+            try:
+                peers.append(on_python(version))
+            except ValueError as error:
+                print(f"not compared with Python {version}: {error}", file=sys.stderr)
     for program in options.program:
         if program.name in {peer.name for peer in PEERS}:
             parser.error(f"--program: {program.name} is the name of a peer")

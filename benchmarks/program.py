@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -50,6 +51,8 @@ class Setting:
     election: Election | None = None
     flags: Sequence[str] = ()
     """More of them, at the end of the command."""
+    environ: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Variables beside those of the suite."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,6 +86,16 @@ class Program:
         """Whether it can be told where to answer /readyz."""
         return any("{health}" in part for part in self.command)
 
+    @property
+    def is_python(self) -> bool:
+        """Whether an interpreter runs it."""
+        path = shutil.which(self.command[0])
+        if path is None:
+            return False
+        with Path(path).open("rb") as file:
+            start = file.readline(256)
+        return "python" in Path(path).name or (start.startswith(b"#!") and b"python" in start)
+
     def arguments(self, kubeconfig: Path, setting: Setting) -> list[str]:
         """The whole command line."""
         values = {
@@ -105,7 +118,8 @@ class Program:
     ) -> Daemon:
         """The process, not yet started; `replica` tells several of one program apart."""
         name = f"{self.name}{replica}"
-        arguments, environ = self.arguments(kubeconfig, setting or Setting()), dict(os.environ)
+        setting = setting or Setting()
+        arguments, environ = self.arguments(kubeconfig, setting), {**os.environ, **setting.environ}
         if "-m" in arguments:
             environ["PYTHONPATH"] = str(ROOT)  # a module of this suite; another version has its own
         log = folder / f"{name.replace(' ', '-').replace('/', '-')}.log"

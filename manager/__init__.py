@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         not_,
         presence_changed,
         resource_version_changed,
+        status_changed,
         termination_started,
     )
     from manager.loop import Portions
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         Operator,
         Owns,
         Reads,
+        Steps,
         Watch,
         WatchPods,
         every,
@@ -69,6 +71,7 @@ __all__ = [
     "Runnable",
     "Selection",
     "Setting",
+    "Steps",
     "TerminalError",
     "Watch",
     "WatchPods",
@@ -88,6 +91,7 @@ __all__ = [
     "presence_changed",
     "rbac",
     "resource_version_changed",
+    "status_changed",
     "termination_started",
     "webhook",
 ]

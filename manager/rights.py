@@ -8,9 +8,25 @@ The roles in `config/rbac/` are generated from both.
 
 from __future__ import annotations
 
+import sysconfig
 from dataclasses import dataclass
+from inspect import currentframe
+from pathlib import Path
+from types import FrameType
 
-__all__ = ["RbacRule", "rbac"]
+__all__ = ["RbacRule", "Undeclared", "advice_for", "line_of", "line_that_asks", "rbac"]
+
+_OURS = str(Path(__file__).parent)
+_TEMPLATES = str(Path(__file__).parent / "scaffold" / "project")
+_PYTHONS = sysconfig.get_path("stdlib")
+_LOOP = str(Path(_PYTHONS) / "asyncio")
+
+_DECLARATIONS = {"reads": ("list", "watch"), "owns": ("get", "create", "patch", "delete")}
+"""Verbs by the declaration that grants them."""
+
+
+class Undeclared(TypeError):
+    """An operator does what it has not declared; the message names the declaration, and no content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +67,42 @@ def _values(text: str, parameter: str) -> tuple[str, ...]:
     if not all(values):
         raise ValueError(f"{parameter} has an empty value: {text!r}")
     return values
+
+
+def advice_for(missing: RbacRule) -> str:
+    """Say how an operator's author has the generated role grant a missing right."""
+    [group], [resource], [verb] = missing.groups, missing.resources, missing.verbs
+    ways = [f'rbac(groups="{group}", resources="{resource}", verbs="{verb}") to the operator\'s `rights`']
+    if resource.endswith("/status") and verb == "patch":
+        ways.append("`extends_status = True` if the operator is of this kind")
+    elif "/" not in resource:
+        declared = (name for name, verbs in _DECLARATIONS.items() if verb in verbs)
+        ways += [f"the kind to its `{name}`" for name in declared]
+    return f"to grant it, add {', or '.join(ways)}, and run `generate`"
+
+
+def line_that_asks() -> str:
+    """Return file and line of the caller of the library; empty where the library runs by itself.
+
+    It is looked for in the present task alone.
+    """
+    frame: FrameType | None = currentframe()
+    while frame is not None and not frame.f_code.co_filename.startswith(_LOOP):
+        if (found := line_of(frame, frame.f_lineno)) is not None:
+            return found
+        frame = frame.f_back
+    return ""
+
+
+def line_of(frame: FrameType, number: int) -> str | None:
+    """Return file and line of a frame; None for one of the library, or of Python's own."""
+    file = frame.f_code.co_filename
+    if file.startswith(_OURS):
+        is_ours = not file.startswith(_TEMPLATES)
+    else:
+        is_ours = file.startswith((_PYTHONS, "<")) and "site-packages" not in file
+    if is_ours:
+        return None
+    # As much of the path as the module's name has: what is before that differs by machine.
+    parts = Path(file).parts[-1 - frame.f_globals.get("__name__", "").count(".") :]
+    return f"{'/'.join(parts)}:{number}"

@@ -7,11 +7,13 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
+from types import UnionType
 from typing import Any, Generic, Protocol, Required, Self, TypedDict, TypeVar, Unpack, cast, overload
 
 from manager.address import in_pod, parse_address, parse_bind_address
-from manager.duration import parse_duration, parse_wait
+from manager.duration import format_duration, parse_duration, parse_wait
 from manager.program import Program
 from manager.small_file import read_small_file
 
@@ -110,7 +112,7 @@ class Setting(Generic[T]):
 
     @overload
     def __init__(
-        self: Setting[U], name: str, parse: Callable[[str], U], *, default: str, **about: Unpack[_About]
+        self: Setting[U], name: str, parse: Callable[[str], U], *, default: str | U, **about: Unpack[_About]
     ) -> None: ...
 
     @overload
@@ -128,7 +130,7 @@ class Setting(Generic[T]):
         name: str,
         parse: Callable[[str], Any] = parse_text,
         *,
-        default: str | None = None,
+        default: Any = None,
         **about: Unpack[_About],
     ) -> None:
         """Args:
@@ -137,7 +139,8 @@ class Setting(Generic[T]):
         parse: makes the value from what was written; raises ValueError that says what is expected. Default
             the text itself, unless it is empty. There are `parse_duration` and `parse_address` in the
             modules of these names, and `parse_truth` here.
-        default: written as a person would write it; None is to have no value when none is given.
+        default: the value itself, or a text that `parse` reads, as a person would write it; None is to have
+            no value when none is given.
         about: `description` is what `--help` says, without the default. `placeholder` stands for the value
             in `--help`, where the parser does not tell it. `unset` is what stands there for a default that is
             None or empty, such as `8 each`. `many` takes lists: the flag may be given several times, the file
@@ -147,11 +150,14 @@ class Setting(Generic[T]):
 
         Raises `ValueError` for a name that is none, and for a default that `parse` refuses.
         """
+        if "description" not in about:
+            raise TypeError(f'the setting {name!r} needs a description, as in description="the image"')
         if not _NAME.fullmatch(name):
             raise ValueError(f'{name!r} cannot name a setting: lower-case words joined by "-" are expected')
         self.name = name
         self.parse: Callable[[str], T] = parse
-        self.default = default
+        self.default = _shown(default, parse)
+        self._default: Any = None if isinstance(default, str) else default
         self.description = about["description"]
         self.placeholder = about.get("placeholder") or _PLACEHOLDERS.get(parse, "VALUE")
         self.unset = about.get("unset", "none")
@@ -160,6 +166,7 @@ class Setting(Generic[T]):
         self.group = about.get("group", "")
         self._also = about.get("also", ())
         try:
+            _check_default(default, parse)
             self.default_value()
         except ValueError as error:
             raise ValueError(f"the default {default!r} of the setting {name!r}: {error}") from error
@@ -180,7 +187,10 @@ class Setting(Generic[T]):
 
     def default_value(self) -> T:
         """What it is when nobody gives it."""
-        text = self.in_pod if self.in_pod is not None and in_pod(os.environ) else self.default
+        text = self.in_pod if self.in_pod is not None and in_pod(os.environ) else None
+        if text is None and self._default is not None:
+            return cast("T", self._default)
+        text = self.default if text is None else text
         # Without a default, the overloads have made None part of T.
         return cast("T", None) if text is None else self.parse(text)
 
@@ -195,6 +205,45 @@ class Setting(Generic[T]):
 
     def __repr__(self) -> str:
         return f"Setting({self.name!r})"
+
+
+def _shown(default: Any, parse: Callable[[str], Any]) -> str | None:
+    """Return the default as a person would write it."""
+    if default is None or isinstance(default, str):
+        return default
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, Enum):
+        return str(default.value)
+    if parse in {parse_duration, parse_wait} and isinstance(default, int | float):
+        return format_duration(default)
+    if isinstance(default, list | tuple | set | frozenset):
+        return ",".join(map(str, default))
+    return str(default)
+
+
+_KINDS: dict[object, tuple[type[Any] | UnionType, str]] = {
+    float: (float | int, "a number"),
+    int: (int, "a whole number"),
+    parse_address: (str, "a text"),
+    parse_bind_address: (str, "a text"),
+    parse_duration: (float | int, "a text, or seconds as a number,"),
+    parse_text: (str, "a text"),
+    parse_truth: (bool, "a text, or true or false,"),
+    parse_wait: (float | int, "a text, or seconds as a number,"),
+}
+"""What values the parsers make that many settings have."""
+
+
+def _check_default(default: Any, parse: Callable[[str], Any]) -> None:
+    """Raise ValueError for a default of another type than the setting's values have."""
+    if default is None or isinstance(default, str) or parse not in _KINDS:
+        return
+    kind, expected = _KINDS[parse]
+    if not isinstance(default, kind) or (isinstance(default, bool) and kind is not bool):
+        raise ValueError(f"{expected} is expected")
+    if parse is parse_wait and default < 0:
+        raise ValueError("a duration of 0 or more is expected")
 
 
 class SettingValues:

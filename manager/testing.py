@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from datetime import datetime, timedelta
+from base64 import b64encode
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from http import HTTPStatus
 from types import SimpleNamespace
@@ -33,37 +35,62 @@ from devcluster.clock import Clock
 from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
 from manager import clock as manager_clock
+from manager.address import BindAddress
 from manager.api import ObjectKey, Resource
 from manager.client import Client
-from manager.codegen import custom_resource_definitions
-from manager.kube.errors import ConnectionLost, ProtocolError
+from manager.codegen import custom_resource_definitions, roles
+from manager.envtest import TOKEN_REQUEST, Envtest, path_of
+from manager.kube.config import load_config
+from manager.kube.errors import ConnectionLost, MethodNotAllowed, NotFound, ProtocolError, ServerError
+from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.kube.wire import LONGEST, WireRequest, WireResponse
+from manager.kube.wire import LONGEST, Wire, WireRequest, WireResponse
 from manager.manager import Manager
 from manager.metrics import Metrics
-from manager.operator import AnyOperator, Operator, add_controller
+from manager.operator import AnyOperator, Operator, add_controller, rights_of
 from manager.program import Program
 from manager.settings import Setting, SettingValues
 from manager.simulation.guards import NotRepeatable
 from manager.simulation.loop import VirtualLoop, virtual_time
 from manager.simulation.services import Handler, Services
-from manager.webhook.configurations import by_url, webhook_configurations
+from manager.tls.key_pair import KeyPair
+from manager.tls.served import ServedCertificate
+from manager.webhook.configurations import ClientConfig, by_url, webhook_configurations
 from manager.webhook.endpoint import Endpoint
 from manager.webhook.errors import Unanswered, status_body
-from manager.webhook.methods import webhooks_of
-from manager.webhook.server import endpoints_of
+from manager.webhook.methods import registrations, webhooks_of
+from manager.webhook.registration import Webhooks
+from manager.webhook.server import WebhookServer, endpoints_of
 
-__all__ = ["LocalWire", "VirtualClock", "World", "operated", "without_manager"]
+__all__ = [
+    "LocalWire",
+    "NeedsDevcluster",
+    "VirtualClock",
+    "World",
+    "operated",
+    "roles_of",
+    "use_control_plane",
+    "without_manager",
+]
 
 R = TypeVar("R", bound=Resource)
 O = TypeVar("O", bound=Operator[Any])  # noqa: E741 - the operator
 
 _NAMESPACE = "default"
 
+_PROGRAM = Program("test", "0")
+
+_SYSTEM = "test-system"
+"""The namespace of the manager's account."""
+
 _WEBHOOKS = "https://webhooks.test"
 
 _PAUSE = 0.005
 """Seconds between two looks."""
+_LOOKS_EVERY = 0.05
+"""The same where each is a request to a real API server."""
+_WITHIN = 30.0
+"""Seconds for what a real API server does in a moment."""
 _VIRTUAL_PAUSE = 1.0
 """The same on a virtual clock, where a write ends it earlier."""
 
@@ -136,22 +163,21 @@ async def operated(
     """
     if services and clock is None:
         raise ValueError("operated: services need a VirtualClock, as only virtual time has names of its own")
-    loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
         if clock is not None:
+            if _Chosen.plane is not None:
+                raise NeedsDevcluster("`operated(clock=...)`: a real API server has a clock of its own")
             await stack.enter_async_context(_on(clock, services or {}))
-        # The first one of a process reads what kinds there are.
-        # One time of day for both. A thread has no loop that could tell it.
-        time_of_day = Clock(getattr(loop, "wall_clock", time.time))
-        cluster = await stack.enter_async_context(
-            await asyncio.to_thread(DevCluster, port=None, pod_ready_delay=pod_ready_delay, clock=time_of_day)
-        )
+        stage = await stack.enter_async_context(_stage(pod_ready_delay))
         metrics, rng = Metrics(), random.Random(1)
-        transport = Transport(LocalWire(cluster), metrics=metrics, rng=rng, user_agent="test")
+        transport = Transport(
+            await stage.account(roles_of(operators)), metrics=metrics, rng=rng, user_agent="test"
+        )
+        stage.closing.push_async_callback(transport.aclose)
         values = {key: key.default_value() for each in operators for key in each.declared_settings}
         manager = Manager(
             transport,
-            program=Program("test", "0"),
+            program=_PROGRAM,
             metrics=metrics,
             rng=rng,
             identity="test",
@@ -160,19 +186,15 @@ async def operated(
         running_here = [operator(manager) for operator in operators]
         for each in running_here:
             add_controller(each)
-        world = World(cluster, manager)
+        world = World(stage, manager)
         webhooks = webhooks_of(running_here)
-        for endpoint in endpoints_of(webhooks, metrics):
-            cluster.webhooks.here[f"{_WEBHOOKS}{endpoint.path}"] = partial(_answered, endpoint)
-        at = by_url(_WEBHOOKS)
+        at = await stage.webhooks(endpoints_of(webhooks, metrics), metrics)
         defined = dict.fromkeys((*(kind for each in operators for kind in each.kinds()), *kinds))
         # It reads the models' sources, for what is said of their fields.
         definitions = await asyncio.to_thread(custom_resource_definitions, defined, webhooks.conversions, at)
-        for definition in definitions:
-            await cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", definition)
+        await stage.define(definitions)
         for configuration in webhook_configurations(webhooks, at, manager.program, prefix=""):
-            resource = f"{configuration['kind'].lower()}s.admissionregistration.k8s.io"
-            await cluster.client.create(resource, "", configuration)
+            await stage.create(configuration)
         await asyncio.sleep(0)
         for obj in objects:
             await world.create(obj)
@@ -183,7 +205,310 @@ async def operated(
         finally:
             stop.set()
             await running
-            await transport.aclose()
+
+
+class NeedsDevcluster(Exception):
+    """A test asks for what only devcluster has, on a real API server."""
+
+
+def roles_of(operators: Sequence[AnyOperator], program: str = _PROGRAM.name) -> roles.Roles:
+    """Return what `generate` writes for a program of these operators."""
+    rules = [rule for operator in operators for rule in rights_of(operator)]
+    webhooks = Webhooks([each for operator in operators for each in registrations(operator)])
+    converted = [f"{each.hub.plural}.{each.hub.gvk.group}" for each in webhooks.conversions]
+    return roles.of_manager(program, rules, converted if webhooks else None)
+
+
+def use_control_plane(plane: Envtest | None) -> None:
+    """Have `operated` use a real API server from now on, or with None devcluster."""
+    _Chosen.plane = plane
+
+
+class _Chosen:
+    plane: Envtest | None = None
+
+
+@asynccontextmanager
+async def _stage(pod_ready_delay: float) -> AsyncIterator[_Stage]:
+    async with AsyncExitStack() as closing:
+        stage: _Stage
+        if _Chosen.plane is not None:
+            await asyncio.to_thread(_Chosen.plane.start)
+            stage = _OnEnvtest(_Chosen.plane, closing)
+        else:
+            # The first one of a process reads what kinds there are.
+            # One time of day for both, also in virtual time. A thread has no loop that could tell it.
+            loop = asyncio.get_running_loop()
+            time_of_day = Clock(getattr(loop, "wall_clock", time.time))
+            cluster = await asyncio.to_thread(
+                DevCluster, port=None, pod_ready_delay=pod_ready_delay, clock=time_of_day
+            )
+            stage = _OnDevcluster(await closing.enter_async_context(cluster), closing)
+        await stage.begin()
+        yield stage
+
+
+class _Stage:
+    """A control plane for one test: what is created there goes when `closing` ends."""
+
+    namespace = _NAMESPACE
+    """Where the objects of the test are."""
+    cluster: DevCluster | None = None
+    pause = _PAUSE
+    tester: Transport
+    """Carries the requests of the test."""
+
+    def __init__(self, closing: AsyncExitStack) -> None:
+        self.closing = closing
+
+    async def begin(self) -> None:
+        """Make what is needed first."""
+        self.tester = Transport(
+            await self.wire(""), metrics=Metrics(), rng=random.Random(1), user_agent="test"
+        )
+        self.closing.push_async_callback(self.tester.aclose)
+
+    async def wire(self, token: str) -> Wire:
+        """Return a wire for the user of a token; without one, for the administrator."""
+        raise NotImplementedError
+
+    async def account(self, found: roles.Roles) -> Wire:
+        """Install an account with these roles; return a wire for it."""
+        raise NotImplementedError
+
+    async def webhooks(self, endpoints: Sequence[Endpoint], metrics: Metrics) -> ClientConfig:
+        """Have the API server reach the endpoints; return how."""
+        raise NotImplementedError
+
+    async def create(self, manifest: dict[str, Any]) -> None:
+        """Create an object of a kind whose plural only adds an `s`."""
+        await self.tester.request("POST", path_of(manifest), body=orjson.dumps(manifest))
+
+    async def define(self, definitions: Sequence[dict[str, Any]]) -> None:
+        """Create definitions; returns when they are served."""
+        for definition in definitions:
+            await self.create(definition)
+
+    @property
+    def version(self) -> int:
+        """A number that changes with each write; always another one where that is not known."""
+        raise NotImplementedError
+
+
+class _OnDevcluster(_Stage):
+    cluster: DevCluster
+
+    def __init__(self, cluster: DevCluster, closing: AsyncExitStack) -> None:
+        super().__init__(closing)
+        self.cluster = cluster
+
+    async def wire(self, token: str) -> Wire:
+        return LocalWire(self.cluster, token)
+
+    async def account(self, found: roles.Roles) -> Wire:
+        manifests = roles.installed(found, namespace=_SYSTEM)
+        namespace, name = roles.account_of(manifests)
+        await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        for each in manifests:
+            await self.create(each)
+        groups = "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
+        return await self.wire(self.cluster.add_user(f"system:serviceaccount:{namespace}:{name}", groups))
+
+    async def webhooks(self, endpoints: Sequence[Endpoint], metrics: Metrics) -> ClientConfig:  # noqa: ARG002
+        for endpoint in endpoints:
+            self.cluster.webhooks.here[f"{_WEBHOOKS}{endpoint.path}"] = partial(_answered, endpoint)
+        return by_url(_WEBHOOKS)
+
+    @property
+    def version(self) -> int:
+        return self.cluster.store.version
+
+
+class _OnEnvtest(_Stage):
+    """A namespace of a real API server, which is emptied in the end."""
+
+    pause = _LOOKS_EVERY
+
+    def __init__(self, plane: Envtest, closing: AsyncExitStack) -> None:
+        super().__init__(closing)
+        self._plane = plane
+        self.namespace = f"test-{secrets.token_hex(4)}"
+        self._looks = 0
+
+    async def begin(self) -> None:
+        await super().begin()
+        self.closing.push_async_callback(self._delete_namespace)
+        await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
+
+    async def wire(self, token: str) -> Wire:
+        kubeconfig = await asyncio.to_thread(self._plane.kubeconfig_for, token or self._plane.token)
+        config = await load_config(kubeconfig=str(kubeconfig), context=None, environ={})
+        return HttpWire(config)
+
+    async def account(self, found: roles.Roles) -> Wire:
+        # The account is in the namespace of the test, and goes with it.
+        manifests = roles.installed(found, namespace=self.namespace, prefix=f"{self.namespace}-")
+        namespace, name = roles.account_of(manifests)
+        for each in manifests:
+            await self.create(each)
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        answer = await self.tester.request("POST", path, body=orjson.dumps(TOKEN_REQUEST))
+        token = orjson.loads(answer)["status"]["token"]
+        await self._wait_for_roles(f"system:serviceaccount:{namespace}:{name}", manifests)
+        return await self.wire(token)
+
+    async def _wait_for_roles(self, user: str, manifests: Sequence[dict[str, Any]]) -> None:
+        """Return when the authorizer has seen the roles."""
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        [rules] = [each["rules"] for each in manifests if each["metadata"]["name"].endswith("manager-role")]
+        for rule in rules[:1]:
+            resource, _, subresource = rule["resources"][0].partition("/")
+            wanted = {
+                "group": rule["apiGroups"][0],
+                "resource": resource,
+                "subresource": subresource,
+                "verb": rule["verbs"][0],
+                "name": next(iter(rule.get("resourceNames", ())), ""),
+            }
+            body = orjson.dumps(
+                {
+                    "apiVersion": "authorization.k8s.io/v1",
+                    "kind": "SubjectAccessReview",
+                    "spec": {"user": user, "resourceAttributes": wanted},
+                }
+            )
+            await self._until(partial(self._is_allowed, path, body))
+
+    async def _is_allowed(self, path: str, body: bytes) -> bool:
+        answer = await self.tester.request("POST", path, body=body)
+        return bool(orjson.loads(answer)["status"]["allowed"])
+
+    async def webhooks(self, endpoints: Sequence[Endpoint], metrics: Metrics) -> ClientConfig:
+        if not endpoints:
+            return by_url(_WEBHOOKS)
+        pair = await asyncio.to_thread(
+            self._plane.authority.issue, ("127.0.0.1",), datetime.now(UTC), timedelta(days=1)
+        )
+        server = WebhookServer(
+            BindAddress("127.0.0.1", 0), endpoints, ServedCertificate(_Issued(pair)), metrics=metrics
+        )
+        serving = asyncio.create_task(server.run(), name="webhooks")
+
+        async def end() -> None:
+            serving.cancel()
+            await asyncio.wait((serving,))
+
+        self.closing.push_async_callback(end)
+        while server.bound is None:
+            await asyncio.wait((serving,), timeout=_PAUSE)
+            if serving.done():
+                serving.result()
+        return by_url(f"https://{server.bound}", b64encode(self._plane.authority.certificate).decode())
+
+    async def create(self, manifest: dict[str, Any]) -> None:
+        await super().create(manifest)
+        if not manifest["metadata"].get("namespace") and manifest["kind"] != "Namespace":
+            path = f"{path_of(manifest)}/{manifest['metadata']['name']}"
+            self.closing.push_async_callback(self._delete, path)
+
+    async def define(self, definitions: Sequence[dict[str, Any]]) -> None:
+        await super().define(definitions)
+        for definition in definitions:
+            spec = definition["spec"]
+            for version in spec["versions"]:
+                if version["served"]:
+                    path = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
+                    await self._until(partial(self._is_there, path))
+                    self.closing.push_async_callback(self._empty, path)
+
+    async def _until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        async with asyncio.timeout(_WITHIN):
+            while not await holds():  # noqa: ASYNC110 - the server tells nobody
+                await asyncio.sleep(_LOOKS_EVERY)
+
+    async def _is_there(self, path: str) -> bool:
+        try:
+            await self.tester.request("GET", path)
+        except (NotFound, ServerError):
+            return False
+        return True
+
+    async def _delete(self, path: str) -> None:
+        """Delete an object, and return when it is gone: the next test may need the name."""
+        with suppress(NotFound):
+            await self.tester.request("DELETE", path)
+
+        async def is_gone() -> bool:
+            return not await self._is_there(path)
+
+        await self._until(is_gone)
+
+    async def _empty(self, path: str) -> None:
+        """Delete all objects of a resource, whatever their finalizers wait for."""
+        try:
+            listed = orjson.loads(await self.tester.request("GET", path))
+        except (NotFound, MethodNotAllowed):
+            return
+        scope, _, plural = path.rpartition("/")
+        for each in listed["items"]:
+            metadata = each["metadata"]
+            inside = "" if "/namespaces/" in scope else metadata.get("namespace", "")
+            within = f"{scope}/namespaces/{inside}" if inside else scope
+            one = f"{within}/{plural}/{metadata['name']}"
+            with suppress(NotFound):
+                options = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+                await self.tester.request("DELETE", one, body=orjson.dumps(options))
+                if metadata.get("finalizers"):
+                    patch = b'{"metadata":{"finalizers":null}}'
+                    await self.tester.request(
+                        "PATCH", one, body=patch, content_type="application/merge-patch+json"
+                    )
+
+    async def _delete_namespace(self) -> None:
+        """Do what the controller of namespaces does."""
+        for path in await self._namespaced():
+            await self._empty(path)
+        path = f"/api/v1/namespaces/{self.namespace}"
+        await self.tester.request("DELETE", path)
+        left = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        with suppress(NotFound):
+            await self.tester.request("PUT", f"{path}/finalize", body=orjson.dumps({**left, "spec": {}}))
+
+    async def _namespaced(self) -> list[str]:
+        """Return the paths of all resources in the namespace."""
+        groups = orjson.loads(await self.tester.request("GET", "/apis"))["groups"]
+        versions = ["/api/v1", *(f"/apis/{each['preferredVersion']['groupVersion']}" for each in groups)]
+        found = []
+        for version in versions:
+            try:
+                resources = orjson.loads(await self.tester.request("GET", version))["resources"]
+            except (NotFound, ServerError):
+                continue
+            found += [
+                f"{version}/namespaces/{self.namespace}/{each['name']}"
+                for each in resources
+                if each["namespaced"] and {"list", "delete"} <= {*each["verbs"]}
+            ]
+        return found
+
+    @property
+    def version(self) -> int:
+        self._looks += 1
+        return self._looks
+
+
+class _Issued:
+    """Implements `manager.tls.served.CertificateSource` by one certificate."""
+
+    def __init__(self, pair: KeyPair) -> None:
+        self._pair = pair
+
+    def __str__(self) -> str:
+        return "the certificate of the test"
+
+    def pair(self, now: datetime) -> KeyPair:  # noqa: ARG002
+        """Return the certificate, which is valid for longer than a test."""
+        return self._pair
 
 
 @asynccontextmanager
@@ -221,26 +546,37 @@ def without_manager(operator: type[O], *, settings: Mapping[Setting[Any], Any] |
 class World:
     """What a test can see and do.
 
-    Attributes: `cluster` is the control plane, `manager` runs the operators, `client` writes as a user would,
-    and reads from the server with `client.uncached`.
+    Attributes: `namespace` is where objects are by default: `default` on devcluster, on a real API server one
+    that only this test has. `cluster` is devcluster, `manager` runs the operators with the roles that
+    `generate` writes, `client` writes as an administrator would, and reads from the server with
+    `client.uncached`.
     """
 
-    def __init__(self, cluster: DevCluster, manager: Manager) -> None:
-        self.cluster = cluster
+    def __init__(self, stage: _Stage, manager: Manager) -> None:
+        self._stage = stage
         self.manager = manager
-        self.client: Client = manager.client.named("test")
+        self.namespace = stage.namespace
+        field_manager = f"{manager.program.name}-test"
+        self.client = Client(stage.tester, manager.mapper, manager.cache, field_manager=field_manager)
+
+    @property
+    def cluster(self) -> DevCluster:
+        """The embedded control plane. Raises NeedsDevcluster on a real API server."""
+        if self._stage.cluster is None:
+            raise NeedsDevcluster("world.cluster is devcluster: on a real API server, use world.client")
+        return self._stage.cluster
 
     async def create(self, obj: R) -> R:
-        """Create an object as a user would, by default in namespace `default`; returns it as stored."""
+        """Create an object as a user would, by default in `namespace`; returns it as stored."""
         if obj.namespaced and not obj.metadata.namespace:
-            obj.metadata.namespace = _NAMESPACE
+            obj.metadata.namespace = self.namespace
         return await self.client.create(obj)
 
-    async def get(self, kind: type[R], name: str, namespace: str = _NAMESPACE) -> R:
+    async def get(self, kind: type[R], name: str, namespace: str = "") -> R:
         """Read an object; raises NotFound."""
         return await self.client.uncached.get(kind, self._key(kind, name, namespace))
 
-    async def find(self, kind: type[R], name: str, namespace: str = _NAMESPACE) -> R | None:
+    async def find(self, kind: type[R], name: str, namespace: str = "") -> R | None:
         """Read an object; None if there is none."""
         return await self.client.uncached.find(kind, self._key(kind, name, namespace))
 
@@ -263,8 +599,8 @@ class World:
         deadline, last = asyncio.get_running_loop().time() + timeout, obj
         version, found = -1, None
         while True:
-            if self.cluster.store.version != version:  # or it is as it was
-                version = self.cluster.store.version
+            if (now := self._stage.version) != version:  # or it is as it was
+                version = now
                 found = await self.client.uncached.find(type(obj), obj.key)
             if found is not None:
                 last = found
@@ -280,18 +616,18 @@ class World:
 
     async def until_gone(self, obj: Resource, *, timeout: float = 10.0) -> None:
         """Return once the object is gone; fails when that takes longer than `timeout` seconds."""
-        deadline, version = asyncio.get_running_loop().time() + timeout, self.cluster.store.version
+        deadline, version = asyncio.get_running_loop().time() + timeout, self._stage.version
         while await self.client.uncached.find(type(obj), obj.key) is not None:
             if asyncio.get_running_loop().time() >= deadline:
                 raise AssertionError(f"{obj.kind} {obj.key} is still there after {timeout:g} s")
             await self._wait_to_look_again(version, deadline)
-            version = self.cluster.store.version
+            version = self._stage.version
 
     async def _wait_to_look_again(self, version: int, deadline: float) -> None:
         """Wait for a moment; in virtual time, for a write after that version, and much longer."""
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualLoop):
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(self._stage.pause)
             return
         if (store := self.cluster.store).version != version:
             return
@@ -308,12 +644,13 @@ class World:
     async def events(self, obj: Resource) -> list[str]:
         """The reasons of the Events about an object, in the order in which they were first recorded."""
         await self.manager.events.flush(1.0)
-        found = self.cluster.client.list("events", obj.metadata.namespace or _NAMESPACE)
+        path = f"/api/v1/namespaces/{obj.metadata.namespace or _NAMESPACE}/events"
+        found = orjson.loads(await self._stage.tester.request("GET", path))["items"]
         about = [each for each in found if each["involvedObject"].get("uid") == obj.metadata.uid]
         return [each["reason"] for each in sorted(about, key=_recorded)]
 
     def _key(self, kind: type[Resource], name: str, namespace: str) -> ObjectKey:
-        return ObjectKey(namespace if kind.namespaced else "", name)
+        return ObjectKey((namespace or self.namespace) if kind.namespaced else "", name)
 
 
 def _recorded(event: Mapping[str, Any]) -> int:
@@ -325,8 +662,10 @@ class LocalWire:
 
     host = "devcluster"
 
-    def __init__(self, cluster: DevCluster) -> None:
+    def __init__(self, cluster: DevCluster, token: str = "") -> None:
+        """The `token` is that of the user; by default, the administrator's."""
         self._cluster = cluster
+        self._token = token or cluster.token
         self._cut: asyncio.Event = asyncio.Event()
 
     @asynccontextmanager
@@ -356,7 +695,7 @@ class LocalWire:
                 query=parse_qs(parts.query, keep_blank_values=True),
                 headers={
                     **{name.lower(): value for name, value in request.headers.items()},
-                    "authorization": f"Bearer {self._cluster.token}",
+                    "authorization": f"Bearer {self._token}",
                 },
                 body=request.body or b"",
             )

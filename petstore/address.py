@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import socket
 from dataclasses import dataclass
@@ -40,21 +41,20 @@ class BindAddress:
             return self.host
         return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 -- what the user asked for
 
-    def listen(self) -> list[socket.socket]:
-        """Listen on each address that the host has, at the same port. Blocks. Raises OSError."""
-        sockets: list[socket.socket] = []
+    @property
+    def target(self) -> str:
+        """The address as gRPC takes it, to listen there."""
+        return str(BindAddress(self.interface, self.port))
+
+    def why_not(self) -> str:
+        """Return why nothing can listen there, or an empty text; blocks."""
         try:
             for family, *_, where in socket.getaddrinfo(self.interface, self.port, type=socket.SOCK_STREAM):
-                port = sockets[0].getsockname()[1] if sockets else self.port
-                everywhere = not self.host and family == socket.AF_INET6
-                sockets.append(
-                    socket.create_server((where[0], port), family=family, dualstack_ipv6=everywhere)
-                )
-        except BaseException:
-            for each in sockets:
-                each.close()
-            raise
-        return sockets
+                socket.create_server(where[:2], family=family).close()
+        except OSError as error:
+            # `socket.create_server` says more, and the same again.
+            return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        return ""
 
 
 def parse_address(text: str) -> BindAddress:

@@ -8,11 +8,9 @@ from typing import Any
 
 import grpc
 
-from petstore.bounds import CallRefused
 from petstore.client import PetStoreClient
-from petstore.limits import Limits
 from petstore.pet import Pet
-from petstore.service import PetStoreService
+from petstore.service import CallRefused, PetStoreService
 from petstore.storage import Storage
 from petstore.storage.operations import new_id
 
@@ -43,7 +41,7 @@ async def embedded_store(
     *, ignore_idempotency_keys: bool = False, new_id: Callable[[], str] = new_id
 ) -> AsyncIterator[EmbeddedStore]:
     """It is there while this lasts; with `ignore_idempotency_keys` it knows the published contract only."""
-    async with Storage(None, Limits()) as storage:
+    async with Storage(None) as storage:
         yield EmbeddedStore(
             PetStoreService(storage, None, ignore_idempotency_keys=ignore_idempotency_keys, new_id=new_id)
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +12,11 @@ from typing import Final, Self
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
+from prometheus_client import start_http_server
 
 from petstore.address import BindAddress
-from petstore.front import open_front
-from petstore.limits import Limits
+from petstore.capacity import MAX_CALLS, MAX_MESSAGE_BYTES, Capacity
 from petstore.metrics import ServerMetrics
-from petstore.metrics_page import serve_metrics
 from petstore.observing import ObservingInterceptor
 from petstore.proto import petstore_pb2 as pb
 from petstore.proto.petstore_pb2_grpc import add_PetStoreServicer_to_server
@@ -31,6 +29,20 @@ __all__ = ["CannotListen", "PetStoreServer", "ServerOptions"]
 
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["PetStore"].full_name
 
+_OPTIONS: Final = (
+    # Another process must not be able to share the port.
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_connection_idle_ms", 300_000),
+    # So a client shows its certificate again some time.
+    ("grpc.max_connection_age_ms", 300_000),
+    ("grpc.max_connection_age_grace_ms", 300_000),
+    # A client that is gone without a word.
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    # Clients may look every ten seconds whether an idle connection still lives.
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+)
 
 _GRPCS_LOG: Final = logging.getLogger("grpc._cython.cygrpc")
 
@@ -69,7 +81,11 @@ class ServerOptions:
     tls: TlsFiles = field(default_factory=TlsFiles)
     """No file: not encrypted. With a `ca_file`, only clients are served whose certificate it has signed."""
 
-    limits: Limits = field(default_factory=Limits)
+    capacity: Capacity = field(default_factory=Capacity)
+
+    calls: int = MAX_CALLS
+
+    message_bytes: int = MAX_MESSAGE_BYTES
 
     grace: float = 10.0
     """Seconds that running calls get when the server stops; then they are cancelled."""
@@ -99,7 +115,7 @@ class PetStoreServer:
         tls = await asyncio.to_thread(ServerTls.of_server, self._options.tls)
         async with AsyncExitStack() as stack:
             _GRPCS_LOG.addFilter(_is_news)  # which is there once, however many servers there are
-            storage = await stack.enter_async_context(Storage(self._options.data, self._options.limits))
+            storage = await stack.enter_async_context(Storage(self._options.data, self._options.capacity))
             await self._serve_metrics(stack)
             await self._serve_calls(stack, storage, tls)
             self._stack = stack.pop_all()
@@ -113,59 +129,55 @@ class PetStoreServer:
         if address is None:
             return
         try:
-            port = await stack.enter_async_context(serve_metrics(address, self.metrics.registry))
+            server, thread = await asyncio.to_thread(
+                start_http_server, address.port, address.interface, registry=self.metrics.registry
+            )
         except OSError as error:
-            raise CannotListen(address, _reason(error)) from error
-        self.metrics_address = BindAddress(address.host, port)
+            raise CannotListen(address, error.strerror or str(error)) from error
+
+        def stop() -> None:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+        stack.push_async_callback(asyncio.to_thread, stop)
+        self.metrics_address = BindAddress(address.host, server.server_port)
 
     async def _serve_calls(self, stack: AsyncExitStack, storage: Storage, tls: ServerTls | None) -> None:
-        sampler, limits = Sampler(), self._options.limits
-        address = self.address
-        try:
-            sockets = await asyncio.to_thread(address.listen)
-        except OSError as error:
-            raise CannotListen(address, _reason(error)) from error
-        for each in sockets:
-            stack.enter_context(each)
-        try:
-            front = await stack.enter_async_context(open_front(limits, tls))
-        except OSError as error:
-            raise CannotListen(address, f"TMPDIR has no room for a socket: {_reason(error)}") from error
-        self.address = BindAddress(address.host, sockets[0].getsockname()[1])
+        options, sampler, address = self._options, Sampler(), self.address
         server = grpc.aio.server(
-            interceptors=(
-                ObservingInterceptor(self.metrics, sampler, limits, front.client_of),
-                *self._interceptors,
-            ),
-            options=limits.channel_arguments(),
+            interceptors=(ObservingInterceptor(self.metrics, sampler), *self._interceptors),
+            options=(*_OPTIONS, ("grpc.max_receive_message_length", options.message_bytes)),
+            maximum_concurrent_rpcs=options.calls,
         )
         service = PetStoreService(
             storage,
-            sampler if self._options.allow_change_sampler else None,
-            ignore_idempotency_keys=self._options.ignore_idempotency_keys,
+            sampler if options.allow_change_sampler else None,
+            ignore_idempotency_keys=options.ignore_idempotency_keys,
         )
         add_PetStoreServicer_to_server(service, server)
         checks = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(checks, server)
         reflection.enable_server_reflection((_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        # gRPC writes its own log line, which lists each address that it has tried.
+        if reason := await asyncio.to_thread(address.why_not):
+            raise CannotListen(address, reason)
         try:
-            server.add_insecure_port(front.target)
+            port = (
+                server.add_insecure_port(address.target)
+                if tls is None
+                else server.add_secure_port(address.target, tls.credentials())
+            )
         except RuntimeError as error:
-            raise CannotListen(address, f"TMPDIR has no room for a socket: {front.target}") from error
+            raise CannotListen(address, str(error)) from error
+        self.address = BindAddress(address.host, port)
         for name in ("", _SERVICE):
             await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
         await server.start()
 
         async def stop() -> None:
-            front.stop_listening()
-            # Who watches the health goes elsewhere before calls are turned away.
+            # A client that watches the health goes elsewhere before calls are refused.
             await checks.enter_graceful_shutdown()
-            await server.stop(self._options.grace)
+            await server.stop(options.grace)
 
         stack.push_async_callback(stop)
-        await front.listen(sockets)
-
-
-def _reason(error: OSError) -> str:
-    # `socket.create_server` says more, and the same again.
-    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)

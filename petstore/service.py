@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from typing import Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import grpc
 
-from petstore.bounds import CallRefused, Context
-from petstore.limits import MAX_TEXT
 from petstore.pet import Pet
 from petstore.proto import petstore_pb2 as pb
 from petstore.proto.petstore_pb2_grpc import PetStoreServicer
@@ -33,9 +31,14 @@ from petstore.storage import (
 from petstore.storage.operations import Operation, new_id
 from petstore.wire import Malformed, pet_message, read_date, read_pet, read_type
 
-__all__ = ["PetStoreService"]
+__all__ = ["CallRefused", "Context", "PetStoreService"]
 
 T = TypeVar("T")
+
+Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+
+_MAX_TEXT: Final = 1024
+"""Bytes that a name or a key may have."""
 
 _CODES: Final[dict[type[StorageError], grpc.StatusCode]] = {
     PetUnknown: grpc.StatusCode.NOT_FOUND,
@@ -47,6 +50,14 @@ _CODES: Final[dict[type[StorageError], grpc.StatusCode]] = {
     # The client may try again.
     WriteFailed: grpc.StatusCode.UNAVAILABLE,
 }
+
+
+class CallRefused(Exception):
+    """The call ends with `code` and this text, which is for people."""
+
+    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class PetStoreService(PetStoreServicer):
@@ -163,8 +174,8 @@ class PetStoreService(PetStoreServicer):
 
 
 def _check_text(field: str, text: str) -> None:
-    if len(text.encode()) > MAX_TEXT:
-        raise Malformed(f"{field}: must not be longer than {MAX_TEXT} bytes")
+    if len(text.encode()) > _MAX_TEXT:
+        raise Malformed(f"{field}: must not be longer than {_MAX_TEXT} bytes")
 
 
 def _invalid(error: Malformed) -> CallRefused:

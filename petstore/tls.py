@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-import ssl
 import stat
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final, Self, cast
+from typing import ClassVar, Final, Self
 
+import grpc
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
-from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-__all__ = ["Secured", "ServerTls", "Tls", "TlsContent", "TlsFiles", "TlsUnusable"]
+__all__ = ["ServerTls", "Tls", "TlsContent", "TlsFiles", "TlsUnusable"]
 
 _RSA_BITS: Final = 2048
 _KNOWN_KEYS: Final = f"a key on the curve P-256 or P-384, or of RSA with at least {_RSA_BITS} bits,"
-
-_CHUNK: Final = 16 * 1024
 
 _LONGEST: Final = 1024 * 1024
 """Bytes of a file; no Secret and no ConfigMap can hold more."""
@@ -138,79 +135,29 @@ class ServerTls(Tls):
         """None where no file is named. Blocks. Raises TlsUnusable."""
         return None if files == TlsFiles() else cls(files, needs="cert_file")
 
-    async def keep_current(self) -> None:
-        """Look at the files again and again."""
-        while True:
-            await asyncio.sleep(self.look_every)
-            await asyncio.to_thread(self.look)
+    def credentials(self) -> grpc.ServerCredentials:
+        """Return what gRPC serves with; it looks for renewed files at new connections."""
+        self._looked = time.monotonic()
+        return grpc.dynamic_ssl_server_credentials(
+            self._configuration(),
+            self._renewed,  # type: ignore[arg-type]  # gRPC takes None for "as before"
+            require_client_authentication=self.content.ca is not None,
+        )
 
-    def connection(self) -> Secured:
-        """A new one, with what is current."""
-        return Secured(self._context)
+    def _configuration(self) -> grpc.ServerCertificateConfiguration:
+        content = self.content
+        assert content.key is not None
+        assert content.certificates is not None
+        return grpc.ssl_server_certificate_configuration(
+            [(content.key, content.certificates)], root_certificates=content.ca
+        )
 
-    def _use(self, content: TlsContent) -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
-        context.options |= ssl.OP_NO_RENEGOTIATION
-        context.set_alpn_protocols(["h2"])
-        files = self._files
-        assert files.cert_file is not None
-        try:
-            context.load_cert_chain(files.cert_file, files.key_file, password="")
-        except (OSError, ssl.SSLError) as error:
-            raise TlsUnusable(
-                "cert_file", f"{files.cert_file}, with its key: {error.strerror or error}"
-            ) from None
-        if content.ca is not None:
-            authorities = x509.load_pem_x509_certificates(content.ca)
-            context.load_verify_locations(
-                cadata=b"".join(each.public_bytes(Encoding.DER) for each in authorities)
-            )
-            context.verify_mode = ssl.CERT_REQUIRED
-            # An authority in the file need not be one that has signed itself.
-            context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
-        self._context = context
-        super()._use(content)
-
-
-class Secured:
-    """TLS on one connection of a server."""
-
-    def __init__(self, context: ssl.SSLContext) -> None:
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._shaken = False
-
-    def received(self, data: bytes) -> bytes:
-        """What the client has sent, from what came of it. Raises ssl.SSLError."""
-        self._incoming.write(data)
-        parts = []
-        try:
-            if not self._shaken:
-                self._tls.do_handshake()
-                if self._is_over():
-                    raise ssl.SSLError("the client's certificate has expired")
-                self._shaken = True
-            while part := self._tls.read(_CHUNK):
-                parts.append(part)
-        except ssl.SSLWantReadError:
-            pass
-        return b"".join(parts)
-
-    def _is_over(self) -> bool:
-        # OpenSSL looks at it in full handshakes only, and not when a session is resumed.
-        ends = (self._tls.getpeercert() or {}).get("notAfter")
-        return ends is not None and ssl.cert_time_to_seconds(cast("str", ends)) < time.time()
-
-    def sealed(self, data: bytes) -> bytes:
-        """What is to be sent so that the client gets `data`. Raises ssl.SSLError."""
-        self._tls.write(data)
-        return self._outgoing.read()
-
-    def to_send(self) -> bytes:
-        """What is to be sent of TLS's own."""
-        return self._outgoing.read()
+    def _renewed(self) -> grpc.ServerCertificateConfiguration | None:
+        now = time.monotonic()
+        if now - self._looked < self.look_every:
+            return None
+        self._looked = now
+        return self._configuration() if self.look() else None
 
 
 def _is_known(key: PrivateKeyTypes) -> bool:

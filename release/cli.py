@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from manager.cli.namespaces import LimitedAlready, limited_to
 from manager.version import VERSION
 from manager.yaml_text import yaml_documents, yaml_stream
 from release.artifacts import (
@@ -27,7 +28,6 @@ from release.cluster import DoesNotFit, check_fits, only_served
 from release.dashboard import dashboard_text
 from release.image import Image, InvalidImage
 from release.kustomize import ROOT, BuildFailed, ToolMissing, build
-from release.namespaces import LimitedAlready, limited_to
 from release.tree import NotOurs, write_tree
 
 __all__ = ["main"]

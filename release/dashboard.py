@@ -105,6 +105,21 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 ((f"sum by (controller) (operator_manager_failing_objects{{{_OF}}})", "{{controller}}"),),
             ),
             Panel(
+                "Held back",
+                "Children that are changed too often, and objects whose pods are replaced later.",
+                "short",
+                (
+                    (
+                        f"sum by (controller, reason) (operator_manager_unstable_children{{{_OF}}})",
+                        "{{controller}} {{reason}}",
+                    ),
+                    (
+                        f"sum by (controller) (operator_manager_rollouts_waiting{{{_OF}}})",
+                        "{{controller}} waits to roll out",
+                    ),
+                ),
+            ),
+            Panel(
                 "Time of a reconcile",
                 "From its start to its end.",
                 "s",

@@ -8,8 +8,8 @@ from benchmarks.parts import PARTS
 from benchmarks.program import CONCURRENCY
 from benchmarks.report.aims import aims_of, all_aims, asides_of
 from benchmarks.report.charts import charts_of
-from benchmarks.report.prose import ABOUT, AIMS, FAIRNESS, INTRODUCTION, REPEAT
-from benchmarks.report.tables import number, rounds_in_words, table_of
+from benchmarks.report.prose import ABOUT, AIMS, FAIRNESS, IMPORTED, INTRODUCTION, REPEAT
+from benchmarks.report.tables import imports_table, number, rounds_in_words, table_of
 from benchmarks.summary import requests
 
 if TYPE_CHECKING:
@@ -119,6 +119,10 @@ def _part(results: Results, key: str, main: Run) -> Iterator[str]:
     if charts_of(results, key):
         yield f"![{part.title}]({key}.svg)\n"
     yield from _requests(results, key, run)
+    if key == "startup" and (imports := imports_table(results)):
+        yield IMPORTED
+        yield from _markdown(imports.header, imports.rows, labels=imports.labels)
+        yield ""
 
 
 def _requests(results: Results, key: str, run: Run) -> Iterator[str]:

@@ -32,7 +32,7 @@ start. The API server's CPU is its own, over the whole time.
 """,
     "latency": """\
 New objects are created at a steady rate, whether or not the program keeps up: for {long_seconds:g} s at 50/s
-and 100/s, which are aims, and for {seconds:g} s at higher rates. {objects:,} objects and those of the lower
+and 100/s, and for {seconds:g} s at higher rates. {objects:,} objects and those of the lower
 rates exist already. Latency is from the event of the new object to the event of its status, as one watch
 from outside sees them. Waiting at the end: objects without a status when the last one was created. Left
 idle: of all processors of the machine, from the first new object to the last.
@@ -84,6 +84,11 @@ Ten controllers on one kind in one process, with {objects:,} objects or more: ho
 server serves for them, and the memory.
 """,
 }
+
+IMPORTED = """\
+What the modules of each package take to import, without what they import themselves, as `-X importtime`
+measures it in one more start. Measuring makes each import slower:
+"""
 
 FAIRNESS = """\
 ## Fairness

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from benchmarks.parts import PARTS
+from benchmarks.parts import IMPORTS, PARTS
 from benchmarks.report.backlog import LATENCY, falling
 from benchmarks.summary import failure, summarize
 
@@ -19,6 +19,7 @@ __all__ = [
     "NOTHING",
     "Table",
     "group_label",
+    "imports_table",
     "number",
     "rounds_in_words",
     "spread",
@@ -86,6 +87,31 @@ def table_of(results: Results, key: str) -> Table:
     labels = 2 if grouped else 1
     header = [""] * labels + [figure.heading for figure in figures]
     return Table(header, rows, labels, list(dict.fromkeys(notes)))
+
+
+def imports_table(results: Results) -> Table | None:
+    """Return what the packages that a start imports take, the most expensive first; None if unmeasured.
+
+    Packages that take less than a millisecond in each program are summed up in one row.
+    """
+    samples = results.samples.get("startup", ())
+    keys = {key for sample in samples for key in sample.figures if key.startswith(f"{IMPORTS}.")}
+    peers = list(dict.fromkeys(sample.peer for sample in samples if not keys.isdisjoint(sample.figures)))
+    if not peers:
+        return None
+    found = {
+        key.removeprefix(f"{IMPORTS}."): [
+            each.median if (each := summarize(results, "startup", peer, key)) else 0.0 for peer in peers
+        ]
+        for key in keys
+    }
+    large = {package: costs for package, costs in found.items() if max(costs) >= 1.0}
+    ordered = sorted(large.items(), key=lambda item: (-item[1][0], item[0]))
+    small = [costs for package, costs in found.items() if package not in large]
+    rows = [[package, *map(number, costs)] for package, costs in ordered]
+    rows.append([f"{len(small)} others", *(number(sum(costs)) for costs in zip(*small, strict=True))])
+    rows.append(["all", *(number(sum(costs)) for costs in zip(*found.values(), strict=True))])
+    return Table(["ms", *peers], rows, 1, [])
 
 
 def _is_measured(results: Results, part: Part, group: Group) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.parts import PARTS
 from benchmarks.report.aims import aims_of, asides_of
-from benchmarks.report.tables import number, rounds_in_words, table_of
+from benchmarks.report.tables import imports_table, number, rounds_in_words, table_of
 from benchmarks.summary import requests
 from benchmarks.table import table
 
@@ -34,6 +34,9 @@ def _lines(results: Results) -> Iterator[str]:
             if counts:
                 listed = ", ".join(f"{number(count)} {name}" for name, count in counts.items() if count)
                 yield f"  {peer}: {listed or 'no request'}"
+    if imports := imports_table(results):
+        yield "\nImports of a start"
+        yield table(imports.header, imports.rows)
     aims = aims_of(results)
     if aims:
         asides = [[text, found, ""] for text, found in asides_of(results)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from benchmarks.parts import IMPORTS
 from benchmarks.program import Setting
 from benchmarks.sessions.load import create_steadily
 from benchmarks.sessions.plane import create, delete_copies, fresh_plane, name_of, store_copies
@@ -50,6 +51,17 @@ def seconds(parts: Collection[str], sizes: Sizes) -> float:
     return total
 
 
+def import_ms(log: str) -> dict[str, float]:
+    """Return the milliseconds that each package's own modules took, from what -X importtime writes."""
+    found: dict[str, float] = {}
+    for line in log.splitlines():
+        own, _, name = line.removeprefix("import time:").replace("|", " | ").partition(" | ")
+        if line.startswith("import time:") and own.strip().isdecimal():
+            package = name.rpartition("|")[2].strip().partition(".")[0]
+            found[package] = found.get(package, 0.0) + int(own) / 1000
+    return found
+
+
 def missing(
     parts: Collection[str], results: Results, peer: str, number: int, sizes: Sizes
 ) -> Iterator[tuple[str, str]]:
@@ -91,6 +103,8 @@ class Busy:
         with fresh_plane() as plane:
             if {"startup", "memory"} & set(parts):
                 self._start(plane)
+            if "startup" in parts and self.program.is_python and self.program.tells_readiness:
+                self._import(plane)
             if {"cold", "memory", "latency"} & set(parts):
                 self._work(plane, with_latency="latency" in parts)
 
@@ -112,6 +126,15 @@ class Busy:
                 memory = {"mb": resident_mb(process), "peak_mb": peak_mb(process)}
                 self.recorder.record("memory", self.number, memory, group="idle")
         delete_copies(plane, 0, 1)
+
+    def _import(self, plane: EnvtestControlPlane) -> None:
+        """Start once more, while the interpreter writes down what each import takes."""
+        with health_ports() as (address,):
+            setting = Setting(health_address=address, environ={"PYTHONPROFILEIMPORTTIME": "1"})
+            with started(self.program, plane, setting) as process:
+                wait_ready(process, address, START_WITHIN)
+                figures = import_ms(process.log.read_text(errors="replace"))
+        self.recorder.record("startup", self.number, figures, group=IMPORTS)
 
     def _work(self, plane: EnvtestControlPlane, *, with_latency: bool) -> None:
         """Start with many objects waiting; then more of them come, faster and faster."""

@@ -75,14 +75,10 @@ def identity(site: Wordpress, program: str) -> dict[str, str]:
 async def take_up(child: R, site: Wordpress, part: Part, ctx: Context) -> R:
     """Put the labels and the owner of a volume or a Secret right; raises as `check_ours`."""
     check_ours(child.kind, child.metadata, site, ctx.program)
-    if is_claimed_for(child.metadata, site, part, ctx.program):
-        return child
-    await ctx.confirm()  # what has an owner goes with it
-    claim_for(child.metadata, site, part, ctx.program)
-    stored = await ctx.client.patch(child)
-    if ctx.is_observed():
-        ctx.event("Restored", f"Put {child.kind} {child.metadata.name} back as it should be")
-    return stored
+    if not is_claimed_for(child.metadata, site, part, ctx.program):
+        await ctx.confirm()  # an owned object is deleted with its owner
+        claim_for(child.metadata, site, part, ctx.program)
+    return await ctx.correct(child)
 
 
 def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress, program: str) -> None:
@@ -97,7 +93,8 @@ def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress, program: str) -
         whose = f"was created by somebody else (ours have labels {shown})"
     elif controller is not None and controller.uid != site.metadata.uid:
         if site.gvk.is_named_by(controller) and controller.name == site.metadata.name:
-            raise Blocked.left_over(name, site)
+            deleted = metadata.deletion_timestamp is not None
+            raise Blocked.left_over(name, site, metadata.finalizers if deleted else None)
         whose = f"belongs to {controller.kind} {controller.name}"
     if whose:
         raise Blocked.name_taken(f"{name} already exists and {whose}")

@@ -16,7 +16,8 @@ from controllers.example.parts import (
     take_up,
 )
 from manager import Context, ObjectKey, clock
-from manager.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResources
+from manager.api import Quantity
+from manager.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements
 from manager.kube.errors import Forbidden, Invalid
 from manager.quantity import parse_quantity
 
@@ -66,8 +67,8 @@ class Volumes:
         if storage is None:
             return []
         await ctx.confirm()  # what has grown cannot shrink
-        before = claim.spec.resources.requests["storage"]
-        claim.spec.resources.requests["storage"] = storage
+        requests = _requests(claim)
+        before, requests["storage"] = requests["storage"], storage
         name = f"PersistentVolumeClaim {claim.metadata.name}"
         try:
             await ctx.client.patch(claim)
@@ -89,7 +90,7 @@ def wanted_claim(site: Wordpress, part: Part, program: str) -> PersistentVolumeC
         spec=PersistentVolumeClaimSpec(
             access_modes=["ReadWriteOnce"],
             storage_class_name=site.spec.storage_class_name,
-            resources=VolumeResources(requests={"storage": site.spec.storage_size}),
+            resources=VolumeResourceRequirements(requests={"storage": site.spec.storage_size}),
         ),
     )
 
@@ -101,8 +102,14 @@ def grown_storage(site: Wordpress, claim: PersistentVolumeClaim) -> str | None:
     """
     if claim.status.phase != "Bound":
         return None
-    wanted, asked = site.spec.storage_size, claim.spec.resources.requests.get("storage", "0")
-    return wanted if parse_quantity(wanted) > parse_quantity(asked) else None
+    wanted, asked = site.spec.storage_size, _requests(claim).get("storage", "0")
+    return wanted if parse_quantity(wanted) > parse_quantity(str(asked)) else None
+
+
+def _requests(claim: PersistentVolumeClaim) -> dict[str, Quantity]:
+    """Return the sizes that a claim asks for, to be changed in place."""
+    resources = claim.spec.resources
+    return {} if resources is None or resources.requests is None else resources.requests
 
 
 def _not_as_wanted(site: Wordpress, claim: PersistentVolumeClaim) -> Iterator[Trouble]:

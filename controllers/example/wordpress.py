@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.parts import DATABASE, FRONTEND, PARTS, Part, Trouble, blocked_if_refused
@@ -114,7 +114,7 @@ class WordpressOperator(Operator[Wordpress]):
             label="app", selection=Selection.of(label_selector="app.kubernetes.io/part-of=wordpress,tier")
         ),
     )
-    indexes = {BY_SECRET: index_by("spec.sqlRootPasswordSecretRef.name")}
+    indexes: ClassVar = {BY_SECRET: index_by("spec.sqlRootPasswordSecretRef.name")}
     rights = (
         rbac(groups="", resources="persistentvolumeclaims", verbs="create;patch"),
         rbac(groups="", resources="secrets", verbs="get;create;patch"),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from apis.myapp.v1alpha1.mysrv import MySrv
-from manager import Context, Operator, generation_changed
+from manager import Context, Operator, any_of, generation_changed, status_changed
 
 
 class MySrvOperator(Operator[MySrv]):
     """Takes up the spec of each MySrv; creates nothing."""
 
-    on = generation_changed
+    on = any_of(generation_changed, status_changed)
 
     async def reconcile(self, mysrv: MySrv, ctx: Context) -> None:
         """Say that the spec is taken up."""

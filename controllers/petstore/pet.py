@@ -36,6 +36,7 @@ from manager import (
     any_of,
     every,
     generation_changed,
+    status_changed,
     termination_started,
     webhook,
 )
@@ -78,7 +79,7 @@ class PetOperator(Operator[Pet]):
     """
 
     versions = (OldPet,)
-    on = any_of(generation_changed, termination_started, lacks_finalizer)
+    on = any_of(generation_changed, status_changed, termination_started, lacks_finalizer)
     indexes = INDEXES
     # Left by the operator that this one takes over from; it knows no record that we would not find.
     former_finalizers = ("pet.petstore.example.com",)

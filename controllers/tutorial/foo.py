@@ -5,10 +5,21 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import get_args
+from typing import ClassVar, get_args
 
 from apis.tutorial.v1.foo import Colour, Foo
-from manager import Context, Informer, Meta, ObjectKey, Operator, Watch, generation_changed, presence_changed
+from manager import (
+    Context,
+    Informer,
+    Meta,
+    ObjectKey,
+    Operator,
+    Watch,
+    any_of,
+    generation_changed,
+    presence_changed,
+    status_changed,
+)
 from manager.api.core_v1 import Pod
 from manager.cache import Record, index_by
 
@@ -38,8 +49,8 @@ def waiting_for(pod: Meta, foos: Informer) -> Iterable[ObjectKey]:
 class FooOperator(Operator[Foo]):
     """Writes to each Foo whether its friend is around."""
 
-    on = generation_changed
-    indexes = {BY_FRIEND: index_by("spec.name")}
+    on = any_of(generation_changed, status_changed)
+    indexes: ClassVar = {BY_FRIEND: index_by("spec.name")}
     watches = (
         Watch(
             Pod,

@@ -11,7 +11,7 @@ from devcluster.api.options import DeleteOptions
 from devcluster.api.ports import AdmissionInfo
 from devcluster.api.writing import ATTEMPTS, Writer
 from devcluster.errors import StatusError, conflict, not_found
-from devcluster.kinds.strategy import Context
+from devcluster.kinds.strategy import Context, Strategy
 from devcluster.storage.errors import Missing, VersionConflict
 from devcluster.storage.records import Stored
 
@@ -85,8 +85,8 @@ class Deleter:
         graceful, pending = self._grace(call, obj, options)
         if pending:
             return obj, stored.version, False
-        _set_finalizers(metadata, options)
         strategy = call.resource.strategy
+        _set_finalizers(metadata, options, strategy)
         if strategy.holds(obj):
             if "deletionTimestamp" not in metadata:
                 metadata["deletionTimestamp"] = self._writer.clock.timestamp()
@@ -202,16 +202,20 @@ class Deleter:
             )
 
 
-def _set_finalizers(metadata: Object, options: DeleteOptions) -> None:
+def _set_finalizers(metadata: Object, options: DeleteOptions, strategy: Strategy) -> None:
     """Have the garbage collector do what the propagation policy says."""
     old = metadata.get("finalizers") or []
     wanted = ""
-    if options.orphan is not None:
-        wanted = _ORPHAN if options.orphan else ""
+    if not strategy.supports_propagation:
+        pass
+    elif options.orphan is not None:
+        otherwise = _FOREGROUND if strategy.waits_unless_orphaned else ""
+        wanted = _ORPHAN if options.orphan else otherwise
     elif options.propagation is not None:
         wanted = {"Orphan": _ORPHAN, "Foreground": _FOREGROUND}.get(options.propagation, "")
     else:
-        wanted = next((each for each in old if each in {_ORPHAN, _FOREGROUND}), "")
+        default = _ORPHAN if strategy.orphans_by_default else ""
+        wanted = next((each for each in old if each in {_ORPHAN, _FOREGROUND}), default)
     new = [each for each in old if each not in {_ORPHAN, _FOREGROUND}]
     if wanted:
         new.append(wanted)

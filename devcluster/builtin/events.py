@@ -67,6 +67,7 @@ class CoreEventStrategy(StoredStrategy):
     """Events as the core group shows them, and as they are stored."""
 
     create_on_update = True
+    supports_propagation = False
     columns = columns(
         "Last Seen | Type | Reason | Object | Subobject* | Source* | Message | First Seen* | Count* | Name*"
     )

@@ -48,6 +48,11 @@ STATES = (
 class JobStrategy(WorkloadStrategy):
     """The rules of jobs."""
 
+    orphans_by_default = True
+    delete_warning = (
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to "
+        "remove them or set propagationPolicy=Orphan to suppress this warning"
+    )
     columns = columns("Name | Status | Completions | Duration | Age | Containers* | Images* | Selector*")
 
     def begin(self, new: Object, context: Context) -> None:
@@ -83,9 +88,14 @@ class JobStrategy(WorkloadStrategy):
                     text = "can only be modified in tandem with spec.parallelism"
                     wrong.append(field_invalid("spec.completions", spec.get(name), text))
                 continue
-            if name == "template" and before.get("suspend"):
-                continue
-            wrong += immutable(spec.get(name), before.get(name), f"spec.{name}")
+            was = before.get(name)
+            if (
+                name == "template"
+                and before.get("suspend")
+                and not (old.get("status") or {}).get("startTime")
+            ):
+                was = _rescheduled(was, spec[name])
+            wrong += immutable(spec.get(name), was, f"spec.{name}")
         return wrong
 
     def fields(self, obj: Object) -> Mapping[str, str]:
@@ -111,6 +121,25 @@ class JobStrategy(WorkloadStrategy):
             return ""
         ended = parse_time(status["completionTime"]) if status.get("completionTime") else None
         return human_duration(((ended or self._clock.now()) - started).total_seconds())
+
+
+def _rescheduled(old: Object, new: Object) -> Object:
+    """Return a template with the fields of another one that a suspended, unstarted Job may change."""
+    result = {**old, "metadata": {**(old.get("metadata") or {})}, "spec": {**old["spec"]}}
+    affinity = {**(old["spec"].get("affinity") or {})}
+    _take(affinity, new["spec"].get("affinity") or {}, "nodeAffinity")
+    _take(result["metadata"], new.get("metadata") or {}, "labels", "annotations")
+    _take(result["spec"], new["spec"], "nodeSelector", "tolerations", "schedulingGates")
+    _take(result["spec"], {"affinity": affinity} if affinity or "affinity" in new["spec"] else {}, "affinity")
+    return result
+
+
+def _take(there: Object, new: Object, *names: str) -> None:
+    for name in names:
+        if name in new:
+            there[name] = new[name]
+        else:
+            there.pop(name, None)
 
 
 class CronJobStrategy(WorkloadStrategy):

@@ -27,6 +27,7 @@ class NamespaceStrategy(BuiltinStrategy):
     columns = columns("Name | Status | Age")
     name_rule = staticmethod(dns_label)
     returns_deleted = True
+    waits_unless_orphaned = True
 
     def begin(self, new: Object, context: Context) -> None:
         """Active, and held."""

@@ -75,6 +75,8 @@ class ReplicaSetStrategy(WorkloadStrategy):
 class ReplicationControllerStrategy(ReplicaSetStrategy):
     """Stored, with what the template's labels give; nothing acts on them."""
 
+    orphans_by_default = True
+
     def default(self, obj: Object) -> None:
         """Selector and labels are those of the template."""
         super().default(obj)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from devcluster.controllers import conditions
 from devcluster.controllers.client import Object
 from devcluster.controllers.controller import Name, Routes
 from devcluster.controllers.job_pods import (
+    JOB_NAME,
     TRACKING,
     Tally,
     index_of,
@@ -45,6 +46,7 @@ class JobController(PodController):
     async def sync(self, key: Name) -> None:
         """One Job."""
         job = self.view.get(JOBS, *key)
+        await self._untrack(self._left_behind(key, job))
         if job is None or job["spec"].get("managedBy", "kubernetes.io/job-controller") != (
             "kubernetes.io/job-controller"
         ):
@@ -220,8 +222,23 @@ class JobController(PodController):
 
     async def _release(self, tally: Tally) -> None:
         """Let go of pods that are counted, or never will be."""
-        for pod in (*tally.succeeded, *tally.failed):
-            metadata = pod["metadata"]
+        await self._untrack(pod["metadata"] for pod in (*tally.succeeded, *tally.failed))
+
+    def _left_behind(self, key: Name, job: Object | None) -> list[Object]:
+        """Return the metadata of pods that a Job of that name has made, and that are no Job's any more."""
+        uid = None if job is None else job["metadata"]["uid"]
+        selector = {"matchLabels": {JOB_NAME: key[1]}}
+        found = [each.decode()["metadata"] for each in self.view.pods(key[0], selector)]
+        return [
+            each
+            for each in found
+            if TRACKING in each.get("finalizers", ())
+            and not any(owner["uid"] == uid for owner in each.get("ownerReferences", ()))
+        ]
+
+    async def _untrack(self, pods: Iterable[Object]) -> None:
+        """Remove the finalizer that keeps pods until they are counted; `pods` are their metadata."""
+        for metadata in pods:
             kept = [each for each in metadata.get("finalizers") or () if each != TRACKING]
             patch = {"metadata": {"uid": metadata["uid"], "finalizers": kept or None}}
             try:

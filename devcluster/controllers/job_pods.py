@@ -9,6 +9,7 @@ from devcluster.controllers.client import Object
 from devcluster.controllers.pods import is_ready, pod_from
 
 __all__ = [
+    "JOB_NAME",
     "TRACKING",
     "Tally",
     "index_of",
@@ -21,6 +22,8 @@ __all__ = [
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 """The finalizer of a pod that is not counted yet."""
+JOB_NAME = "batch.kubernetes.io/job-name"
+"""The label that names the Job."""
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 

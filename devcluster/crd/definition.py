@@ -10,6 +10,7 @@ from typing import Any
 from devcluster import names
 from devcluster.crd.conditions import set_condition
 from devcluster.errors import FieldError, field_invalid
+from devcluster.kinds.metadata import validate_metadata
 from devcluster.kinds.resource import Column, Resource
 from devcluster.kinds.strategy import Context, Strategy
 from devcluster.schema.formats import is_known_format
@@ -41,7 +42,10 @@ def check_definition(definition: Object) -> Iterator[tuple[str, str]]:
         return
     strategy = DefinitionStrategy()
     strategy.default(new)
-    for each in [*_check_name(new), *_check(new, None)]:
+    metadata = validate_metadata(
+        new["metadata"], namespaced=False, name_rule=names.dns_subdomain, built_in=True
+    )
+    for each in [*metadata, *_check_name(new), *_check(new, None)]:
         yield each.field, each.text
 
 

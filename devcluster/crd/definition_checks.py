@@ -60,13 +60,13 @@ def check_spec(new: Object, old: Object | None) -> Iterator[FieldError]:
             yield field_required(f"spec.versions[{index}].schema.openAPIV3Schema")
     shared = {key for key in _SHARED if _is_shared(versions, key)}
     for index, version in enumerate(versions):
-        yield from _version(version, f"spec.versions[{index}]", shared)
+        yield from _version(version, f"spec.versions[{index}]", shared, old)
     yield from _version_list(versions, shared)
     if versions:
         yield from _label("spec.version", versions[0].get("name") or "")
     yield from _names(spec.get("names") or {})
     if versions:
-        yield from _features(versions[0], "", shared, any_status=any(map(_has_status, versions)))
+        yield from _features(versions[0], "", shared, old, any_status=any(map(_has_status, versions)))
     yield from _conversion(spec.get("conversion") or {})
     if old is not None:
         yield from _immutable(spec, old["spec"], established=is_established(dict(old)))
@@ -105,6 +105,14 @@ def _is_shared(versions: Sequence[Object], key: str) -> bool:
     return bool(first) and all(each.get(key) == first for each in versions)
 
 
+def _has_schema(old: Object | None, version: Object) -> bool:
+    """Return whether the version had this schema before."""
+    known = old["spec"].get("versions") or () if old is not None else ()
+    return any(
+        each.get("name") == version.get("name") and each.get("schema") == version["schema"] for each in known
+    )
+
+
 def _has_status(version: Object) -> bool:
     return (version.get("subresources") or {}).get("status") is not None
 
@@ -130,13 +138,13 @@ def _label(field: str, value: str, before: str = "") -> Iterator[FieldError]:
         yield field_invalid(field, value, before + ",".join(wrong))
 
 
-def _version(version: Object, path: str, shared: set[str]) -> Iterator[FieldError]:
+def _version(version: Object, path: str, shared: set[str], old: Object | None) -> Iterator[FieldError]:
     yield from _label(f"{path}.name", version.get("name") or "")
     warning = version.get("deprecationWarning")
     if warning is not None:
         for text in _deprecation(warning, deprecated=bool(version.get("deprecated"))):
             yield field_invalid(f"{path}.deprecationWarning", warning, text)
-    yield from _features(version, path, set(_SHARED) - shared, any_status=_has_status(version))
+    yield from _features(version, path, set(_SHARED) - shared, old, any_status=_has_status(version))
 
 
 def _deprecation(warning: str, *, deprecated: bool) -> Iterator[str]:
@@ -154,7 +162,9 @@ def _deprecation(warning: str, *, deprecated: bool) -> Iterator[str]:
             return
 
 
-def _features(version: Object, path: str, keys: set[str], *, any_status: bool) -> Iterator[FieldError]:
+def _features(
+    version: Object, path: str, keys: set[str], old: Object | None, *, any_status: bool
+) -> Iterator[FieldError]:
     """Check the `keys` of a version; they stand at the top of the spec when `path` is empty."""
 
     def at(key: str) -> str:
@@ -162,7 +172,8 @@ def _features(version: Object, path: str, keys: set[str], *, any_status: bool) -
 
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if "schema" in keys and isinstance(schema, Mapping):
-        yield from check_schema(schema, f"{at('schema')}.openAPIV3Schema", status=any_status)
+        where = f"{at('schema')}.openAPIV3Schema"
+        yield from check_schema(schema, where, status=any_status, stored=_has_schema(old, version))
     if "subresources" in keys:
         yield from _scale((version.get("subresources") or {}).get("scale"), at("subresources"))
     if "additionalPrinterColumns" in keys:

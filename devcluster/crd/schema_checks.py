@@ -12,15 +12,16 @@ import orjson
 
 from devcluster.crd.default_checks import check_defaults
 from devcluster.crd.go_objects import rule_object, show
+from devcluster.crd.rule_costs import Costs, multiplied, occurrences
 from devcluster.crd.structure_checks import check_structure
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, field_unsupported
-from devcluster.schema.cel import CompileError
+from devcluster.schema.cel import CompileError, InstantiationError
 from devcluster.schema.declarations import declare
 from devcluster.schema.field_path import FieldPathError, resolve_field_path
 from devcluster.schema.rules import MessageError, WrongResult, compile_rule
 from devcluster.schema.structural import parse
 
-__all__ = ["check_schema"]
+__all__ = ["check_schema", "estimate_rules"]
 
 Source = Mapping[str, Any]
 
@@ -68,24 +69,41 @@ class _Place:
     inside_meta: bool = False
     uncorrelated: str = ""
     """The first node above whose values cannot be told apart between two writes."""
+    count: int | None = 1
+    """How many of the node there may be in an object; None without a bound."""
 
 
-def check_schema(source: Source, path: str, *, status: bool) -> list[FieldError]:
-    """What is wrong with the schema at `path`; `status` says that the status is written apart."""
+def check_schema(source: Source, path: str, *, status: bool, stored: bool = False) -> list[FieldError]:
+    """Return what is wrong with the schema at `path`.
+
+    Args:
+        source: The schema.
+        path: Where it is in the definition.
+        status: Whether the status is written apart.
+        stored: Whether the definition had this very schema before. Then, no rule alone is too expensive.
+    """
     try:
         text = orjson.dumps(source)
     except TypeError:  # nested too deep
-        return _errors(source, path, status=status)
-    return list(_remembered(text, path, status=status))
+        return _errors(source, path, status=status, stored=stored)
+    return list(_remembered(text, path, status=status, stored=stored))
+
+
+def estimate_rules(source: Source) -> int:
+    """Return what all rules of a sound schema cost at most, together."""
+    costs = Costs(limit_each=False)
+    for _ in _rules(source, "", _Place(), costs, root=True):
+        pass
+    return costs.total
 
 
 @functools.lru_cache(maxsize=64)
-def _remembered(text: bytes, path: str, *, status: bool) -> list[FieldError]:
+def _remembered(text: bytes, path: str, *, status: bool, stored: bool) -> list[FieldError]:
     """The same definition comes again, with each cluster of a process and with each update."""
-    return _errors(orjson.loads(text), path, status=status)
+    return _errors(orjson.loads(text), path, status=status, stored=stored)
 
 
-def _errors(source: Source, path: str, *, status: bool) -> list[FieldError]:
+def _errors(source: Source, path: str, *, status: bool, stored: bool) -> list[FieldError]:
     errors: list[FieldError] = []
     if status:
         errors.extend(_status_root(source, path))
@@ -98,7 +116,9 @@ def _errors(source: Source, path: str, *, status: bool) -> list[FieldError]:
         errors.extend(defaults)
     errors.extend(_node(source, path, _Place(), root=True))
     if not errors:
-        errors.extend(_rules(source, path))
+        costs = Costs(limit_each=not stored)
+        errors.extend(_rules(source, path, _Place(), costs, root=True))
+        errors.extend(costs.together(path))
     return errors
 
 
@@ -298,7 +318,10 @@ def _has_breaks(text: str) -> bool:
     return re.search(r"[\n\r]", text) is not None
 
 
-def _rules(source: Source, path: str, place: _Place = _Place(), *, root: bool = True) -> Iterator[FieldError]:
+def _rules(
+    source: Source, path: str, place: _Place, costs: Costs, *, root: bool = False
+) -> Iterator[FieldError]:
+    yield from _rules_below(source, path, place, costs)
     rules = source.get("x-kubernetes-validations") or ()
     schema = parse(source) if rules else None
     embedded = bool(source.get("x-kubernetes-embedded-resource"))
@@ -310,14 +333,17 @@ def _rules(source: Source, path: str, place: _Place = _Place(), *, root: bool = 
             yield FieldError("InternalError", f"{path}.x-kubernetes-validations", f"Internal error: {text}")
             break
         try:
-            uses_old = compile_rule(rule, kind, schema).transition
+            compiled = compile_rule(rule, kind, schema, estimate=True)
         except MessageError as error:
             yield FieldError("FieldValueInvalid", f"{here}.messageExpression", _refused(rule, str(error)))
             continue
         except (CompileError, WrongResult) as error:
-            text = f"compilation failed: {error}" if isinstance(error, CompileError) else str(error)
-            yield FieldError("FieldValueInvalid", f"{here}.rule", _refused(rule, text))
+            yield FieldError("FieldValueInvalid", f"{here}.rule", _refused(rule, _wrong(error)))
             continue
+        yield from costs.rule(f"{here}.rule", compiled.program.cost, occurrences(place.count, kind.min_size))
+        if compiled.message_program is not None:
+            yield from costs.message(f"{here}.messageExpression", compiled.message_program.cost)
+        uses_old = compiled.transition
         if uses_old and place.uncorrelated:
             text = (
                 "oldSelf cannot be used on the uncorrelatable portion of the schema within "
@@ -327,19 +353,26 @@ def _rules(source: Source, path: str, place: _Place = _Place(), *, root: bool = 
         elif not uses_old and rule.get("optionalOldSelf") is not None:
             text = "may not be set if oldSelf is not used in rule"
             yield field_invalid(f"{here}.optionalOldSelf", rule["optionalOldSelf"], text)
-    yield from _rules_below(source, path, place)
 
 
-def _rules_below(source: Source, path: str, place: _Place) -> Iterator[FieldError]:
+def _rules_below(source: Source, path: str, place: _Place, costs: Costs) -> Iterator[FieldError]:
     additional, items = source.get("additionalProperties"), source.get("items")
+    place = dataclasses.replace(place, count=multiplied(source, place.count))
     if isinstance(additional, Mapping):
-        yield from _rules(additional, f"{path}.additionalProperties", place, root=False)
+        yield from _rules(additional, f"{path}.additionalProperties", place, costs)
     for name, each in (source.get("properties") or {}).items():
-        yield from _rules(each, f"{path}.properties[{name}]", place, root=False)
+        yield from _rules(each, f"{path}.properties[{name}]", place, costs)
     if isinstance(items, Mapping):
         if source.get("x-kubernetes-list-type") != "map" and not place.uncorrelated:
             place = dataclasses.replace(place, uncorrelated=path)
-        yield from _rules(items, f"{path}.items", place, root=False)
+        yield from _rules(items, f"{path}.items", place, costs)
+
+
+def _wrong(error: CompileError | WrongResult) -> str:
+    if isinstance(error, WrongResult):
+        return str(error)
+    failed = "program instantiation" if isinstance(error, InstantiationError) else "compilation"
+    return f"{failed} failed: {error}"
 
 
 def _refused(rule: Source, text: str) -> str:

@@ -49,6 +49,14 @@ class Strategy:
     """Whether a PUT without a resourceVersion overwrites what there is."""
     returns_deleted: bool = False
     """Whether the answer to a delete is the object, where for most kinds it is a Status."""
+    orphans_by_default: bool = False
+    """Whether a delete without a propagation policy leaves the dependents, where most kinds' go too."""
+    delete_warning: str = ""
+    """What the client of a delete without a propagation policy is warned of."""
+    supports_propagation: bool = True
+    """Whether the propagation policy of a delete counts; events ignore it."""
+    waits_unless_orphaned: bool = False
+    """Whether `orphanDependents: false` means Foreground, where for most kinds it means Background."""
     has_generation: bool = False
     """Whether metadata.generation is kept: 1 at first, one more with each change but of metadata, status."""
 

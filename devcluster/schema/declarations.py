@@ -10,22 +10,13 @@ from typing import Any
 
 from devcluster.schema.cel.syntax import RESERVED
 from devcluster.schema.cel.types import (
-    BOOL,
-    BYTES,
-    DOUBLE,
-    DURATION,
-    DYN,
-    INT,
     STRING,
-    TIMESTAMP,
     Field,
     Type,
-    list_of,
-    map_of,
     object_of,
 )
 from devcluster.schema.cel.values import Duration, MapList, SetList, Timestamp, to_duration, to_timestamp
-from devcluster.schema.node import Schema
+from devcluster.schema.node import UNSET, Schema
 
 __all__ = ["Convert", "compile_conversion", "declare", "escape"]
 
@@ -39,7 +30,21 @@ _UNNAMEABLE = RESERVED | {"true", "false", "null", "in"}
 _ESCAPABLE = re.compile(r"[A-Za-z_.\-/][A-Za-z0-9_.\-/]*")
 _SPECIAL = re.compile(r"__|[-./]")
 _ESCAPED = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
-_META = object_of({name: Field(name, STRING) for name in ("name", "generateName")})
+_REQUEST = 3 * 1024 * 1024
+"""Bytes of the largest request: what nothing else bounds."""
+_TEXT = Type("string", max_elements=_REQUEST - 2)
+_META = object_of({name: Field(name, _TEXT) for name in ("name", "generateName")})
+_BYTES_OF_CHARACTER = 4
+_SIMPLE = {
+    "boolean": Type("bool", min_size=4),
+    "number": Type("double", min_size=1),
+    "integer": Type("int", min_size=1),
+}
+_TIMES = {
+    "duration": Type("duration", min_size=3, max_elements=32),
+    "date": Type("timestamp", min_size=12, max_elements=12),
+    "date-time": Type("timestamp", min_size=21, max_elements=32),
+}
 
 
 def escape(name: str) -> str | None:
@@ -55,41 +60,82 @@ def declare(schema: Schema, *, root: bool = False) -> Type | None:
     """The type of a node's values in expressions; None when expressions cannot see them.
 
     With `root`, the node is a whole object, of which rules may also see apiVersion, kind, and metadata's
-    names.
+    names. The type has the bounds of the values, too, as the server assumes them.
     """
     if schema.int_or_string:
-        return DYN
+        return Type("dyn", min_size=1, max_elements=_longest(schema))
     if schema.type == "array":
-        items = declare(schema.items, root=schema.items.embedded) if schema.items is not None else None
-        return list_of(items) if items is not None else None
+        return _declare_list(schema)
     if schema.type == "object":
         additional = schema.source.get("additionalProperties")
         if schema.additional is not None and isinstance(additional, dict):
             values = declare(schema.additional, root=schema.additional.embedded)
-            return map_of(STRING, values) if values is not None else None
+            if values is None:
+                return None
+            most = _bound(schema, "maxProperties", (_REQUEST - 2) // (values.min_size + 6))
+            return Type("map", (STRING, values), max_elements=most)
         return _declare_object(schema, root=root)
-    return {
-        "string": _STRINGS.get(schema.format, STRING),
-        "boolean": BOOL,
-        "number": DOUBLE,
-        "integer": INT,
-    }.get(schema.type)
+    return _declare_text(schema) if schema.type == "string" else _SIMPLE.get(schema.type)
 
 
-_STRINGS = {"byte": BYTES, "duration": DURATION, "date": TIMESTAMP, "date-time": TIMESTAMP}
+def _declare_list(schema: Schema) -> Type | None:
+    items = declare(schema.items, root=schema.items.embedded) if schema.items is not None else None
+    if items is None:
+        return None
+    return Type(
+        "list", (items,), max_elements=_bound(schema, "maxItems", (_REQUEST - 2) // (items.min_size + 1))
+    )
+
+
+def _declare_text(schema: Schema) -> Type:
+    if schema.format == "byte":
+        return Type("bytes", max_elements=_bound(schema, "maxLength", _REQUEST - 2))
+    return _TIMES.get(schema.format) or Type("string", max_elements=_longest(schema))
+
+
+def _bound(schema: Schema, keyword: str, otherwise: int) -> int:
+    given = schema.source.get(keyword)
+    return otherwise if given is None else max(given, 0)
+
+
+def _longest(schema: Schema) -> int:
+    """Return the bytes of the longest text."""
+    given = schema.source.get("maxLength")
+    if given is not None:
+        return int(max(given, 0)) * _BYTES_OF_CHARACTER
+    if schema.enum and not schema.int_or_string:
+        return max((len(each.encode()) for each in schema.enum if isinstance(each, str)), default=0)
+    return _REQUEST - 2
 
 
 def _declare_object(schema: Schema, *, root: bool) -> Type:
     fields: dict[str, Field] = {}
+    given = {} if not root or _declares_root(schema) else _ROOT
+    size = 2
     for name, each in schema.properties.items():
         kind, escaped = declare(each, root=each.embedded), escape(name)
-        if kind is not None and escaped is not None:
+        kind = given.get(name, kind)
+        if kind is None:
+            continue
+        if escaped is not None:
             fields[escaped] = Field(name, kind)
-    if root:
-        fields["kind"] = Field("kind", STRING)
-        fields["apiVersion"] = Field("apiVersion", STRING)
-        fields["metadata"] = Field("metadata", _META)
-    return object_of(fields)
+        if name in schema.required and each.default is UNSET:
+            size += len(name.encode()) + kind.min_size + 4
+    fields.update((name, Field(name, kind)) for name, kind in given.items())
+    return object_of(fields, size)
+
+
+def _declares_root(schema: Schema) -> bool:
+    """Return whether the schema itself says what every object has; if only in part, that is not used."""
+    metadata = schema.properties.get("metadata")
+    if metadata is None or metadata.type != "object":
+        return False
+    found = [schema.properties.get(name) for name in ("kind", "apiVersion")]
+    found += [metadata.properties.get(name) for name in ("name", "generateName")]
+    return all(each is not None and each.type == "string" for each in found)
+
+
+_ROOT = {"kind": _TEXT, "apiVersion": _TEXT, "metadata": _META}
 
 
 def compile_conversion(schema: Schema) -> Convert | None:

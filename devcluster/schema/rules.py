@@ -13,7 +13,7 @@ from devcluster.errors import (
     field_invalid,
     field_required,
 )
-from devcluster.schema.cel import CelError, CompileError, Program, compile_expression
+from devcluster.schema.cel import CelError, CompileError, InstantiationError, Program, compile_expression
 from devcluster.schema.cel.macros import BUDGET
 from devcluster.schema.cel.types import BOOL, STRING, Type, optional_of
 from devcluster.schema.cel.values import NONE, Optional
@@ -54,8 +54,8 @@ class Rule:
         return "oldSelf" in self.program.uses
 
 
-def compile_rule(source: Mapping[str, Any], kind: Type, schema: Schema) -> Rule:
-    """Compile one of a node's rules.
+def compile_rule(source: Mapping[str, Any], kind: Type, schema: Schema, *, estimate: bool = False) -> Rule:
+    """Compile one of a node's rules; with `estimate`, its programs say what they cost at most.
 
     Raises:
         CompileError: it is wrong; the text is what the definition's error says.
@@ -63,12 +63,13 @@ def compile_rule(source: Mapping[str, Any], kind: Type, schema: Schema) -> Rule:
     optional = bool(source.get("optionalOldSelf"))
     variables = {"self": kind, "oldSelf": optional_of(kind) if optional else kind}
     text = source["rule"]
-    program = compile_expression(text, variables)
+    bounds = kind if estimate else None
+    program = compile_expression(text, variables, estimate=bounds)
     if program.type != BOOL:
         raise WrongResult("cel expression must evaluate to a bool")
     message = (source.get("message") or "").strip()
     expression = source.get("messageExpression")
-    message_program = compile_message(expression, variables) if expression else None
+    message_program = compile_message(expression, variables, bounds) if expression else None
     field = ""
     if source.get("fieldPath"):
         try:
@@ -86,14 +87,16 @@ def compile_rule(source: Mapping[str, Any], kind: Type, schema: Schema) -> Rule:
     )
 
 
-def compile_message(expression: str, variables: Mapping[str, Type]) -> Program:
+def compile_message(expression: str, variables: Mapping[str, Type], bounds: Type | None) -> Program:
     """Compile a messageExpression.
 
     Raises:
         MessageError: it is wrong.
     """
     try:
-        program = compile_expression(expression, variables)
+        program = compile_expression(expression, variables, estimate=bounds)
+    except InstantiationError as error:
+        raise MessageError(f"messageExpression instantiation failed: {error}") from error
     except CompileError as error:
         raise MessageError(f"messageExpression compilation failed: {error}") from error
     if program.type != STRING:

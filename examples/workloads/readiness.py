@@ -59,7 +59,7 @@ async def _reasons(client: Client, deployment: Deployment) -> list[str]:
         for each in (found.status.conditions if found is not None else ())
         if each.type == "ReplicaFailure" and each.status == "True"
     ]
-    pods = await client.uncached.list(Pod, namespace=deployment.metadata.namespace, label_selector=SELECTOR)
+    pods = await client.uncached.list(Pod, namespace=deployment.metadata.namespace, labels=SELECTOR)
     for pod in pods:
         reasons.extend(f"pod {pod.metadata.name}: {reason}" for reason in pod_reasons(pod))
     return reasons

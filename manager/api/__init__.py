@@ -18,9 +18,11 @@ from manager.api.schema import (
     Int32,
     Int64,
     IntOrString,
+    Quantity,
     atomic_list,
     atomic_map,
     cel,
+    granular_map,
     list_map,
     list_set,
     preserve_unknown,
@@ -28,9 +30,10 @@ from manager.api.schema import (
     schema_format,
     schema_pattern,
     schema_words,
+    server_default,
     together,
 )
-from manager.api.status import Status
+from manager.api.status import Status, StepsStatus
 from manager.api.unstructured import Unstructured
 
 __all__ = [
@@ -47,9 +50,11 @@ __all__ = [
     "ObjectMeta",
     "OwnerReference",
     "PartialObjectMetadata",
+    "Quantity",
     "Resource",
     "Scale",
     "Status",
+    "StepsStatus",
     "Unstructured",
     "atomic_list",
     "atomic_map",
@@ -59,6 +64,7 @@ __all__ = [
     "crd",
     "crd_options",
     "find_condition",
+    "granular_map",
     "is_controlled_by",
     "is_crd",
     "is_true",
@@ -70,6 +76,7 @@ __all__ = [
     "schema_format",
     "schema_pattern",
     "schema_words",
+    "server_default",
     "set_condition",
     "together",
 ]

@@ -1,16 +1,23 @@
-"""Kinds of apps/v1: as far as operators and their clients use them."""
+"""Kinds of apps/v1, as far as operators and their clients use them, and the types of their specs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from manager.api import ApiModel, Resource
+from manager.api.builtin import importer, names_of
 from manager.api.pod_health import PodHealth, Problem, problem_of_pods
 
 __all__ = ["Deployment", "DeploymentCondition", "DeploymentStatus"]
+
+if TYPE_CHECKING:
+    from manager.api.builtin.apps_v1_workload import *
+else:
+    __getattr__ = importer("apps_v1", globals())
+    __all__ += names_of("apps_v1")  # noqa: PLE0605 - a list, too
 
 
 class DeploymentCondition(ApiModel):

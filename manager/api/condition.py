@@ -13,11 +13,11 @@ from manager.api.schema import Int64, required
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 
-_TYPE = (
+CONDITION_TYPE = (
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
     r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
 )
-_REASON = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+CONDITION_REASON = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
 
 
 _FIELDS = frozenset({"type", "status", "observedGeneration", "lastTransitionTime", "reason", "message"})
@@ -26,7 +26,7 @@ _FIELDS = frozenset({"type", "status", "observedGeneration", "lastTransitionTime
 class Condition(ApiModel):
     """One aspect of the current state of this object."""
 
-    type: str = Field(max_length=316, pattern=_TYPE)
+    type: str = Field(max_length=316, pattern=CONDITION_TYPE)
     """Aspect that the condition is about, in CamelCase or foo.example.com/CamelCase."""
     status: ConditionStatus
     """Whether the condition holds: True, False or Unknown."""
@@ -35,7 +35,7 @@ class Condition(ApiModel):
     condition is out of date."""
     last_transition_time: Annotated[datetime | None, required()] = None
     """When the status last changed from one value to another."""
-    reason: str = Field(min_length=1, max_length=1024, pattern=_REASON)
+    reason: str = Field(min_length=1, max_length=1024, pattern=CONDITION_REASON)
     """Why the condition last changed, as one CamelCase word for programs to compare."""
     message: Annotated[str, Field(max_length=32768), required()] = ""
     """Details of the last change, for people. May be empty."""

@@ -1,28 +1,37 @@
-"""Kinds of the core group, version v1: as far as operators and their clients use them."""
+"""Kinds of core/v1, as far as operators and their clients use them, and types for kinds of your own."""
 
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from manager.api import ApiModel, Resource
+from manager.api.builtin import importer, names_of
 
 __all__ = [
     "ConfigMap",
     "LoadBalancerIngress",
     "LoadBalancerStatus",
     "Namespace",
-    "PersistentVolumeClaim",
-    "PersistentVolumeClaimSpec",
-    "PersistentVolumeClaimStatus",
     "Pod",
     "Secret",
     "Service",
     "ServiceStatus",
-    "VolumeResources",
 ]
+
+if TYPE_CHECKING:
+    from manager.api.builtin.core_v1_claim import *
+    from manager.api.builtin.core_v1_container import *
+    from manager.api.builtin.core_v1_pod import *
+    from manager.api.builtin.core_v1_reference import *
+    from manager.api.builtin.core_v1_scheduling import *
+    from manager.api.builtin.core_v1_service import *
+    from manager.api.builtin.core_v1_volume import *
+else:
+    __getattr__ = importer("core_v1", globals())
+    __all__ += names_of("core_v1")  # noqa: PLE0605 - a list, too
 
 
 class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
@@ -37,35 +46,6 @@ class Namespace(Resource, group="", version="v1", plural="namespaces", namespace
 
     spec: dict[str, Any] = Field(default_factory=dict)
     status: dict[str, Any] = Field(default_factory=dict)
-
-
-class VolumeResources(ApiModel):
-    """How large a volume has to be: quantities by name, of which there is `storage`."""
-
-    requests: dict[str, str] = Field(default_factory=dict)
-
-
-class PersistentVolumeClaimSpec(ApiModel):
-    """The volume that is asked for."""
-
-    access_modes: list[str] = Field(default_factory=list)
-    storage_class_name: str | None = None
-    resources: VolumeResources = Field(default_factory=VolumeResources)
-
-
-class PersistentVolumeClaimStatus(ApiModel):
-    """What became of the claim."""
-
-    phase: str = ""
-    """Pending, Bound, or Lost when the volume it was bound to is gone."""
-    capacity: dict[str, Any] = Field(default_factory=dict)
-
-
-class PersistentVolumeClaim(Resource, group="", version="v1", plural="persistentvolumeclaims"):
-    """A wish for a volume, and the volume's name once it has one."""
-
-    spec: PersistentVolumeClaimSpec = Field(default_factory=PersistentVolumeClaimSpec)
-    status: PersistentVolumeClaimStatus = Field(default_factory=PersistentVolumeClaimStatus)
 
 
 class Pod(Resource, group="", version="v1", plural="pods"):

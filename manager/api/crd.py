@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal, Self, TypeVar
 
+from manager.api.meta import GroupVersionKind
 from manager.api.resource import Resource
 
 R = TypeVar("R", bound=Resource)
@@ -54,6 +56,10 @@ class CrdOptions:
     `served`: the version
     answers requests (default: yes). `storage`: the version objects are stored in; exactly one version of
     a kind has it (default: yes). `age`: end the columns with the object's age (default: yes).
+    `selectable_fields`: up to eight paths (`.spec.colour`) that `kubectl get --field-selector` takes.
+
+    Names, `annotations` and `labels` are of the whole definition: the version with `storage` has them, and
+    another one the same or none. `singular` and `list_kind` follow from the kind where they are not given.
     """
 
     columns: tuple[Column, ...] = ()
@@ -61,6 +67,13 @@ class CrdOptions:
     status: bool | None = None
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
+    singular: str | None = None
+    list_kind: str | None = None
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """A group that ends with `.k8s.io` or `.kubernetes.io` needs `{"api-approved.kubernetes.io": URL}`, with
+    the URL of the approval or `unapproved, ...`."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    selectable_fields: tuple[str, ...] = ()
     storage: bool = True
     served: bool = True
     age: bool = True
@@ -86,3 +99,18 @@ def crd_options(kind: type[Resource]) -> CrdOptions:
 def is_crd(kind: type[Resource]) -> bool:
     """Whether the model defines its kind; false for kinds that the server has anyway."""
     return _ATTRIBUTE in kind.__dict__
+
+
+def conflict_of_kinds(kinds: Iterable[type[Resource]]) -> tuple[str, str] | None:
+    """Return the kind and the reason if two models define one version, or two kinds have one plural."""
+    plurals: dict[tuple[str, str], str] = {}
+    models: dict[GroupVersionKind, type[Resource]] = {}
+    for kind in kinds:
+        gvk = kind.gvk
+        if (model := models.setdefault(gvk, kind)) is not kind:
+            both = " and ".join(f"{each.__module__}.{each.__qualname__}" for each in (model, kind))
+            return gvk.kind, f"a version is there twice: {gvk.version}, by {both}"
+        other = plurals.setdefault((gvk.group, kind.plural), gvk.kind)
+        if other != gvk.kind:
+            return gvk.kind, f"{other} has the plural {kind.plural} already"
+    return None

@@ -6,7 +6,9 @@ import operator
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from pydantic import Field
+from pydantic import Field, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from manager.api.model import ApiModel
 
@@ -91,3 +93,23 @@ class ObjectMeta(ApiModel):
     annotations: dict[str, str] = Field(default_factory=dict, exclude_if=operator.not_)
     finalizers: list[str] = Field(default_factory=list, exclude_if=operator.not_)
     owner_references: list[OwnerReference] = Field(default_factory=list, exclude_if=operator.not_)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the schema of a template's metadata, which lacks what only the server sets.
+
+        An object's own metadata has the server's schema instead.
+        """
+        del core_schema, handler
+        text = {"type": "string"}
+        texts = {"type": "object", "additionalProperties": text}
+        properties = {
+            "annotations": texts,
+            "finalizers": {"type": "array", "items": text},
+            "labels": texts,
+            "name": text,
+            "namespace": text,
+        }
+        return {"type": "object", "properties": properties}

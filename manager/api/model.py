@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic.alias_generators import to_camel
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, SchemaError, SchemaValidator, core_schema
+
+UNCHECKED_PATTERN = "unchecked_pattern"
+"""In the metadata of a string's schema: a pattern that pydantic's regular expressions do not take."""
 
 
-def _fail_fast(part: Any) -> None:
+@cache
+def is_checkable(pattern: str) -> bool:
+    """Return whether pydantic's regular expressions take the pattern; they have no look-around, say."""
+    try:
+        SchemaValidator(core_schema.str_schema(pattern=pattern))
+    except SchemaError:
+        return False
+    return True
+
+
+def _prepare(part: Any, model: type[BaseModel]) -> None:
+    """Have lists and maps of a model fail at the first wrong member; set apart patterns it cannot check."""
     if isinstance(part, list | tuple):
         for each in part:
-            _fail_fast(each)
+            _prepare(each, model)
     elif isinstance(part, dict):
         sort = part.get("type")  # or the field of this name
-        if sort == "model":
+        if sort == "model" and part["cls"] is not model:
             return  # has been here itself
         if sort in ("list", "dict"):
             part["fail_fast"] = True
+        elif sort == "str" and isinstance(pattern := part.get("pattern"), str) and not is_checkable(pattern):
+            # The class would end the import with a traceback; the definition's maker names the field instead.
+            part["metadata"] = {**part.get("metadata", {}), UNCHECKED_PATTERN: part.pop("pattern")}
         for each in part.values():
-            _fail_fast(each)
+            _prepare(each, model)
 
 
 class ApiModel(BaseModel):
@@ -47,7 +65,7 @@ class ApiModel(BaseModel):
         interrupts it.
         """
         schema = handler(source)
-        _fail_fast(schema.get("schema"))
+        _prepare(schema, cls)
         return schema
 
     def to_wire(self, *, only: set[str] | None = None) -> dict[str, Any]:
@@ -56,3 +74,32 @@ class ApiModel(BaseModel):
         Empty lists, empty strings, zero and false are values, and stay. With `only`, just these fields.
         """
         return self.model_dump(mode="json", by_alias=True, exclude_none=True, include=only)
+
+
+def without_defaults(model: ApiModel, wire: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON of a model without the fields that nobody has set, and that have their defaults.
+
+    A field that was not set, but changed in place, stays. `wire` is what `to_wire` returns.
+    """
+    kept = dict(wire)
+    for name, field in type(model).model_fields.items():
+        alias = field.serialization_alias or field.alias or name
+        if alias not in kept:
+            continue
+        value = getattr(model, name)
+        is_set = name in model.model_fields_set or field.default_factory_takes_validated_data
+        if not is_set and value == field.get_default(call_default_factory=True):
+            del kept[alias]
+            continue
+        kept[alias] = _without_defaults(value, kept[alias])
+    return kept
+
+
+def _without_defaults(value: Any, wire: Any) -> Any:
+    if isinstance(value, ApiModel) and isinstance(wire, dict):
+        return without_defaults(value, wire)
+    if isinstance(value, list) and isinstance(wire, list) and len(value) == len(wire):
+        return [_without_defaults(*each) for each in zip(value, wire, strict=True)]
+    if isinstance(value, dict) and isinstance(wire, dict):
+        return {name: _without_defaults(value.get(name), each) for name, each in wire.items()}
+    return wire

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self, Unpack
 
+import orjson
 from pydantic import ConfigDict, Field
 
+from manager.api.merging import as_model_says, take_changes
 from manager.api.meta import GroupVersionKind, ObjectKey, ObjectMeta, OwnerReference
 from manager.api.model import ApiModel
 
@@ -85,6 +88,28 @@ class Resource(ApiModel):
         self.metadata = stored.metadata
         if stored.origin is not None:
             _set(self, "_origin", stored.origin)
+
+    def take(self, stored: Resource, *, sent: Mapping[str, Any]) -> None:
+        """Take what the answer to a write says that has changed, and its origin; in place.
+
+        Fields that were changed here stay: they are changes of that from now on. Nested models, lists and
+        maps stay the same objects. `sent` has the JSON of the fields that the write could change, as it was
+        then, by their names in JSON.
+        """
+        if stored is self or stored.origin is None:
+            return
+        was, there = orjson.loads(self.origin or b"{}"), orjson.loads(stored.origin)
+        changed = [each for each in {**was, **there} if each in sent or was.get(each) != there.get(each)]
+        names = {field.alias or name: name for name, field in type(self).model_fields.items()}
+        before, after = dict[str, Any](), dict[str, Any]()
+        for each in changed:
+            name = names.get(each, each)
+            held, theirs = getattr(self, name, None), getattr(stored, name, None)
+            before[each] = sent[each] if each in sent else as_model_says(held, was.get(each))
+            if each in there:
+                after[each] = as_model_says(theirs, there[each])
+        take_changes(self, stored, before=before, after=after, now=self.to_wire())
+        _set(self, "_origin", stored.origin)
 
     def __copy__(self) -> Self:
         """A copy has the same origin."""

@@ -18,6 +18,8 @@ JsonSchema = dict[str, Any]
 
 # Not a word of the server's: tells the generator to list the field as required.
 REQUIRED = "x-required"
+# Nor is this: the default of a field that is None in the model.
+SERVER_DEFAULT = "x-server-default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,11 @@ def atomic_map() -> SchemaMark:
     return _with(x_kubernetes_map_type="atomic")
 
 
+def granular_map() -> SchemaMark:
+    """A map whose keys server-side apply merges, each with its own owner; it is the default."""
+    return _with(x_kubernetes_map_type="granular")
+
+
 def preserve_unknown() -> SchemaMark:
     """Keep fields that the schema does not name, as in `dict[str, Any]`; otherwise the server drops them."""
     return _with(x_kubernetes_preserve_unknown_fields=True)
@@ -72,6 +79,15 @@ def preserve_unknown() -> SchemaMark:
 def required() -> SchemaMark:
     """Clients must send the field, although code may leave it out because the runtime fills it in."""
     return SchemaMark(lambda schema: schema.update({REQUIRED: True}))
+
+
+def server_default(value: Any) -> SchemaMark:
+    """A default that the server fills in, while code that does not set the field neither has nor sends it.
+
+    Other than `= value`, it has no applied object claim the field: `Annotated[str | None,
+    server_default("TCP")] = None`.
+    """
+    return SchemaMark(lambda schema: schema.update({SERVER_DEFAULT: value}))
 
 
 def together(*marks: SchemaMark) -> SchemaMark:
@@ -144,7 +160,13 @@ def _int_or_string(schema: dict[str, object]) -> None:
     schema["x-kubernetes-int-or-string"] = True
 
 
+_DIGITS = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+# The pattern of controller-gen.
+QUANTITY = rf"^(\+|-)?{_DIGITS}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_DIGITS}))?$"
+
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1), schema_format("int32")]
 Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1), schema_format("int64")]
 # A count or a name or a percentage, as in `targetPort: http` and `maxSurge: 25%`.
 IntOrString = Annotated[int | str, SchemaMark(_int_or_string)]
+# An amount, as in `cpu: 500m` and `memory: 1Gi`; `manager.quantity` calculates with it.
+Quantity = Annotated[int | str, SchemaMark(_int_or_string), schema_pattern(QUANTITY)]

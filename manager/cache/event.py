@@ -43,9 +43,11 @@ class CacheEvent:
             to a late subscriber.
         handed_over: the object is there, and is not ours to know any more (see `Informer.restrict`).
         received: the event loop's time at which the change reached this process.
+        reconciling: the controller that judges the event is reconciling the object, so the change may be its
+            own. Set by the source of the controller's own kind.
     """
 
-    __slots__ = ("_meta", "_old_meta", "handed_over", "initial", "new", "old", "received")
+    __slots__ = ("_meta", "_old_meta", "handed_over", "initial", "new", "old", "received", "reconciling")
 
     def __init__(
         self,
@@ -63,6 +65,7 @@ class CacheEvent:
         self.initial = initial
         self.handed_over = handed_over
         self.received = received
+        self.reconciling = False
         self._meta = meta
         self._old_meta = old_meta
 

@@ -175,7 +175,8 @@ class Selection(NamedTuple):
             if isinstance(given := options.get(name), str):
                 raise TypeError(f"{name} are a sequence of {items}, not {given!r}")
         keeps = tuple(sorted(set(options.get("keeps", ()))))
-        Parts(keeps)
+        if keeps:
+            Parts(keeps)
         requirements = Selector.parse(options.get("label_selector", "")).requirements
         namespaces = set(options.get("namespaces", ()))
         return cls(

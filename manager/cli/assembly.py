@@ -172,6 +172,8 @@ def _options(settings: Settings, operator: AnyOperator) -> ControllerOptions:
         given["resync_period"] = settings.resync_period or None
     if (limit := settings.concurrency.get(operator.name)) is not None:
         given["max_concurrent_reconciles"] = limit
+    if (limit := settings.max_concurrent_rollouts.get(operator.name)) is not None:
+        given["max_concurrent_rollouts"] = limit or None
     return replace(operator.options, **given)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from manager.cli.arguments import ArgumentParser, CannotRun
+from manager.cli.arguments import ArgumentParser, CannotRun, whole
 from manager.codegen import GeneratedTree, ModelError, config_files, custom_resource_definitions
 from manager.codegen.tree import HEADER
 from manager.operator import AnyOperator, rights_of
@@ -18,8 +18,13 @@ from manager.webhook.configurations import SERVICE, ClientConfig, by_service
 from manager.webhook.methods import webhooks_of
 from manager.yaml_text import yaml_documents, yaml_stream
 
+_DESCRIPTION = "--max-description"
+_SHORTER = "the longest description of a field in definitions, 0 for none (default: as long as they are)"
+
 _CRDS = """\
-Print the custom resource definitions of all operators as one YAML stream, for kubectl apply -f -
+Print the custom resource definitions of all operators as one YAML stream, for
+kubectl apply --server-side --force-conflicts -f -
+Without --server-side, kubectl takes at most 262,144 bytes of each.
 
 A kind with several versions is converted by the manager's webhook. The definitions ask for that at the
 Service that `make deploy` makes; a manager outside of the cluster points them at itself while it runs. While
@@ -29,20 +34,28 @@ they are never converted wrongly."""
 
 def crds(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Print the definitions of every kind of `operators`. Raises `CannotRun` for a wrong model."""
-    ArgumentParser("crds", f"{program.name} crds", _CRDS).read(argv)
+    parser = ArgumentParser("crds", f"{program.name} crds [{_DESCRIPTION}=CHARACTERS]", _CRDS)
+    parser.value(_DESCRIPTION, metavar="CHARACTERS", parse=whole(0), text=_SHORTER)
+    limit: int | None = vars(parser.read(argv)).get("max_description")
     # What the kustomization in config/default makes of the names that the generator gives.
     service = by_service(f"{program.prefix}system", f"{program.prefix}{SERVICE}")
-    print(yaml_stream(declared_definitions("crds", operators, service)), end="")
+    definitions = declared_definitions("crds", operators, service, max_description=limit)
+    print(yaml_stream(definitions), end="")
     return 0
 
 
 def declared_definitions(
-    command: str, operators: Sequence[AnyOperator], client_config: ClientConfig
+    command: str,
+    operators: Sequence[AnyOperator],
+    client_config: ClientConfig,
+    *,
+    max_description: int | None = None,
 ) -> list[dict[str, Any]]:
     """Return the definitions of every kind of `operators`. Raises `CannotRun` for a wrong model."""
     kinds = [kind for operator in operators for kind in operator.kinds()]
     try:
-        return custom_resource_definitions(kinds, webhooks_of(operators).conversions, client_config)
+        conversions = webhooks_of(operators).conversions
+        return custom_resource_definitions(kinds, conversions, client_config, max_description=max_description)
     except (ModelError, RegistrationError) as error:
         raise CannotRun(f"{command}: {error}") from error
 
@@ -59,19 +72,22 @@ def generate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
 
     Raises `CannotRun` for a wrong model.
     """
-    parser = ArgumentParser("generate", f"{program.name} generate [{_CHECK}]", _GENERATE)
+    usage = f"{program.name} generate [{_CHECK}] [{_DESCRIPTION}=CHARACTERS]"
+    parser = ArgumentParser("generate", usage, _GENERATE)
     told = "write nothing; fail when a file is not current"
     parser.add_argument(_CHECK, action="store_true", default=False, help=told)
-    check = parser.read(argv).check
+    parser.value(_DESCRIPTION, metavar="CHARACTERS", parse=whole(0), text=_SHORTER)
+    given = parser.read(argv)
+    limit: int | None = vars(given).get("max_description")
     config = Path("config")
     if not config.is_dir():
         print("generate: this folder has no config/ to write to", file=sys.stderr)
         return 1
     try:
-        tree = generated_tree(program, operators, config)
+        tree = generated_tree(program, operators, config, max_description=limit)
     except (ModelError, RegistrationError) as error:
         raise CannotRun(f"generate: {error}") from error
-    if not check:
+    if not given.check:
         for path in tree.write():
             print(f"generated {path}")
         return _tell_dangling(config)
@@ -97,7 +113,13 @@ def _tell_dangling(config: Path) -> int:
     return code
 
 
-def generated_tree(program: Program, operators: Iterable[AnyOperator], config: Path) -> GeneratedTree:
+def generated_tree(
+    program: Program,
+    operators: Iterable[AnyOperator],
+    config: Path,
+    *,
+    max_description: int | None = None,
+) -> GeneratedTree:
     """Return the files that the operators' models, rights and webhooks make, for the folder `config`.
 
     Raises ModelError when a model has no custom resource definition, RegistrationError when webhooks
@@ -108,4 +130,5 @@ def generated_tree(program: Program, operators: Iterable[AnyOperator], config: P
     rules = {operator.name: rights_of(operator) for operator in operators}
     samples = (path.name for path in (config / "samples").glob("*.yaml") if path.name != "kustomization.yaml")
     webhooks = webhooks_of(operators)
-    return GeneratedTree(config, config_files(program, kinds, rules, samples, webhooks))
+    files = config_files(program, kinds, rules, samples, webhooks, max_description=max_description)
+    return GeneratedTree(config, files)

@@ -26,7 +26,7 @@ Command: TypeAlias = "Callable[[Sequence[str], Sequence[AnyOperator], Program], 
 
 COMMANDS = {
     "run": "run the controllers until interrupted",
-    "crds": "print the custom resource definitions, ready for kubectl apply -f -",
+    "crds": "print the custom resource definitions, ready for kubectl apply --server-side",
     "generate": "write what is generated under config/",
     "init": "begin a project of your own",
     "create": "add a kind and its operator to a project",
@@ -160,9 +160,9 @@ def _dispatch(
     command = command_named("version" if name == "--version" else name)
     if name in _WITHOUT_OPERATORS:
         return command(rest, (), program)
-    from manager.cli.operators import all_operators  # noqa: PLC0415 - not for the version
+    from manager.cli.operators import all_operators, own_operators  # noqa: PLC0415 - not for the version
 
-    own = operators() if callable(operators) else operators
+    own = own_operators(operators)
     return command(rest, all_operators(own, program, installed=name not in _WITHOUT_INSTALLED), program)
 
 

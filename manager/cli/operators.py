@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+import os
+import traceback
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from pydantic import PydanticUserError
+
 from manager.api import GroupVersionKind, Resource, crd_options, is_crd
+from manager.api.crd import conflict_of_kinds
 from manager.cli.arguments import OperatorUnusable, UsageError
-from manager.cli.settings import OWN
+from manager.cli.settings import OWN, SERVICE_LINK
 from manager.operator import AnyOperator, Operator, Owns
+from manager.operator.running import check_work
 from manager.program import Program
 from manager.settings import Setting, SettingsError
-from manager.webhook import RegistrationError
 from manager.webhook.methods import webhooks_of
 
 _ALL = "*"
@@ -30,6 +35,8 @@ def all_operators(
     others = installed_operators(own, program) if installed else {}
     named: dict[str, str] = {}
     for operator in (*own, *others):
+        if not _is_operator(operator):
+            raise OperatorUnusable(f"{operator!r} is no operator, as in class Name(Operator[Kind])")
         if not hasattr(operator, "kind"):
             raise OperatorUnusable(f"{operator.__name__} has no kind, as in class Name(Operator[Kind])")
         this = operator.__name__ + (f" of {others[operator]}" if operator in others else "")
@@ -39,12 +46,50 @@ def all_operators(
                 "give one of them another `name`"
             )
         named[operator.name] = this
-    if installed:
-        try:  # whether webhooks are to be served or not
-            webhooks_of((*own, *others))
-        except RegistrationError as error:
-            raise OperatorUnusable(str(error)) from error
-    return (*own, *others)
+    found = (*own, *others)
+    conflict = conflict_of_kinds(kind for operator in found for kind in operator.kinds())
+    if conflict is not None:
+        raise OperatorUnusable(": ".join(conflict))
+    try:  # the same for all commands, also where webhooks are not served
+        for operator in found:
+            check_work(operator)
+        declared_settings(found, program)
+        webhooks_of(found)
+    except (SettingsError, TypeError) as error:
+        raise OperatorUnusable(str(error)) from error
+    return found
+
+
+def own_operators(
+    operators: Sequence[AnyOperator] | Callable[[], Sequence[AnyOperator]],
+) -> Sequence[AnyOperator]:
+    """Return the program's own operators, importing them if need be.
+
+    Raises `OperatorUnusable`, with the place in the author's file, for a class or a model that the library
+    refuses when it is made. Other exceptions are the author's own, and pass.
+    """
+    if not callable(operators):
+        return operators
+    try:
+        return operators()
+    except (TypeError, ValueError, PydanticUserError) as error:
+        frames = list(traceback.walk_tb(error.__traceback__))
+        theirs = [each for each in frames[1:] if not _is_librarys(each[0].f_globals.get("__name__", ""))]
+        if not theirs or theirs[-1][0] is frames[-1][0]:
+            raise
+        frame, line = theirs[-1]
+        said = " ".join(str(error).split("\n\nFor further information")[0].split())
+        place = os.path.relpath(frame.f_code.co_filename)
+        raise OperatorUnusable(f"{place}:{line}: {said}") from error
+
+
+def _is_librarys(module: str) -> bool:
+    packages = ("manager", "pydantic", "abc", "dataclasses", "importlib")
+    return module.split(".", maxsplit=1)[0] in packages and not module.startswith("manager.scaffold.project")
+
+
+def _is_operator(operator: object) -> bool:
+    return isinstance(operator, type) and issubclass(operator, Operator)
 
 
 def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
@@ -140,6 +185,11 @@ def declared_settings(operators: Sequence[AnyOperator], program: Program) -> tup
                         f"{owner} declares {setting.flag}, but {name} belongs to {owners[name]}"
                     )
                 owners[name] = owner
+            if SERVICE_LINK.search(setting.variable):
+                raise SettingsError(
+                    f"{owner} declares {setting.flag}, but Kubernetes sets {setting.variable} for a Service "
+                    "of that name: give the flag another end"
+                )
             if setting.variable.startswith(program.variables):
                 raise SettingsError(
                     f"{owner} declares {setting.flag}, but {program.variables}* is the manager's own"
@@ -168,8 +218,9 @@ def kind_named(name: str, kinds: Sequence[type[Resource]], *, command: str) -> t
     found: dict[str, type[Resource]] = {}
     for kind in kinds:
         full = f"{kind.plural}.{kind.gvk.group}"
-        short = crd_options(kind).short_names if is_crd(kind) else ()
-        if name.lower() in {each.lower() for each in (full, kind.gvk.kind, kind.plural, *short)}:
+        options = crd_options(kind)
+        also = (options.singular or kind.gvk.kind, *options.short_names) if is_crd(kind) else ()
+        if name.lower() in {each.lower() for each in (full, kind.gvk.kind, kind.plural, *also)}:
             found[full] = kind
     if len(found) > 1:
         raise UsageError(f"{command}: {name!r} may be each of {', '.join(found)}; which one?")

@@ -317,6 +317,11 @@ def _lines(name: str, planned: Planned, *, coloured: bool) -> Iterator[str]:
         yield from unified(change, coloured=coloured)
         if change.renamed:
             yield f"{title(change)}: of what is no longer set in it, only the API server will know"
+        if change.untried:
+            yield (
+                f"{title(change)}: the installed definition has no status subresource, so the API server has "
+                "not tried its status; install the definitions first"
+            )
     for request in planned.other:
         yield _safe(f"{name} would send {request}")
     if planned.ends:

@@ -57,6 +57,8 @@ def settings_of(
     sources.check_keys((*OWN, *declared))
     settings = Settings(sources)
     check_names(operators, settings.concurrency, where=sources.where(Settings.concurrency))
+    where = sources.where(Settings.max_concurrent_rollouts)
+    check_names(operators, settings.max_concurrent_rollouts, where=where)
     where = sources.where(Settings.controllers)
     enabled = enabled_operators(operators, settings.controllers, where=where)
     # Webhooks are served whether their operator runs or not.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -28,8 +28,9 @@ _MAX_NAME = 253
 _MAX_PREFIX = 200
 # Each is there from the start.
 _MAX_WORKERS = 10_000
+_MAX_ROLLOUTS = 1_000_000
 
-_SERVICE_LINK = re.compile(
+SERVICE_LINK = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
 )
 """What a kubelet sets in every pod for each Service, one named as the program included."""
@@ -85,16 +86,24 @@ def parse_base_url(text: str) -> str:
     return text.rstrip("/")
 
 
-def _concurrency(text: str) -> dict[str, int]:
-    limits: dict[str, int] = {}
-    for item in _names(text):
-        name, _, limit = (part.strip() for part in item.partition("="))
-        if not name or not limit.isascii() or not limit.isdigit() or not limit.strip("0"):
-            raise ValueError('NAME=N is expected, N a whole number of at least 1, such as "memcached=4"')
-        if len(limit) > len(str(_MAX_WORKERS)) or int(limit) > _MAX_WORKERS:
-            raise ValueError(f"at most {_MAX_WORKERS} objects at once are expected")
-        limits[name] = int(limit)
-    return limits
+def _limits(lowest: int, most: int) -> Callable[[str], dict[str, int]]:
+    """Return a parser of a whole number within these bounds for each controller."""
+
+    def parse(text: str) -> dict[str, int]:
+        limits: dict[str, int] = {}
+        for item in _names(text):
+            name, _, limit = (part.strip() for part in item.partition("="))
+            digits = limit.lstrip("0") or limit[:1]
+            if not name or not digits.isascii() or not digits.isdigit() or int(digits[:1]) < lowest:
+                raise ValueError(
+                    f'NAME=N is expected, N a whole number of at least {lowest}, such as "memcached=4"'
+                )
+            if len(digits) > len(str(most)) or int(digits) > most:
+                raise ValueError(f"at most {most} objects at once are expected")
+            limits[name] = int(digits)
+        return limits
+
+    return parse
 
 
 class Settings:
@@ -147,13 +156,24 @@ class Settings:
     )
     concurrency = Setting(
         "concurrency",
-        _concurrency,
+        _limits(1, _MAX_WORKERS),
         default="",
         many=True,
         group="Controllers",
         placeholder="NAME=N,...",
         description="how many objects a controller reconciles at once; may be repeated",
         unset=f"{ControllerOptions().max_concurrent_reconciles} each",
+    )
+    max_concurrent_rollouts = Setting(
+        "max-concurrent-rollouts",
+        _limits(0, _MAX_ROLLOUTS),
+        default="",
+        many=True,
+        group="Controllers",
+        placeholder="NAME=N,...",
+        description="how many objects of a controller replace their pods at once because of another version "
+        "or other settings; 0 is no limit; may be repeated",
+        unset="as the operator says, or no limit",
     )
     resync_period = Setting(
         "resync-period",
@@ -454,7 +474,7 @@ def unknown_variables(program: Program, declared: Iterable[Setting[Any]] = ()) -
     }
     unknown: dict[str, str | None] = {}
     for name in sorted(os.environ):
-        if not name.startswith(program.variables) or name in known.values() or _SERVICE_LINK.search(name):
+        if not name.startswith(program.variables) or name in known.values() or SERVICE_LINK.search(name):
             continue
         close = difflib.get_close_matches(name.removeprefix(program.variables), known, n=1)
         unknown[name] = known[close[0]] if close else None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 from pydantic import ValidationError
 
-from manager.api import ObjectKey, OwnerReference, Resource
+from manager.api import ObjectKey, OwnerReference, Resource, is_crd
 from manager.api.core_v1 import Secret
+from manager.api.model import without_defaults
 from manager.api.resource import reference_to
 from manager.cache import Cache, Record
 from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther
@@ -25,14 +26,18 @@ from manager.client.ownership import (
     holds_exactly,
     may_repeat_keys,
     own_entries,
+    setters,
+    shares,
     takeover_patch,
+    version_patch,
     wants_otherwise,
     without_fields,
 )
 from manager.client.reader import decode_at_once
-from manager.client.write import APPLY_PATCH, JSON_PATCH, STRICT, Writer, booked, sent_fields
+from manager.client.repair import RefusedRepairs, refused_lists, repair_patch
+from manager.client.write import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRICT, Writer, booked, sent_fields
 from manager.kube.decoding import json_object, not_a
-from manager.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
+from manager.kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound
 from manager.loop import own_turn
 from manager.runs import current_run
 from manager.shards.ranges import label_of
@@ -47,6 +52,10 @@ TAKEOVER_ATTEMPTS = 3
 
 # Metadata that an applied object may set; the rest is the server's or names the object.
 APPLIED_METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
+
+
+Written = tuple[bytes, tuple[FieldConflict, ...]]
+"""The answer to a write, and what others had set otherwise."""
 
 
 class Outcome(enum.Enum):
@@ -87,6 +96,9 @@ class Applier:
         self._former_managers = tuple(former_managers)
         cache.managers.add(former_managers)
         self._settled = _Settled()
+        self._correct: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        """By UID: the metadata that `correct` was last called with."""
+        self._refused = RefusedRepairs(SETTLED_OBJECTS)
 
     async def apply(
         self,
@@ -95,6 +107,7 @@ class Applier:
         owner: Resource | None = None,
         initial: Sequence[str] = (),
         may_update: Callable[[], bool] | None = None,
+        adopt: bool = False,
         force: bool = True,
         dry_run: bool = False,
     ) -> Applied[R]:
@@ -105,7 +118,7 @@ class Applier:
         if owner is not None and self._cache.shares_out:
             _add({self._cache.shard_label: label_of(owner.metadata.uid)}, wanted)
         await self._writer.check_owners(obj, kind)
-        found = await self._live(kind, key, owner)
+        found = await (self._read(kind, key) if adopt else self._live(kind, key, owner))
         if found is None:
             try:
                 return await self._create(obj, wanted, given_up, dry_run=dry_run)
@@ -114,8 +127,9 @@ class Applier:
                 found = await self._writer.read(kind, key)
         await own_turn(len(found))
         live = _decoded(kind, found)
+        adopted = False
         if owner is not None:
-            self._refuse_foreign(kind, key, live, owner)
+            adopted = self._refuse_foreign(kind, key, live, owner, adopt=adopt)
             label = (live["metadata"].get("labels") or {}).get(self._cache.shard_label)
             if label is not None and not self._cache.shares_out and label == label_of(owner.metadata.uid):
                 # It stays, since it is true: to take it away would be a write for each child.
@@ -136,19 +150,19 @@ class Applier:
             return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
         # The uid makes the apply one of this very object: one that was replaced meanwhile is refused.
         body = orjson.dumps({**orjson.loads(encoded), "metadata": {**wanted["metadata"], "uid": uid}})
-        taken_over = taken_over or own.created is not None
-        if taken_over and not dry_run:
-            # A refusal changes nothing, not even the owners of the fields.
-            await self._send(kind, key, body, force=True, dry_run=True)
-            await self._take_over(kind, key, given_up)
-        conflicts: tuple[FieldConflict, ...] = ()
-        if taken_over and dry_run:
-            # Our own creation would seem to be another manager's.
-            raw = await self._send(kind, key, body, force=True, dry_run=True)
-        else:
-            raw, conflicts = await self._send_unforced(kind, key, body, force=force, dry_run=dry_run)
+        raw, conflicts = await self._update_or_repair(
+            kind,
+            key,
+            encoded,
+            live,
+            partial(self._update, kind, key, body, given_up=given_up, force=force, dry_run=dry_run),
+            taken_over=taken_over or own.created is not None,
+            given_up=given_up,
+            force=force,
+            dry_run=dry_run,
+        )
         await own_turn(len(raw))
-        restores = self._wants_the_same(encoded, live, own, conflicts)
+        restores = adopted or self._wants_the_same(encoded, live, own, conflicts)
         after = _decoded(kind, raw) if dry_run else self._settle(kind, encoded, raw)
         changed = _content(after) != _content(live)
         now = decode_at_once(raw, kind, key, parsed=after)
@@ -157,6 +171,135 @@ class Applier:
         outcome = Outcome.RESTORED if restores else Outcome.UPDATED
         return Applied(now, decode_at_once(found, kind, key, parsed=live), outcome, conflicts)
 
+    async def _update_or_repair(
+        self,
+        kind: type[Resource],
+        key: ObjectKey,
+        encoded: bytes,
+        live: dict[str, Any],
+        update: Callable[..., Awaitable[Written]],
+        *,
+        taken_over: bool,
+        given_up: Sequence[Path],
+        force: bool,
+        dry_run: bool,
+    ) -> Written:
+        """Update an object that is there, although others may have put items into our lists."""
+        try:
+            return await update(taken_over=taken_over)
+        except Invalid as refusal:
+            if not force:
+                raise
+            raw, conflicts = await self._repair(kind, key, encoded, live, refusal, given_up, dry_run=dry_run)
+        if not dry_run:
+            # The object is as it is wanted. This writes down that it is ours.
+            raw, _ = await update(taken_over=True)
+        return raw, conflicts
+
+    async def _update(
+        self,
+        kind: type[Resource],
+        key: ObjectKey,
+        body: bytes,
+        *,
+        taken_over: bool,
+        given_up: Sequence[Path],
+        force: bool,
+        dry_run: bool,
+    ) -> Written:
+        """Apply over an object that is there; with `taken_over`, entries of managedFields join ours first."""
+        if taken_over:
+            found = await self._writer.read(kind, key)
+            raw = await self._try(kind, key, _decoded(kind, found), orjson.loads(body), given_up)
+            if dry_run:
+                return raw, ()
+            await self._take_over(kind, key, given_up, body, found)
+        return await self._send_unforced(kind, key, body, force=force, dry_run=dry_run)
+
+    async def _try(
+        self,
+        kind: type[Resource],
+        key: ObjectKey,
+        there: dict[str, Any],
+        wanted: dict[str, Any],
+        given_up: Sequence[Path],
+    ) -> bytes:
+        """Try an apply before entries join ours, so that a refusal changes nothing, not even the record.
+
+        A dry run of the apply itself keeps what the other entries own. So a patch is tried that removes it.
+        Returns what the server would store.
+        """
+        raw = await self._send(kind, key, orjson.dumps(wanted), force=True, dry_run=True)
+        ours, others = self._shares(kind, there, given_up)
+        patch, _, releases = repair_patch(there, wanted, ours, others)
+        if not releases:
+            return raw
+        patch.setdefault("metadata", {})["uid"] = wanted["metadata"]["uid"]
+        query = booked(self._field_manager, dry_run=True)
+        return await self._writer.send(kind, key, MERGE_PATCH, orjson.dumps(patch), query)
+
+    def _shares(
+        self, kind: type[Resource], there: dict[str, Any], given_up: Sequence[Path]
+    ) -> tuple[Mapping[str, Any], list[tuple[str, Mapping[str, Any]]]]:
+        entries, version = there["metadata"].get("managedFields", ()), kind.gvk.api_version
+        return shares(entries, self._field_manager, self._former_managers, given_up, version)
+
+    async def _repair(
+        self,
+        kind: type[Resource],
+        key: ObjectKey,
+        encoded: bytes,
+        live: dict[str, Any],
+        refusal: Invalid,
+        given_up: Sequence[Path],
+        *,
+        dry_run: bool,
+    ) -> Written:
+        """Do what a refused apply would do, in one patch, without the items of others that are in its way.
+
+        Raises the refusal if it has another cause (see `repair`), or what the server says of the patch as a
+        dry run, and remembers that for a while. Nothing has been changed then.
+        """
+        uid, candidates = live["metadata"]["uid"], refused_lists(refusal.details)
+        state = hash((encoded, _content(live)))
+        if not candidates:
+            raise refusal
+        if (known := self._refused.get(uid, state)) is not None:
+            raise type(known)(known.status, known.reason, known.message, known.details)
+        wanted, conflict = orjson.loads(encoded), None
+        # The next apply takes over what is booked under this name.
+        manager = creator_name(self._field_manager, encoded)
+        for _ in range(TAKEOVER_ATTEMPTS):
+            found = await self._read(kind, key)
+            there = None if found is None else _decoded(kind, found)
+            if there is None or there["metadata"]["uid"] != uid:
+                raise refusal
+            ours, others = self._shares(kind, there, given_up)
+            for lists in candidates:
+                patch, conflicts, _ = repair_patch(there, wanted, ours, others, lists)
+                if conflicts:
+                    break
+            else:
+                raise refusal
+            version = there["metadata"].get("resourceVersion")
+            patch.setdefault("metadata", {}).update(uid=uid, resourceVersion=version)
+            send = partial(self._writer.send, kind, key, MERGE_PATCH, orjson.dumps(patch))
+            try:
+                raw = await send(booked(manager, dry_run=True))
+                return (raw if dry_run else await send(booked(manager), replaces=version)), conflicts
+            except (Invalid, Forbidden, BadRequest) as error:
+                self._refused.put(uid, state, error)
+                raise
+            except Conflict as error:
+                conflict = error  # it has changed since, if only in its status
+        raise conflict or refusal
+
+    async def _read(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
+        try:
+            return await self._writer.read(kind, key)
+        except NotFound:
+            return None
+
     async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
         """Raise as `apply` for the object of that name, if it is there and is not the owner's."""
         found = await self._live(kind, key, owner)
@@ -164,9 +307,41 @@ class Applier:
             await own_turn(len(found))
             self._refuse_foreign(kind, key, _decoded(kind, found), owner)
 
+    async def correct(self, obj: R, patch: Callable[[], Awaitable[R]]) -> Applied[R]:
+        """Have `patch` write the metadata that was changed in an object; see `Client.correct`."""
+        assert obj.origin is not None
+        kind, key, uid = type(obj), obj.key, obj.metadata.uid
+        wanted = _wanted(obj, None)["metadata"]
+        last = self._correct.get(uid, {})
+        changes = list(_metadata_changes(_decoded(kind, obj.origin)["metadata"], wanted))
+        if not changes:
+            self._remember_correct(uid, wanted)
+            return Applied(obj, None, Outcome.UNCHANGED)
+        raw = await self._writer.read(kind, key)  # the cache has no entries of other managers
+        live = _decoded(kind, raw)
+        stored = await patch()
+        self._remember_correct(uid, wanted)
+        removed, conflicts = False, []
+        for steps, value in changes:
+            entries = live["metadata"].get("managedFields", ())
+            others = setters(entries, steps, self._field_manager, self._former_managers)
+            name, field = steps[1].removeprefix("f:"), steps[2].removeprefix("f:")
+            path = f".metadata.{name}" + (f".{field}" if isinstance(value, str) else "")
+            conflicts += [FieldConflict(other, path) for other in others or ()]
+            removed = removed or (others == [] and (steps, value) in _metadata_changes({}, last))
+        outcome = Outcome.RESTORED if conflicts or removed else Outcome.UPDATED
+        before = decode_at_once(raw, kind, key, parsed=live)
+        return Applied(stored, before, outcome, tuple(dict.fromkeys(conflicts)))
+
+    def _remember_correct(self, uid: str, wanted: dict[str, Any]) -> None:
+        self._correct[uid] = wanted
+        self._correct.move_to_end(uid)
+        if len(self._correct) > SETTLED_OBJECTS:
+            self._correct.popitem(last=False)
+
     async def _send_unforced(
         self, kind: type[Resource], key: ObjectKey, body: bytes, *, force: bool, dry_run: bool
-    ) -> tuple[bytes, tuple[FieldConflict, ...]]:
+    ) -> Written:
         """Apply, with `force` a second time if others have set the fields: only a refusal says who."""
         try:
             return await self._send(kind, key, body, force=False, dry_run=dry_run), ()
@@ -177,9 +352,19 @@ class Applier:
             return raw, conflict.conflicts
 
     async def _send(
-        self, kind: type[Resource], key: ObjectKey, body: bytes, *, force: bool, dry_run: bool
+        self,
+        kind: type[Resource],
+        key: ObjectKey,
+        body: bytes,
+        *,
+        force: bool,
+        dry_run: bool,
+        field_manager: str = "",
     ) -> bytes:
-        query = {**booked(self._field_manager, dry_run=dry_run), "force": "true" if force else "false"}
+        query = {
+            **booked(field_manager or self._field_manager, dry_run=dry_run),
+            "force": "true" if force else "false",
+        }
         try:
             return await self._writer.send(kind, key, APPLY_PATCH, body, query)
         except Conflict as error:
@@ -195,7 +380,10 @@ class Applier:
         """
         known = self._settled.wanted(live["metadata"]["uid"])
         if known is not None:
-            return known == hash(encoded)
+            if known != hash(encoded) or conflicts or own.applied is None:
+                return known == hash(encoded)
+            # Another process of ours may have applied something else since; no client has changed it then.
+            return not wants_otherwise(_fields(orjson.loads(encoded)), live, own.applied)
         if own.created is not None:
             return own.created_by == creator_name(self._field_manager, encoded)
         if own.applied is None or not conflicts:
@@ -215,16 +403,13 @@ class Applier:
         selected = self._cache.held(kind, key)
         if selected is not None:
             return selected.raw
-        try:
-            return await self._writer.read(kind, key)
-        except NotFound:
-            return None
+        return await self._read(kind, key)
 
     async def _create(
         self, obj: R, wanted: dict[str, Any], given_up: Sequence[Path], *, dry_run: bool
     ) -> Applied[R]:
         kind, key, encoded = type(obj), obj.key, _encoded(wanted, obj)
-        _, kept = _without_given_up(wanted, obj, given_up)
+        kept = orjson.dumps(without_fields(orjson.loads(encoded), given_up)) if given_up else encoded
         if may_repeat_keys(orjson.loads(encoded)):
             # POST takes two items with one key, and no apply does, now or later. So an apply creates it. Of
             # an object that is there it demands a version that no object has.
@@ -242,20 +427,32 @@ class Applier:
         return Applied(decode_at_once(raw, kind, key, parsed=after), None, Outcome.CREATED)
 
     def _refuse_foreign(
-        self, kind: type[Resource], key: ObjectKey, live: dict[str, Any], owner: Resource
-    ) -> None:
+        self,
+        kind: type[Resource],
+        key: ObjectKey,
+        live: dict[str, Any],
+        owner: Resource,
+        *,
+        adopt: bool = False,
+    ) -> bool:
+        """Raise OwnedByOther unless the owner is the controller; return True for one without, if `adopt`."""
         references = live["metadata"].get("ownerReferences", ())
         controller = next((each for each in references if each.get("controller")), None)
         if controller is None:
             own = self._own_entries(live)
             made_here = own.created is not None or own.applied is not None or own.former
+            if adopt and made_here:
+                return True
             raise OwnedByOther(kind.gvk.kind, key, None, made_here=made_here)
         if controller.get("uid") != owner.metadata.uid:
             try:
                 other = OwnerReference.model_validate(controller)
             except ValidationError:
                 raise not_a(f"a {kind.gvk.kind} object") from None
-            raise OwnedByOther(kind.gvk.kind, key, other)
+            metadata = live["metadata"]
+            finalizers = None if "deletionTimestamp" not in metadata else metadata.get("finalizers") or ()
+            raise OwnedByOther(kind.gvk.kind, key, other, finalizers=finalizers)
+        return False
 
     def _own_entries(self, live: dict[str, Any]) -> OwnEntries:
         entries = live["metadata"].get("managedFields", ())
@@ -284,25 +481,38 @@ class Applier:
         self._settled.remember(encoded, after, self._own_entries(after))
         return after
 
-    async def _take_over(self, kind: type[Resource], key: ObjectKey, given_up: Sequence[Path]) -> None:
-        """Make one record of an apply of all that is ours (see `ownership`)."""
-        version, refusal = None, None
-        for _ in range(TAKEOVER_ATTEMPTS):
-            # The cache keeps our own entries only, and the patch needs the position among all.
-            metadata = _decoded(kind, await self._writer.read(kind, key))["metadata"]
+    async def _take_over(
+        self, kind: type[Resource], key: ObjectKey, given_up: Sequence[Path], body: bytes, found: bytes
+    ) -> None:
+        """Make one record of an apply of all that is ours (see `ownership`); `body` is the apply to come.
+
+        `found` is the object from the server: the cache keeps our own entries only, and the patch needs the
+        position among all.
+        """
+        resource_version, refusal, attempts = None, None, 0
+        known = self._field_manager, self._former_managers
+        while attempts < TAKEOVER_ATTEMPTS:
+            metadata = _decoded(kind, found)["metadata"]
             entries = metadata.get("managedFields", ())
-            patch = takeover_patch(entries, self._field_manager, self._former_managers, given_up)
+            translated = version_patch(entries, *known, given_up, kind.gvk.api_version)
+            patch = translated[1] if translated else takeover_patch(entries, *known, given_up)
             if patch is None:
                 return
-            if refusal is not None and metadata.get("resourceVersion") == version:
+            if refusal is not None and metadata.get("resourceVersion") == resource_version:
                 raise refusal  # nobody was in between
-            version = metadata.get("resourceVersion")
+            resource_version = metadata.get("resourceVersion")
             try:
-                body, query = orjson.dumps(patch), booked(self._field_manager)
-                await self._writer.send(kind, key, JSON_PATCH, body, query)
-                return
+                if patch:
+                    query = booked(self._field_manager)
+                    await self._writer.send(kind, key, JSON_PATCH, orjson.dumps(patch), query)
             except Invalid as error:
-                refusal = error
+                refusal, attempts = error, attempts + 1
+            else:
+                if translated is None:
+                    return
+                name = translated[0]
+                await self._send(kind, key, body, force=True, dry_run=False, field_manager=name)
+            found = await self._writer.read(kind, key)
         raise Conflict(409, "Conflict", f"{kind.gvk.kind} {key} keeps being changed by others")
 
 
@@ -379,6 +589,25 @@ def _content(live: dict[str, Any]) -> bytes:
     return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
 
 
+def _metadata_changes(before: dict[str, Any], after: dict[str, Any]) -> Iterator[tuple[Path, Any]]:
+    """Return the path and the new value of each label, annotation, finalizer and owner that differs."""
+    for name in APPLIED_METADATA:
+        old, new = (_by_step(each.get(name) or ()) for each in (before, after))
+        for step in {**old, **new}:
+            if old.get(step) != new.get(step):
+                yield ("f:metadata", f"f:{name}", step), new.get(step)
+
+
+def _by_step(values: Any) -> dict[str, Any]:
+    if isinstance(values, dict):
+        return {f"f:{name}": value for name, value in values.items()}
+    found = {}
+    for each in values:
+        named = {"uid": each["uid"]} if isinstance(each, dict) else each
+        found[f"{'k' if isinstance(each, dict) else 'v'}:{orjson.dumps(named).decode()}"] = [each]
+    return found
+
+
 def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
     """What is applied of an object; fields that need not be written out are as they are (see `_encoded`)."""
     meta = obj.metadata
@@ -398,8 +627,9 @@ def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
     if plain is None or obj.gvk == Secret.gvk:
         wire = sent_fields(obj)
         wire.pop("status", None)
-        wire["metadata"] = metadata
-        return wire
+        if is_crd(type(obj)):  # the definition has the same defaults: to send them would claim the fields
+            wire = without_defaults(obj, wire)
+        return {**wire, "apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata}
     wire = {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata}
     values = ((name, getattr(obj, field)) for field, name in plain.items())
     wire |= {name: value for name, value in values if value is not None}

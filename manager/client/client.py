@@ -133,8 +133,9 @@ class Client(CachedReader):
         kind = kind or type(obj)
         await own_turn(len(obj.origin))
         original = orjson.loads(obj.origin)
-        before = _patchable(original)
-        changes = merge_diff(before, _patchable(sent_fields(obj)))
+        # Defaults of the model are no change, even where the server does not store them.
+        known = await decode_object(obj.origin, type(obj), obj.key)
+        changes = merge_diff(_patchable(sent_fields(known)), _patchable(sent_fields(obj)))
         if not changes:
             if (run := current_run()) is not None:
                 run.spares("patch", kind, obj.key)
@@ -167,6 +168,15 @@ class Client(CachedReader):
             raw = metadata_of(raw, kind.gvk)
         return await decode_object(raw, type(obj), obj.key)
 
+    async def correct(self, obj: R) -> Applied[R]:
+        """Write changed metadata of an object that was not applied; the outcome is as for `apply`.
+
+        For objects that are created, and later only labelled or given another owner. The outcome is RESTORED
+        if another client had set or removed what is changed now. Call it also when nothing has to be changed:
+        whoever removes a label leaves no name, so that only this tells a label that was there.
+        """
+        return await self._applier.correct(obj, lambda: self.patch(obj))
+
     async def apply(
         self,
         obj: R,
@@ -174,6 +184,7 @@ class Client(CachedReader):
         owner: Resource | None = None,
         initial: Sequence[str] = (),
         may_update: Callable[[], bool] | None = None,
+        adopt: bool = False,
         force: bool = True,
         dry_run: bool = False,
     ) -> Applied[R]:
@@ -194,14 +205,23 @@ class Client(CachedReader):
         False, nothing is sent.
 
         With `owner`, the object gets a controller reference to it. An object with another controller, or
-        none, is left alone: raises OwnedByOther, which says whether this client created it. Raises ValueError
-        for an owner in another namespace, or for a namespaced owner of a cluster-scoped object.
+        none, is left alone: raises OwnedByOther, which says whether this client created it. With `adopt`, one
+        without a controller that this client created becomes the owner's. Raises ValueError for an owner in
+        another namespace, or for a namespaced owner of a cluster-scoped object.
 
-        A dry run of an object that this client has created, and not changed since, cannot show which fields
-        would be removed, nor conflicts.
+        A refused apply changes nothing. Where it is refused only for lists of ours into which others have put
+        items, one patch sets the same fields and removes these items, if the server accepts it as a dry run.
+
+        A dry run of an object that this client has created, and not changed since, cannot show conflicts.
         """
         return await self._applier.apply(
-            obj, owner=owner, initial=initial, may_update=may_update, force=force, dry_run=dry_run
+            obj,
+            owner=owner,
+            initial=initial,
+            may_update=may_update,
+            adopt=adopt,
+            force=force,
+            dry_run=dry_run,
         )
 
     async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
@@ -213,13 +233,15 @@ class Client(CachedReader):
         obj: Resource,
         *,
         kind: type[Resource] | None = None,
-        propagation: Propagation | None = None,
+        propagation: Propagation = "Background",
         dry_run: bool = False,
     ) -> None:
         """Delete this very object (by UID); raises NotFound, or Conflict if it was replaced meanwhile.
 
-        `kind` is needed for an object of which only the metadata was read. `propagation` says what happens to
-        the objects that it owns; by default, what the kind's default says.
+        `propagation` says what happens to the objects that it owns. `Background`: the garbage collector
+        deletes them afterwards. `Foreground`: it deletes them first, and the object waits. `Orphan`: they
+        stay, and lose their owner reference. It replaces what an earlier delete has said, if the object waits
+        for finalizers. `kind` is needed for an object of which only the metadata was read.
         """
         options = _delete_options(propagation, dry_run=dry_run)
         if obj.metadata.uid:
@@ -233,10 +255,11 @@ class Client(CachedReader):
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
-        propagation: Propagation | None = None,
+        propagation: Propagation = "Background",
         dry_run: bool = False,
     ) -> None:
-        """Delete all objects that match, in one request; without a selector, all.
+        """Delete all objects that match, in one request; without a selector, all. For `propagation` see
+        `delete`.
 
         Cached reads show it only after the watch events, because the answer does not say which objects are
         gone and which have finalizers. Raises ValueError for a namespaced kind without a namespace.
@@ -246,10 +269,14 @@ class Client(CachedReader):
         options = _delete_options(propagation, dry_run=dry_run)
         await self._writer.send_delete_collection(kind, namespace, query, options)
 
-    async def delete_if_there(self, obj: Resource, *, kind: type[Resource] | None = None) -> bool:
-        """Delete this very object; False, without an error, if it is gone, or another one has its name."""
+    async def delete_if_there(
+        self, obj: Resource, *, kind: type[Resource] | None = None, propagation: Propagation = "Background"
+    ) -> bool:
+        """Delete this very object as `delete` does; False, without an error, if it is gone, or another one
+        has its name.
+        """
         try:
-            await self.delete(obj, kind=kind)
+            await self.delete(obj, kind=kind, propagation=propagation)
         except (Conflict, NotFound):
             return False
         return True
@@ -270,7 +297,7 @@ class Client(CachedReader):
         From then on the watch mends itself, whatever fails.
         """
         await self.uncached.probe(
-            kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector
+            kind, namespace=namespace, labels=label_selector, field_selector=field_selector
         )
         informer = self._cache.separate(
             kind, namespaces=(namespace,), label_selector=label_selector, field_selector=field_selector
@@ -288,10 +315,9 @@ class Client(CachedReader):
         return SubresourceClient(self._writer, name)
 
 
-def _delete_options(propagation: Propagation | None, *, dry_run: bool) -> dict[str, Any]:
-    options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-    if propagation is not None:
-        options["propagationPolicy"] = propagation
+def _delete_options(propagation: Propagation, *, dry_run: bool) -> dict[str, Any]:
+    # Without a policy, the server uses the kind's default: a Job leaves its pods.
+    options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
     if dry_run:
         options["dryRun"] = ["All"]
     return options

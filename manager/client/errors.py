@@ -61,13 +61,19 @@ class NotCached(KubeError):
 class OwnedByOther(KubeError):
     """An object of the wanted name exists, and has another controller, or none. Nothing was written.
 
-    Attributes: `kind`, `key`, `controller`, which is None if the object has none, and `made_here`: it has no
-    controller, but according to its managed fields this client created it, so somebody may have removed its
-    owner reference.
+    Attributes: `kind`, `key`, `controller`, which is None if the object has none, `finalizers`, which is None
+    unless the object is being deleted, and `made_here`: it has no controller, but according to its managed
+    fields this client created it, so somebody may have removed its owner reference.
     """
 
     def __init__(
-        self, kind: str, key: ObjectKey, controller: OwnerReference | None, *, made_here: bool = False
+        self,
+        kind: str,
+        key: ObjectKey,
+        controller: OwnerReference | None,
+        *,
+        finalizers: Sequence[str] | None = None,
+        made_here: bool = False,
     ) -> None:
         if controller:
             holder = f"belongs to {controller.kind} {controller.name}"
@@ -77,6 +83,7 @@ class OwnedByOther(KubeError):
         self.kind = kind
         self.key = key
         self.controller = controller
+        self.finalizers = finalizers
         self.made_here = made_here
 
 

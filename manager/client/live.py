@@ -12,7 +12,7 @@ import msgspec
 from manager.api import ObjectKey, Resource
 from manager.cache import Informer
 from manager.client.errors import Undecodable
-from manager.client.reader import ObjectList, decode_at_once, decode_object, decode_records
+from manager.client.reader import Labels, ObjectList, decode_at_once, decode_object, decode_records
 from manager.kube.decoding import Decoder
 from manager.kube.errors import Gone, NotFound
 from manager.kube.listing import Listing
@@ -66,18 +66,18 @@ class LiveReader:
         kind: type[R],
         *,
         namespace: str = "",
-        label_selector: str | None = None,
+        labels: Labels = None,
         field_selector: str | None = None,
     ) -> ObjectList[R]:
         """Return all objects that match, read in `pages`; `namespace=""` means all namespaces.
+
+        `labels` are a map of labels that must be equal, or a selector as kubectl takes it.
 
         Objects that do not fit the model are reported separately (see `ObjectList`).
         """
         found: list[R] = []
         undecodable: list[Undecodable] = []
-        async for page in self.pages(
-            kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector
-        ):
+        async for page in self.pages(kind, namespace=namespace, labels=labels, field_selector=field_selector):
             found += page
             undecodable += page.undecodable
         return ObjectList(found, undecodable)
@@ -87,7 +87,7 @@ class LiveReader:
         kind: type[R],
         *,
         namespace: str = "",
-        label_selector: str | None = None,
+        labels: Labels = None,
         field_selector: str | None = None,
         limit: int = PAGE,
     ) -> AsyncIterator[ObjectList[R]]:
@@ -102,7 +102,7 @@ class LiveReader:
         async for page in self.raw_pages(
             kind,
             namespace=namespace,
-            label_selector=label_selector,
+            labels=labels,
             field_selector=field_selector,
             limit=limit,
         ):
@@ -113,7 +113,7 @@ class LiveReader:
         kind: type[Resource],
         *,
         namespace: str = "",
-        label_selector: str | None = None,
+        labels: Labels = None,
         field_selector: str | None = None,
         limit: int = PAGE,
     ) -> AsyncIterator[Sequence[msgspec.Raw]]:
@@ -122,7 +122,7 @@ class LiveReader:
             raise ValueError(f"limit must be at least 1, not {limit}")
         mapping = await self._mapper.resolve(kind.gvk)
         listing = Listing(self._transport.request, mapping.path(namespace))
-        query, resume = _query(limit, label_selector, field_selector), ""
+        query, resume = _query(limit, labels, field_selector), ""
         while True:
             try:
                 page = await listing.page(query, resume)
@@ -141,12 +141,12 @@ class LiveReader:
         kind: type[Resource],
         *,
         namespace: str = "",
-        label_selector: str | None = None,
+        labels: Labels = None,
         field_selector: str | None = None,
     ) -> None:
         """Ask for one such object, to find out whether a list is possible at all; raises why it is not."""
         mapping = await self._mapper.resolve(kind.gvk)
-        query = _query(1, label_selector, field_selector)
+        query = _query(1, labels, field_selector)
         await self._transport.request("GET", mapping.path(namespace), query=query)
 
 
@@ -164,10 +164,12 @@ async def _decoded(items: Iterable[msgspec.Raw], kind: type[R]) -> ObjectList[R]
     return ObjectList(found, undecodable)
 
 
-def _query(limit: int, label_selector: str | None, field_selector: str | None) -> dict[str, str]:
+def _query(limit: int, labels: Labels, field_selector: str | None) -> dict[str, str]:
     query = {"limit": str(limit)}
-    if label_selector:
-        query["labelSelector"] = label_selector
+    if labels:
+        query["labelSelector"] = (
+            labels if isinstance(labels, str) else ",".join(map("=".join, labels.items()))
+        )
     if field_selector:
         query["fieldSelector"] = field_selector
     return query

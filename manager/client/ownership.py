@@ -49,7 +49,20 @@ class OwnEntries:
     def owns(self, paths: Iterable[Path]) -> bool:
         """Return whether it owns any of the fields, or something below it."""
         records = (self.applied or {}, self.created or {})
-        return any(_has(record, path) for path in paths for record in records)
+        return any(has_field(record, path) for path in paths for record in records)
+
+
+def setters(
+    managed_fields: Sequence[Mapping[str, Any]], path: Path, field_manager: str, former: Sequence[str] = ()
+) -> list[str] | None:
+    """Return the other field managers that own a field; None if it is ours."""
+    found = [
+        str(entry.get("manager"))
+        for entry in managed_fields
+        if not entry.get("subresource") and has_field(entry.get("fieldsV1"), path)
+    ]
+    ours = {field_manager, *former}
+    return None if any(name.partition("+")[0] in ours for name in found) else found
 
 
 def creator_name(field_manager: str, wanted: bytes) -> str:
@@ -97,14 +110,35 @@ def _is_former(entries: Sequence[Mapping[str, Any]], places: Sequence[int], form
 def _taken_over(entries: Sequence[Mapping[str, Any]], field_manager: str, former: Sequence[str]) -> list[int]:
     """Return the places of all entries that are one in the end: first the one that the others join.
 
-    That is our own apply, if there is one. An entry that was written in another version of the kind names
-    other fields; it stays.
+    That is our own apply, if there is one.
     """
     found = ((place, _sort(each, field_manager, former)) for place, each in enumerate(entries))
     sorts = {place: sort for place, sort in found if sort}
-    places = sorted(sorts, key=lambda place: ("applied", "created", "former").index(sorts[place]))
-    version = entries[places[0]].get("apiVersion") if places else None
-    return [place for place in places if entries[place].get("apiVersion") == version]
+    return sorted(sorts, key=lambda place: ("applied", "created", "former").index(sorts[place]))
+
+
+def version_patch(
+    managed_fields: Sequence[Mapping[str, Any]],
+    field_manager: str,
+    former: Sequence[str],
+    released: Sequence[Path],
+    version: str,
+) -> tuple[str, list[dict[str, Any]]] | None:
+    """Make one apply entry of those that have to be taken over from one other version of the kind.
+
+    Only the server can translate fields between versions. So an apply of what is wanted, under the name that
+    is returned, removes what that version had beside it, and books the rest in `version`; then the entry can
+    join ours. Return the name and the JSON patch before that apply, None when all entries are of one version.
+    """
+    places = _taken_over(managed_fields, field_manager, former) if former else []
+    versions = {str(managed_fields[place].get("apiVersion")) for place in places}
+    others = versions - {version}
+    if not others or len(versions) == 1:
+        return None
+    other = min(others)
+    places = [place for place in places if managed_fields[place].get("apiVersion") == other]
+    name = creator_name(former[0], other.encode())
+    return name, _join_patch(managed_fields, places, name, released)
 
 
 def takeover_patch(
@@ -121,24 +155,59 @@ def takeover_patch(
     do not.
     """
     places = _taken_over(managed_fields, field_manager, former)
-    if not places:
-        return None
+    return (_join_patch(managed_fields, places, field_manager, released) or None) if places else None
+
+
+def _join_patch(
+    managed_fields: Sequence[Mapping[str, Any]], places: Sequence[int], name: str, released: Sequence[Path]
+) -> list[dict[str, Any]]:
+    """Return the JSON patch that joins these entries to the first, under a name; empty if that is so."""
     entries = [managed_fields[place] for place in places]
-    fields: dict[str, Any] = {}
-    for entry in entries:
-        fields = merged(fields, record if isinstance(record := entry.get("fieldsV1"), dict) else {})
-    for path in released:
-        fields = _without(fields, path)
-    ours = {**entries[0], "manager": field_manager, "operation": "Apply", "fieldsV1": fields}
-    if entries == [ours]:
-        return None
+    fields = _joined(entries, released)
+    joined = {**entries[0], "manager": name, "operation": "Apply", "fieldsV1": fields}
+    if entries == [joined]:
+        return []
     at = "/metadata/managedFields/"
     tests = [
         {"op": "test", "path": f"{at}{place}", "value": entry}
         for place, entry in zip(places, entries, strict=True)
     ]
     removals = [{"op": "remove", "path": f"{at}{place}"} for place in sorted(places[1:], reverse=True)]
-    return [*tests, {"op": "replace", "path": f"{at}{places[0]}", "value": ours}, *removals]
+    return [*tests, {"op": "replace", "path": f"{at}{places[0]}", "value": joined}, *removals]
+
+
+def shares(
+    managed_fields: Sequence[Mapping[str, Any]],
+    field_manager: str,
+    former: Sequence[str],
+    released: Sequence[Path],
+    version: str,
+) -> tuple[Mapping[str, Any], list[tuple[str, Mapping[str, Any]]]]:
+    """Return the record of our entries and former ones, joined, and the records of other managers.
+
+    An entry of another version of the kind names other fields, so it counts as another manager's.
+    """
+    places = [
+        place
+        for place in _taken_over(managed_fields, field_manager, former)
+        if managed_fields[place].get("apiVersion", version) == version
+    ]
+    others: list[tuple[str, Mapping[str, Any]]] = [
+        (str(entry.get("manager", "")), fields)
+        for place, entry in enumerate(managed_fields)
+        if place not in places and isinstance(fields := entry.get("fieldsV1"), dict)
+    ]
+    return _joined([managed_fields[place] for place in places], released), others
+
+
+def _joined(entries: Sequence[Mapping[str, Any]], released: Sequence[Path]) -> dict[str, Any]:
+    """Return the fields of all entries in one record, except the `released`."""
+    fields: dict[str, Any] = {}
+    for entry in entries:
+        fields = merged(fields, record if isinstance(record := entry.get("fieldsV1"), dict) else {})
+    for path in released:
+        fields = _without(fields, path)
+    return fields
 
 
 Path = tuple[str, ...]
@@ -178,6 +247,40 @@ def _keyed(text: str) -> str:
     return f"k:{orjson.dumps(key, option=orjson.OPT_SORT_KEYS).decode()}"
 
 
+def field_name(path: Path) -> str:
+    """Return a path as the server writes it: `.spec.template.spec.containers[name="web"].resources`."""
+    return "".join(map(_step_name, path))
+
+
+def _step_name(step: str) -> str:
+    if step.startswith("f:"):
+        return f".{step[2:]}"
+    named = _named(step)
+    parts = named.items() if isinstance(named, dict) else [("", named)]
+    return f"[{','.join(f'{name}={orjson.dumps(value).decode()}' for name, value in parts)}]"
+
+
+def release(there: Any, owned: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) -> None:
+    """Take out of a map, or a list, the fields that `owned` names, and none of `kept`."""
+    for path, below in owned.items():
+        step: Any = path[2:]
+        if path.startswith("f:") and isinstance(there, dict):
+            if step not in there:
+                continue
+        elif path.startswith(("k:", "v:")) and isinstance(there, list):
+            step = place_in(there, path)
+            if step is None:
+                continue
+        else:
+            continue
+        others = [each[path] for each in kept if path in each]
+        parts = [each for each in below if each != "."]
+        if parts:
+            release(there[step], below, others)
+        if not others and (not parts or not there[step]):
+            del there[step]
+
+
 def without_fields(wanted: Any, paths: Sequence[Path]) -> Any:
     """Return JSON without the fields at these paths and share the rest with it."""
     for path in paths:
@@ -197,7 +300,8 @@ def _without_field(there: Any, path: Path) -> Any:
     return [left if item is below else item for item in there if item is not below or left is not _MISSING]
 
 
-def _has(record: Any, path: Path) -> bool:
+def has_field(record: Any, path: Path) -> bool:
+    """Return whether a record names the field at a path, or something below it."""
     for step in path:
         if record.__class__ is not dict or step not in record:
             return False
@@ -243,43 +347,34 @@ def holds(wanted: Mapping[str, Any], live: Mapping[str, Any], owned: Mapping[str
     return _map_matches(wanted, live, owned, exact=False)
 
 
-KEYS = (
-    "containerPort",
-    "devicePath",
-    "driver",
-    "ip",
-    "mountPath",
-    "name",
-    "port",
-    "resourceID",
-    "rule",
-    "topologyKey",
-    "type",
-    "uid",
+KEYS = frozenset(
+    (
+        *("containerPort", "devicePath", "driver", "ip", "mountPath", "name"),
+        *("port", "resourceID", "rule", "topologyKey", "type", "uid"),
+    )
 )
 """Of the keys by which lists of Kubernetes' own kinds are merged, one of each list. Custom kinds' lists are
 checked by the server when they are created, too."""
 
 
-def may_repeat_keys(wanted: Any) -> bool:
-    """Return whether any list may have two items with one key, or a value twice.
+def may_repeat_keys(wanted: dict[str, Any] | list[Any]) -> bool:
+    """Return whether any list of an object's JSON may have two items with one key, or a value twice.
 
     Only the schema would say it for sure: True also for two mounts of one volume, False never where an
     apply would say `duplicate entries for key`.
     """
-    if isinstance(wanted, dict):
-        return any(map(may_repeat_keys, wanted.values()))
-    if not isinstance(wanted, list):
-        return False
-    seen = set[Any]()
-    for item in wanted:
-        keys: list[Any] = [str(item)]
-        if isinstance(item, dict):
-            keys = [(name, str(item[name])) for name in KEYS if name in item] or [()]
-        if not seen.isdisjoint(keys):
-            return True
-        seen.update(keys)
-    return any(map(may_repeat_keys, wanted))
+    items = wanted.values() if isinstance(wanted, dict) else wanted
+    if items is wanted and len(wanted) > 1:
+        seen = set[Any]()
+        for item in wanted:
+            if isinstance(item, dict):
+                keys: list[Any] = [(name, str(item[name])) for name in KEYS & item.keys()] or [()]
+            else:
+                keys = [str(item)]
+            if not seen.isdisjoint(keys):
+                return True
+            seen.update(keys)
+    return any(may_repeat_keys(item) for item in items if isinstance(item, (dict, list)))
 
 
 _MISSING = object()
@@ -425,14 +520,21 @@ def _at(there: Any, path: str, *, defaulted: bool) -> Any:
     """Follow one step of a FieldsV1 record."""
     if path.startswith("f:"):
         return there.get(path[2:], _MISSING) if isinstance(there, dict) else _MISSING
-    named = _named(path)
     if not isinstance(there, list):
         return _MISSING
-    if isinstance(named, dict):
-        place = _place_of_item(there, named, defaulted=defaulted)
-    else:
-        place = _place_of_value(there, named)
+    place = place_in(there, path, defaulted=defaulted)
     return _MISSING if place is None else there[place]
+
+
+def place_in(items: Sequence[Any], step: str, *, defaulted: bool = False) -> int | None:
+    """Return the place of the item that a step of a FieldsV1 record names, None if it is not there.
+
+    `defaulted`: the items may leave fields of their keys to the server's defaults.
+    """
+    named = _named(step)
+    if step.startswith("k:"):
+        return _place_of_item(items, named, defaulted=defaulted) if isinstance(named, dict) else None
+    return _place_of_value(items, named) if step.startswith("v:") else None
 
 
 def _place_of_value(items: Sequence[Any], value: Any) -> int | None:

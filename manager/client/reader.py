@@ -25,6 +25,7 @@ R = TypeVar("R", bound=Resource)
 
 
 Labels: TypeAlias = dict[str, str] | str | None
+"""An equality map, or a selector as kubectl takes it."""
 
 FEW = 10
 """So many of others' objects a list reads one by one, rather than by a list of the server's."""
@@ -152,9 +153,8 @@ class _Reader:
                 with suppress(NotFound):
                     found.put(*decoder(await self._live.read(kind, key)))
             return found
-        selector = labels if isinstance(labels, str) else ",".join(map("=".join, (labels or {}).items()))
         portions = Portions()
-        async for page in self._live.raw_pages(kind, namespace=namespace or "", label_selector=selector):
+        async for page in self._live.raw_pages(kind, namespace=namespace or "", labels=labels):
             for raw in page:
                 await portions.begin(len(memoryview(raw)))
                 arrival = decoder.look(raw)
@@ -250,7 +250,11 @@ class CachedReader(_Reader):
         It knows nothing of other objects: one of these is not found. Without a selection, reads of a kind
         that is cached with one only raise NotCached.
         """
-        return CachedReader(self._cache, Selection.of(**selection), live=self._live)
+        return self.within(Selection.of(**selection))
+
+    def within(self, selection: Selection) -> CachedReader:
+        """Return a reader of the cached objects of a selection that has been checked."""
+        return CachedReader(self._cache, selection, live=self._live)
 
     def ours(self, selection: Selection) -> CachedReader:
         """A reader of what is this replica's, where replicas share the objects out."""

@@ -11,7 +11,8 @@ import msgspec
 import orjson
 
 from manager.api import ApiModel, ObjectKey, Resource
-from manager.client.reader import decode_object
+from manager.api.merging import conditions_by_type, merged_by_type
+from manager.client.reader import decode_at_once, decode_object
 from manager.client.write import DRY_RUN, JSON, JSON_PATCH, MERGE_PATCH, Writer, booked, whole_object
 from manager.kube.decoding import MALFORMED, json_object, not_a
 from manager.kube.errors import Conflict, Invalid, ServerError, TransportError
@@ -135,6 +136,14 @@ class StatusClient:
         before: Status = _status_in(obj.origin, obj) or {}
         return not _differing(before, status) <= _differing(before, after)
 
+    def is_changed(self, obj: Resource) -> bool:
+        """Return whether the object has another status than it was read with."""
+        after = _status_of(obj)
+        if obj.origin is None or after == (_status_in(obj.origin, obj) or {}):
+            return False
+        # The model may spell it otherwise than the server does.
+        return after != _status_of(decode_at_once(obj.origin, type(obj), obj.key))
+
     async def update(self, obj: R, *, dry_run: bool = False) -> R:
         """Replace the whole status; raises Conflict if the object has changed since it was read."""
         body = orjson.dumps(whole_object(obj))
@@ -247,7 +256,8 @@ def _changes(before: Status | None, after: Status, live: Status | None, raw: byt
         if new == known.get(name):
             continue
         if name == CONDITIONS and live is not before:
-            new = _merged(known.get(name) or [], new or [], wanted.get(name) or [])
+            merged = merged_by_type(known.get(name) or [], new or [], wanted.get(name) or [])
+            new = (new or []) if merged is None else merged
         if name in after or (name == CONDITIONS and new):
             wanted[name] = new
         else:
@@ -273,7 +283,7 @@ def _changes(before: Status | None, after: Status, live: Status | None, raw: byt
 def _differing(before: Status, after: Status) -> set[tuple[str, str]]:
     """The fields that differ, and of the conditions the types: pairs of both, with one of them empty."""
     found = {(name, "") for name in {**before, **after} if before.get(name) != after.get(name)}
-    old, new = (_by_type(each.get(CONDITIONS) or []) for each in (before, after))
+    old, new = (conditions_by_type(each.get(CONDITIONS) or []) for each in (before, after))
     if (CONDITIONS, "") in found and old is not None and new is not None:
         found.remove((CONDITIONS, ""))
         found |= {("", kind) for kind in {**old, **new} if old.get(kind) != new.get(kind)}
@@ -285,30 +295,11 @@ def _in_place(before: Status, live: Status, doubted: set[tuple[str, str]]) -> St
     names = {name for name, _ in doubted if name}
     known = {name: value for name, value in before.items() if name not in names}
     known |= {name: live[name] for name in names if name in live}
-    old, held = (_by_type(each.get(CONDITIONS) or []) for each in (before, live))
+    old, held = (conditions_by_type(each.get(CONDITIONS) or []) for each in (before, live))
     if (kinds := {kind for _, kind in doubted if kind}) and old is not None and held is not None:
         there = {**old, **{kind: held.get(kind) for kind in kinds}}
         known[CONDITIONS] = [each for each in there.values() if each is not None]
     return known
-
-
-def _merged(before: Any, after: Any, live: Any) -> Any:
-    """The conditions of `live`, with those in which `before` and `after` differ as they are in `after`."""
-    old, new, held = _by_type(before), _by_type(after), _by_type(live)
-    if old is None or new is None or held is None:
-        return after  # these are no conditions, whatever the field's name is
-    changed = {kind: each for kind, each in new.items() if old.get(kind) != each}
-    removed = old.keys() - new.keys()
-    kept = {kind: each for kind, each in held.items() if kind not in removed}
-    return list({**kept, **changed}.values())
-
-
-def _by_type(conditions: Any) -> dict[str, Any] | None:
-    """Conditions by their types, which are a key; None for anything else."""
-    if not isinstance(conditions, list) or not all(isinstance(each, dict) for each in conditions):
-        return None
-    found = {each.get("type"): each for each in conditions}
-    return found if len(found) == len(conditions) and None not in found else None
 
 
 def _operation(op: str, path: str, *value: Any) -> dict[str, Any]:

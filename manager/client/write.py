@@ -135,8 +135,10 @@ class Writer:
             yield chunks
 
     async def send_create(self, kind: type[Resource], key: ObjectKey, body: bytes, query: Query) -> bytes:
-        """POST to the collection; the object as stored."""
+        """POST to the collection; the object as stored. Raises ValueError for a missing namespace."""
         mapping = await self._mapper.resolve(kind.gvk)
+        if mapping.namespaced and not key.namespace:
+            raise ValueError(f"{kind.gvk} is namespaced: {key.name!r} needs a metadata.namespace")
         path = mapping.path(key.namespace)
         raw = await self._transport.request("POST", path, query=query, body=body, name=key.name)
         if "dryRun" not in query:

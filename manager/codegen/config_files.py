@@ -34,19 +34,21 @@ def config_files(
     rules: Mapping[str, Sequence[RbacRule]],
     samples: Iterable[str],
     webhooks: Webhooks,
+    *,
+    max_description: int | None = None,
 ) -> dict[str, str]:
     """Return the text of each generated file of `program` by its path under `config/`.
 
     `rules` are by the names of the operators that need them, `samples` the names of the hand-written files in
-    `config/samples/`. Raises ModelError as `custom_resource_definitions` does.
+    `config/samples/`. Raises ModelError and shortens descriptions as `custom_resource_definitions` does.
     """
     every = [rule for each in rules.values() for rule in each]
-    definitions = custom_resource_definitions(kinds, webhooks.conversions)
+    definitions = custom_resource_definitions(kinds, webhooks.conversions, max_description=max_description)
     converted = [each["metadata"]["name"] for each in definitions if "conversion" in each["spec"]]
-    rbac = roles.running(program.name, every) | roles.of_people(kinds)
+    rbac = roles.of_manager(program.name, every, converted if webhooks else None) | roles.of_people(kinds)
     folders: dict[str, dict[str, str]] = {
         "crd": {f"bases/{_crd_file(each)}": yaml_document(each) for each in definitions},
-        "rbac": _texts(program, rbac | (roles.of_webhooks(converted) if webhooks else {})),
+        "rbac": _texts(program, rbac),
         "owner-references": _texts(program, roles.owner_references(every)),
     }
     if converted:

@@ -32,6 +32,8 @@ class Served:
     version: Mapping[str, Any] | None = None
     """The entry of the definition; None where others define the kind, and the model is only read with."""
     names: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Labels and annotations of the definition."""
     schemas: Mapping[str, Any] = field(default_factory=dict)
     """What `$ref` may point to."""
     unsaid: tuple[str, ...] = ()
@@ -91,7 +93,7 @@ class _Version(msgspec.Struct, rename="camel"):
     name: Annotated[str, msgspec.Meta(pattern="^[a-z]([-a-z0-9]*[a-z0-9])?$")]
     schema: _Validation
     storage: bool = False
-    selectable_fields: list[Any] | None = None
+    selectable_fields: list[_SelectableField] | None = None
     subresources: _Subresources | None = None
     additional_printer_columns: list[_Column] | None = None
     deprecation_warning: str | None = None
@@ -106,8 +108,17 @@ class _Names(msgspec.Struct, rename="camel"):
     categories: list[str] | None = None
 
 
+class _SelectableField(msgspec.Struct, rename="camel"):
+    json_path: str
+
+
 class _Conversion(msgspec.Struct):
     strategy: str | None = None
+
+
+class _Metadata(msgspec.Struct):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -160,6 +171,9 @@ class Definition:
         self.kind = _class_name(self._spec.names.kind)
         self.name = f"{self._spec.names.plural}.{self._spec.group}"
         self._names: Mapping[str, Any] = manifest["spec"]["names"]
+        self._metadata: Mapping[str, Any] = msgspec.to_builtins(
+            _shaped(manifest.get("metadata") or {}, _Metadata, "metadata")
+        )
         self._versions = {
             each.name: (each, entry)
             for each, entry in zip(self._spec.versions, manifest["spec"]["versions"], strict=True)
@@ -180,23 +194,18 @@ class Definition:
             told.schema.schema,
             entry,
             self._names,
+            self._metadata,
             unsaid=tuple(self._unsaid(told)),
         )
 
     def _unsaid(self, version: _Version) -> Iterable[str]:
-        spec, names = self._spec, self._spec.names
+        spec = self._spec
         if others := [each for each in self._versions if each != version.name]:
             yield f"of the versions, this is {version.name}; there is also {', '.join(others)} (--version)"
         if spec.conversion is not None and spec.conversion.strategy not in {None, "None"}:
             yield "spec.conversion is left out: methods of the operator convert (docs/webhooks.md)"
-        if names.singular not in {None, self.kind.lower()}:
-            yield f"spec.names.singular becomes {self.kind.lower()}"
-        if names.list_kind not in {None, f"{self.kind}List"}:
-            yield f"spec.names.listKind becomes {self.kind}List"
         if spec.preserve_unknown_fields:
             yield "spec.preserveUnknownFields is left out: fields that the schema does not name are dropped"
-        if version.selectable_fields:
-            yield "selectableFields are left out: a model has no word for them"
 
 
 def definitions_in(text: str) -> list[Definition]:

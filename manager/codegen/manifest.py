@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from manager.api import Column, CrdOptions, Resource, crd_options
+from manager.api import Column, CrdOptions, Resource, Scale, crd_options
+from manager.api.crd import conflict_of_kinds
 from manager.codegen.model_schema import JsonSchema, ModelError
 from manager.codegen.server_checks import check_definition
 from manager.codegen.structural import structural_schema
@@ -50,14 +51,20 @@ def custom_resource_definitions(
     kinds: Iterable[type[Resource]],
     conversions: Iterable[Conversion] = (),
     client_config: ClientConfig = UNPLACED,
+    *,
+    max_description: int | None = None,
 ) -> list[Manifest]:
     """Return one definition for each group and kind, with all versions that `kinds` has of it.
 
     The order is that of `kinds`. Where there is a conversion for a kind, its definition says so, and
-    `client_config` whom to ask for it. Raises ModelError when a model has no structural schema, when the
+    `client_config` whom to ask for it. With `max_description`, descriptions of fields have at most as many
+    characters, and 0 leaves them out. Raises ModelError when a model has no structural schema, when the
     versions of a kind, or a conversion and these, do not fit together, or when the API server would refuse
     the definition.
     """
+    kinds = tuple(dict.fromkeys(kinds))
+    if (conflict := conflict_of_kinds(kinds)) is not None:
+        raise ModelError(*conflict)
     grouped: dict[tuple[str, str], list[type[Resource]]] = {}
     for kind in kinds:
         grouped.setdefault((kind.gvk.group, kind.gvk.kind), []).append(kind)
@@ -66,17 +73,28 @@ def custom_resource_definitions(
         key = conversion.hub.gvk.group, conversion.hub.gvk.kind
         _check_conversion(conversion, grouped.get(key, ()))
         converted[key] = conversion
-    _check_plurals(kinds for kinds, *_ in grouped.values())
-    return [_definition(versions, converted.get(key), client_config) for key, versions in grouped.items()]
+    definitions = [
+        _definition(versions, converted.get(key), client_config) for key, versions in grouped.items()
+    ]
+    for version in (each for made in definitions for each in made["spec"]["versions"]):
+        if max_description is not None:
+            _shorten_descriptions(version["schema"]["openAPIV3Schema"], max_description)
+    return definitions
 
 
-def _check_plurals(kinds: Iterable[type[Resource]]) -> None:
-    """Whether each has a resource of its own."""
-    known: dict[tuple[str, str], str] = {}
-    for kind in kinds:
-        other = known.setdefault((kind.gvk.group, kind.plural), kind.gvk.kind)
-        if other != kind.gvk.kind:
-            raise ModelError(kind.gvk.kind, f"{other} has the plural {kind.plural} already")
+def _shorten_descriptions(schema: JsonSchema, limit: int) -> None:
+    """Cut each description after the last sentence, or else the last word, that ends within the limit."""
+    text = schema.get("description", "")
+    if not limit:
+        schema.pop("description", None)
+    elif len(text) > limit:
+        sentences, end, _ = text[: limit + 1].rpartition(". ")
+        words = text[: limit + 1].rpartition(" ")[0].rstrip() or text[:limit]
+        schema["description"] = f"{sentences}." if end else words
+    inner = [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    for each in inner:
+        if isinstance(each, dict):
+            _shorten_descriptions(each, limit)
 
 
 def _definition(
@@ -85,10 +103,14 @@ def _definition(
     stored = _check_versions(kinds)
     options = crd_options(stored)
     group = stored.gvk.group
+    said = {"annotations": dict(options.annotations), "labels": dict(options.labels)}
     definition: Manifest = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{stored.plural}.{group}"},
+        "metadata": {
+            "name": f"{stored.plural}.{group}",
+            **{word: each for word, each in said.items() if each},
+        },
         "spec": {
             "group": group,
             "names": _names(stored, options),
@@ -108,15 +130,55 @@ def _check_versions(kinds: Sequence[type[Resource]]) -> type[Resource]:
     if not first.gvk.group:
         raise ModelError(name, "a kind of the core group cannot be defined by a custom resource definition")
     versions = [kind.gvk.version for kind in kinds]
-    if len(set(versions)) != len(versions):
-        raise ModelError(name, f"a version is there twice: {', '.join(versions)}")
     for kind in kinds:
         if (kind.plural, kind.namespaced) != (first.plural, first.namespaced):
             raise ModelError(name, "all versions of a kind have the same plural and the same scope")
+    for kind in kinds:
+        _check_options(kind, crd_options(kind))
     stored = [kind for kind in kinds if crd_options(kind).storage]
     if len(stored) != 1:
         raise ModelError(name, f"of the versions {', '.join(versions)}, exactly one must have storage=True")
+    for kind in kinds:
+        for option in _OF_THE_DEFINITION:
+            told = getattr(crd_options(kind), option)
+            if told and told != getattr(crd_options(stored[0]), option):
+                has = f"{stored[0].gvk.version} is stored, and has another"
+                raise ModelError(name, f"{option} of {kind.gvk.version} has no effect: {has}")
     return stored[0]
+
+
+_TEXT_LISTS = ("short_names", "categories", "selectable_fields")
+_TEXT_MAPS = ("annotations", "labels")
+_TEXTS = ("singular", "list_kind", "deprecated")
+_OF_THE_DEFINITION = ("short_names", "categories", "singular", "list_kind", *_TEXT_MAPS)
+
+
+def _check_options(kind: type[Resource], options: CrdOptions) -> None:
+    """Raise ModelError, which names the parameter, for a value of another type than it has.
+
+    A text in the place of a tuple would be taken for as many names as it has letters.
+    """
+    name = kind.gvk.kind
+    for option in _TEXT_LISTS:
+        value = getattr(options, option)
+        if not isinstance(value, tuple | list) or not all(isinstance(each, str) for each in value):
+            raise ModelError(name, f"{option} of @crd() has to be a tuple of texts, not {value!r}")
+    if options.scale is not None and not isinstance(options.scale, Scale):
+        raise ModelError(name, f"scale of @crd() has to be a Scale, not {options.scale!r}")
+    if not all(isinstance(each, Column) for each in options.columns):
+        raise ModelError(name, f"columns of @crd() has to be a tuple of Column, not {options.columns!r}")
+    for option in _TEXT_MAPS:
+        value = getattr(options, option)
+        if not isinstance(value, Mapping) or not all(
+            isinstance(each, str) for each in (*value, *value.values())
+        ):
+            raise ModelError(name, f"{option} of @crd() has to map texts to texts, not be {value!r}")
+    for option in _TEXTS:
+        value = getattr(options, option)
+        if not isinstance(value, str | None):
+            raise ModelError(name, f"{option} of @crd() has to be a text, not {value!r}")
+        if value == "" and option != "deprecated":
+            raise ModelError(name, f"{option} of @crd() is empty")
 
 
 def _check_conversion(conversion: Conversion, kinds: Sequence[type[Resource]]) -> None:
@@ -137,9 +199,9 @@ def _check_conversion(conversion: Conversion, kinds: Sequence[type[Resource]]) -
 def _names(kind: type[Resource], options: CrdOptions) -> Manifest:
     names: Manifest = {
         "kind": kind.gvk.kind,
-        "listKind": f"{kind.gvk.kind}List",
+        "listKind": options.list_kind or f"{kind.gvk.kind}List",
         "plural": kind.plural,
-        "singular": kind.gvk.kind.lower(),
+        "singular": options.singular or kind.gvk.kind.lower(),
     }
     if options.short_names:
         names["shortNames"] = list(options.short_names)
@@ -158,6 +220,10 @@ def _version(kind: type[Resource]) -> Manifest:
     columns = (*options.columns, _AGE) if options.age else options.columns
     if columns:
         version["additionalPrinterColumns"] = [_column(column, kind, schema) for column in columns]
+    for path in options.selectable_fields:
+        _check_path(path, "selectable_fields of @crd()", kind, schema)
+    if options.selectable_fields:
+        version["selectableFields"] = [{"jsonPath": path} for path in options.selectable_fields]
     subresources = _subresources(options, kind, schema)
     if subresources:
         version["subresources"] = subresources

@@ -21,6 +21,9 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
+from manager.api import Resource
+from manager.api.model import UNCHECKED_PATTERN
+
 
 class ModelError(Exception):
     """A model says something that its custom resource definition cannot; the message names the field."""
@@ -111,12 +114,21 @@ _RULES = "x-kubernetes-validations"
 class _Generator(GenerateJsonSchema):
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         described = super().model_schema(schema)
+        if issubclass(schema["cls"], Resource):
+            # In another object, as a claim in a StatefulSet, a kind may say what it is, or not.
+            for name in ("apiVersion", "kind"):
+                described["properties"][name].pop("default", None)
         docs = attribute_docs(schema["cls"])
         for name, field in schema["cls"].model_fields.items():
             on_wire = field.validation_alias if isinstance(field.validation_alias, str) else name
             if name in docs and on_wire in described["properties"]:
                 described["properties"][on_wire].setdefault("description", docs[name])
         return described
+
+    def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
+        described = super().str_schema(schema)
+        pattern = schema.get("metadata", {}).get(UNCHECKED_PATTERN)
+        return described if pattern is None else {**described, "pattern": pattern}
 
     def encode_default(self, dft: Any) -> Any:
         # Pydantic would write null for a number that JSON does not have.

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field, TypeAdapter
 from pydantic.alias_generators import to_camel
-from pydantic_core import SchemaError
 
 import manager.api
-from manager.api import ApiModel, Column, Condition, Resource
+from manager.api import ApiModel, Column, Condition, ObjectMeta, Resource
+from manager.api.builtin import names_of
 from manager.api.condition import takes_conditions
+from manager.api.model import is_checkable
+from manager.api.schema import QUANTITY
 from manager.codegen.definition import DefinitionError, Served
 from manager.codegen.manifest import leads_somewhere
 from manager.codegen.model_schema import ModelError
@@ -37,7 +39,7 @@ from manager.codegen.python_source import (
 )
 from manager.codegen.round_trip import differences, together
 from manager.codegen.server_checks import go_pattern
-from manager.codegen.structural import CARRIED, FORMATS, IGNORED, object_schema
+from manager.codegen.structural import CARRIED, FORMATS, IGNORED, bounds, object_schema
 
 Schema = Mapping[str, Any]
 
@@ -58,6 +60,7 @@ _ALTERNATIVES = ("allOf", "anyOf", "not", "oneOf")
 _INTEGERS = {"int32": "Int32", "int64": "Int64"}
 _LENGTHS = {"minLength": "min_length", "maxLength": "max_length"}
 _RANGE = {"minimum": "ge", "maximum": "le", "multipleOf": "multiple_of"}
+_SCALARS = {"string": ("str", _LENGTHS), "boolean": ("bool", {}), "number": ("float", _RANGE)}
 _SIZES = {
     "minItems": "min_length",
     "maxItems": "max_length",
@@ -100,7 +103,20 @@ _NOT_LINTED = "# ruff: noqa: E501, RUF001, RUF002, RUF003, RUF100"
 _REFERENCE = "$name"
 """In a schema that was referred to: its name."""
 
+_MODULES = {
+    "io.k8s.api.apps.v1": "apps_v1",
+    "io.k8s.api.batch.v1": "batch_v1",
+    "io.k8s.api.core.v1": "core_v1",
+    "io.k8s.apimachinery.pkg.apis.meta.v1": "meta_v1",
+}
+"""Modules of `manager.api` by the prefix of their types' OpenAPI names."""
+
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_OF_TOOLS = frozenset(
+    {"controller-gen.kubebuilder.io/version", "kubectl.kubernetes.io/last-applied-configuration"}
+)
+"""Annotations that tell of the tool that wrote or applied the definition."""
+
 _OF_THE_SERVER = frozenset({"apiVersion", "kind", "metadata"})
 _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
@@ -158,6 +174,8 @@ class _Writer:
         self._about: dict[str, str] = {}
         self._can_be_empty: set[str] = set()
         self._inside: list[str] = []
+        self._imported: dict[str, set[str]] = {}
+        """Names of built-in types by module."""
         self._unsaid: dict[str, None] = dict.fromkeys(served.unsaid)
 
     def source(self, origin: str) -> ModelSource:
@@ -166,10 +184,12 @@ class _Writer:
         self._check_conditions()
         body = "\n\n".join((*self._classes, root))
         words = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
-        imports = [imported(module, names & words) for module, names in _IMPORTED.items() if names & words]
+        sources = {**_IMPORTED, **self._imported}
+        imports = [imported(module, names & words) for module, names in sources.items() if names & words]
         gvk = self._served.gvk
         head = docstring(f"{gvk.kind} of {gvk.api_version}, as {origin} has it.", indent=0)
         text = "\n".join((head, "from __future__ import annotations\n", *imports))
+        text = text.replace("\n\nfrom manager.api.", "\nfrom manager.api.")
         text = f"{text}\n\n{body}"
         if not text.isascii() or any(len(line) > LINE_WIDTH for line in text.splitlines()):
             text = f"{_NOT_LINTED}\n{text}"  # the definition's own texts
@@ -250,27 +270,21 @@ class _Writer:
     def _decorator(self) -> str:
         """`@crd`, with what the definition says beside the schema."""
         served = self._served
-        version, names = served.version, served.names
+        version = served.version
         if version is None:
             return ""
         columns = [each for each in version.get("additionalPrinterColumns") or () if self._has_column(each)]
-        age = bool(columns) and {name: columns[-1].get(name) for name in _AGE} == _AGE
+        age = bool(columns) and {name: value for name, value in columns[-1].items() if value} == _AGE
         options: dict[str, Expression] = {}
         if printed := [_column(each) for each in (columns[:-1] if age else columns)]:
             options["columns"] = Group("(", (*printed,))
         subresources = version.get("subresources") or {}
-        if scale := subresources.get("scale"):
-            names_of_paths = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
-            paths = [str(scale[path]) for path in names_of_paths if scale.get(path)]
-            if lost := [each for each in paths if not leads_somewhere(each, dict(served.schema))]:
-                self._say("subresources.scale", f"is left out, as {', '.join(lost)} leads to no field")
-            else:
-                options["scale"] = _call("Scale", *map(Text, paths))
+        options |= self._scale(subresources.get("scale") or {})
         if ("status" in subresources) is not ("status" in (served.schema.get("properties") or {})):
             options["status"] = str("status" in subresources)
-        for option, word in (("short_names", "shortNames"), ("categories", "categories")):
-            if listed := [Text(each) for each in names.get(word) or ()]:
-                options[option] = Group("(", (*listed,))
+        options |= self._of_the_definition()
+        if fields := [Text(str(each["jsonPath"])) for each in version.get("selectableFields") or ()]:
+            options["selectable_fields"] = Group("(", (*fields,))
         options |= {word: "False" for word in ("storage", "served") if not version.get(word, True)}
         if not age:
             options["age"] = "False"
@@ -280,6 +294,31 @@ class _Writer:
                 version.get("deprecationWarning") or f"{gvk.api_version} {gvk.kind} is deprecated"
             )
         return f"@{laid(_call('crd', **options), taken=1)}\n"
+
+    def _scale(self, scale: Mapping[str, Any]) -> dict[str, Expression]:
+        names = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+        paths = [str(scale[path]) for path in names if scale.get(path)]
+        if lost := [each for each in paths if not leads_somewhere(each, dict(self._served.schema))]:
+            self._say("subresources.scale", f"is left out, as {', '.join(lost)} leads to no field")
+            return {}
+        return {"scale": _call("Scale", *map(Text, paths))} if paths else {}
+
+    def _of_the_definition(self) -> dict[str, Expression]:
+        """Return what `@crd` says of all versions: names, annotations and labels."""
+        names, kind = self._served.names, self._served.gvk.kind
+        options: dict[str, Expression] = {}
+        for option, word in (("short_names", "shortNames"), ("categories", "categories")):
+            if listed := [Text(each) for each in names.get(word) or ()]:
+                options[option] = Group("(", (*listed,))
+        usual = {"singular": kind.lower(), "listKind": f"{kind}List"}
+        for option, word in (("singular", "singular"), ("list_kind", "listKind")):
+            if (name := names.get(word) or usual[word]) != usual[word]:
+                options[option] = Text(name)
+        for option in ("annotations", "labels"):
+            told = self._served.metadata.get(option) or {}
+            if kept := {name: value for name, value in told.items() if name not in _OF_TOOLS}:
+                options[option] = literal(kept)
+        return options
 
     def _has_column(self, column: Mapping[str, Any]) -> bool:
         there = leads_somewhere(str(column.get("jsonPath")), dict(self._served.schema))
@@ -302,7 +341,8 @@ class _Writer:
         self._names.add(name)
         fields = self._fields(node, path, name)
         self._about[name] = about
-        self._classes.append(class_source(f"class {name}(ApiModel)", about, fields))
+        head = laid(Group(f"class {name}(", ("ApiModel",)), after=1)
+        self._classes.append(class_source(head, about, fields))
         self._by_shape[shape] = name
         return name
 
@@ -326,7 +366,7 @@ class _Writer:
         for wire, each in properties.items():
             if path == self._root and wire in _OF_THE_SERVER:
                 continue
-            name = _field_name(str(wire), base, taken)
+            name = field_name(str(wire), base, taken)
             taken.add(name)
             must = wire in (node.get("required") or ())
             lines, has_default = self._field(name, str(wire), each, must=must, path=path, owner=owner)
@@ -414,6 +454,8 @@ class _Writer:
         reference = node.get(_REFERENCE, "")
         if reference in self._inside:
             return _Type("dict[str, Any]")  # it contains itself
+        if builtin := self._builtin(str(reference)):
+            return _Type(builtin)
         if reference:
             self._inside.append(reference)
         kind = self._bare(node, path, owner, name)
@@ -427,32 +469,52 @@ class _Writer:
             kind.words[_EMBEDDED] = True
         return kind
 
+    def _builtin(self, reference: str) -> str:
+        """Return the name of the built-in type that `manager.api` has, or nothing."""
+        prefix, _, name = reference.rpartition(".")
+        module = _MODULES.get(prefix, "")
+        if self._defines or not module:
+            return ""
+        own = self._imported.setdefault(f"manager.api.{module}", set())
+        taken = name in self._names and name != f"{self._served.gvk.kind}Spec"
+        if name not in own and (taken or name not in names_of(module)):
+            return ""
+        own.add(name)
+        self._names.add(name)
+        model = getattr(importlib.import_module(f"manager.api.{module}"), name)
+        if not any(each.is_required() for each in model.model_fields.values()):
+            self._can_be_empty.add(name)
+        return name
+
     def _bare(self, node: Schema, path: str, owner: str, name: str) -> _Type:
         """All but what may be said of any type."""
         if node.get(_INT_OR_STRING) or node.get("format") == "int-or-string":
-            return self._limited(_Type("IntOrString"), node, path, {**_LENGTHS, **_RANGE})
+            is_quantity = node.get("pattern") == QUANTITY
+            kind = _Type("Quantity" if is_quantity else "IntOrString")
+            node = {word: value for word, value in node.items() if word != "pattern" or not is_quantity}
+            return self._limited(kind, node, path, {**_LENGTHS, **_RANGE})
         match node.get("type"):
-            case "string":
-                return self._limited(_Type("str"), node, path, _LENGTHS)
-            case "boolean":
-                return self._limited(_Type("bool"), node, path, {})
             case "integer":
                 name = _INTEGERS.get(node.get("format", ""), "int")
                 return self._limited(_Type(name), node, path, _RANGE)
-            case "number":
-                return self._limited(_Type("float"), node, path, _RANGE)
+            case "string" | "boolean" | "number" as scalar:
+                name, limits = _SCALARS[scalar]
+                return self._limited(_Type(name), node, path, limits)
             case "array":
                 return self._array(node, path, owner, name)
             case "object":
                 return self._object(node, path, owner, name)
             case None if node.get(_PRESERVE) or not self._defines:
-                quantity = any(each.get("type") == "number" for each in node.get("oneOf") or ())
-                return _Type("str | int | float" if quantity else "Any", marks=[_call("preserve_unknown")])
+                if not any(each.get("type") == "number" for each in node.get("oneOf") or ()):
+                    return _Type("Any", marks=[_call("preserve_unknown")])
+                if not self._defines:
+                    return _Type("Quantity")
+                return _Type("str | int | float", marks=[_call("preserve_unknown")])
         raise DefinitionError(f"{path}: type: {node.get('type')!r} is no type of a schema")
 
     def _limited(self, kind: _Type, node: Schema, path: str, limits: Mapping[str, str]) -> _Type:
         """A scalar, with what limits it."""
-        plain = kind.base != "IntOrString"
+        plain = kind.base not in {"IntOrString", "Quantity"}
         values = [each for each in node.get("enum") or () if each is not None]
         if values and self._defines:
             if plain and all(isinstance(each, str | int) for each in values):
@@ -461,7 +523,7 @@ class _Writer:
                 kind.words["enum"] = values
         for word, name in limits.items():
             beyond = bool(node.get(f"exclusive{word[0].upper()}{word[1:]}"))
-            if word not in node:
+            if word not in node or not self._is_bound(word, node, path):
                 continue
             if plain:
                 kind.limits[f"{name[0]}t" if beyond else name] = literal(node[word])
@@ -470,11 +532,22 @@ class _Writer:
         self._written(kind, node, path, plain=plain)
         return kind
 
+    def _is_bound(self, word: str, node: Schema, path: str) -> bool:
+        """Tell that a bound is left out for which the server would refuse every value."""
+        if word not in _RANGE or not self._defines:
+            return True
+        try:
+            bounds({each: node[each] for each in ("type", "format", word) if each in node}, path)
+        except ModelError as error:
+            self._say(path, f"{word} is left out: {error.reason}")
+            return False
+        return True
+
     def _written(self, kind: _Type, node: Schema, path: str, *, plain: bool) -> None:
         """How it is written: pattern and format."""
         pattern, form = node.get("pattern"), node.get("format")
         if pattern is not None and self._is_pattern(str(pattern), path):
-            if plain and _compiles(str(pattern)):
+            if plain and is_checkable(str(pattern)):
                 kind.limits["pattern"] = Text(str(pattern))
             else:
                 kind.marks.append(_call("schema_pattern", Text(str(pattern))))
@@ -510,7 +583,7 @@ class _Writer:
         values, preserve = node.get("additionalProperties"), node.get(_PRESERVE) or not self._defines
         sizes = {word: node[word] for word in _SIZES if word in node}
         limits: dict[str, Expression] = {_SIZES[word]: literal(value) for word, value in sizes.items()}
-        if node.get(_REFERENCE) == _OBJECT_META:
+        if node.get(_REFERENCE) == _OBJECT_META or _wordless(node) == _template_metadata():
             return _Type("ObjectMeta")
         if _is_condition(node):
             kind = _Type("Condition")
@@ -565,6 +638,11 @@ def _is_condition(node: Schema) -> bool:
 
 
 @cache
+def _template_metadata() -> Any:
+    return object_schema(ObjectMeta)
+
+
+@cache
 def _condition() -> Any:
     return _wordless(object_schema(Condition))
 
@@ -583,17 +661,8 @@ def _description(node: Schema) -> str:
     return str(node.get("description") or "").strip()
 
 
-def _compiles(pattern: str) -> bool:
-    """Whether the model can check the pattern, and not only the server."""
-    try:
-        TypeAdapter(Annotated[str, Field(pattern=pattern)])
-    except SchemaError:
-        return False
-    return True
-
-
-def _field_name(wire: str, base: type[ApiModel], taken: Container[str]) -> str:
-    """What Python calls the field."""
+def field_name(wire: str, base: type[ApiModel], taken: Container[str]) -> str:
+    """Return what Python calls the field `wire` of a class of `base`, beside the names that are `taken`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z]([a-rt-z]|s[a-z]))", "_", wire).lower()
     name = re.sub(r"[^a-z0-9]+", "_", words).strip("_")
     if not name or name[0].isdigit():

@@ -122,11 +122,15 @@ def field_source(name: str, annotation: Expression, default: Expression | None) 
     rest = len(ending) + (0 if default is None else len(str(default)))
     if isinstance(annotation, Union) and len(f"{head}{annotation} = (") <= LINE_WIDTH:
         return f"{head}{annotation} = (\n{' ' * _STEP * 2}{default}\n{' ' * _STEP})\n"
+    inner = " " * _STEP * 2
     if isinstance(annotation, Union):
-        inner = " " * _STEP * 2
         fits = len(inner) + len(str(annotation)) <= LINE_WIDTH
-        lines = str(annotation) if fits else laid(annotation, len(inner), len(inner) + LINE_WIDTH)
+        lines = (
+            str(annotation) if fits else f"{laid(annotation.member, len(inner), len(inner))}\n{inner}| None"
+        )
         text = f"(\n{inner}{lines}\n{' ' * _STEP})"
+    elif isinstance(annotation, str) and default is None and len(inner + annotation) <= LINE_WIDTH:
+        text = f"(\n{inner}{annotation}\n{' ' * _STEP})"
     else:
         text = laid(annotation, _STEP, len(head), rest)
     if default is not None:
@@ -196,8 +200,13 @@ def docstring(text: str, indent: int = _STEP) -> str:
 
 def imported(module: str, names: Iterable[str]) -> str:
     """An import of the names, in the order that the linter wants."""
-    listed = sorted(names)
+    listed = sorted(names, key=_import_order)
     line = f"from {module} import {', '.join(listed)}\n"
     if len(line) - 1 <= LINE_WIDTH:
         return line
     return f"from {module} import (\n{''.join(f'    {name},{chr(10)}' for name in listed)})\n"
+
+
+def _import_order(name: str) -> tuple[int, str]:
+    """Return the key that sorts constants before classes, and these before functions, as the linter does."""
+    return (0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2, name.lower())

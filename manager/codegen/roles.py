@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from manager.api import Resource, crd_options
@@ -53,6 +53,7 @@ _API = "rbac.authorization.k8s.io"
 # Replaced by kustomize, together with a prefix to the names, where the whole is put together.
 _NAMESPACE = "system"
 _SERVICE_ACCOUNT = "controller-manager"
+_OF_CONTROLLERS = "manager-role"
 
 # What asking the API server about others takes. Neither kind has a namespace, and nothing of them is kept.
 _REVIEWS = (
@@ -79,11 +80,19 @@ def running(lease: str, rules: Iterable[RbacRule]) -> Roles:
     return {
         "service_account.yaml": {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
         **_bound(
-            "role", "ClusterRole", "manager-role", (each for each in rules if not each.owner_references)
+            "role", "ClusterRole", _OF_CONTROLLERS, (each for each in rules if not each.owner_references)
         ),
         **_bound("leader_election_role", "Role", "leader-election-role", leases),
         **_bound("metrics_auth_role", "ClusterRole", "metrics-auth-role", _REVIEWS),
     }
+
+
+def of_manager(lease: str, rules: Iterable[RbacRule], converted: Iterable[str] | None = None) -> Roles:
+    """Return all that is bound to a manager's account.
+
+    See `running`, and with `converted` `of_webhooks`, which is only there for a program with webhooks.
+    """
+    return running(lease, rules) | ({} if converted is None else of_webhooks(converted))
 
 
 def owner_references(rules: Iterable[RbacRule]) -> Roles:
@@ -92,18 +101,73 @@ def owner_references(rules: Iterable[RbacRule]) -> Roles:
     return _bound("role", "ClusterRole", "owner-references-role", asked)
 
 
-def of_webhooks(converted: Iterable[str]) -> Roles:
+def of_webhooks(converted: Iterable[str], *, prefix: str = "") -> Roles:
     """Return the roles, and their bindings, for the webhooks' certificate.
 
     One is for the namespace that holds its Secret; with the other the manager tells the API server whom to
-    trust. `converted` are the names of the definitions whose objects a webhook converts.
+    trust. `converted` are the names of the definitions whose objects a webhook converts, `prefix` is what the
+    names of Secret and configurations begin with.
     """
+    told = injection_rights(prefix, converted)
     return {
-        **_bound("webhook_certificate_role", "Role", "webhook-certificate-role", secret_rights("")),
-        **_bound(
-            "webhook_injection_role", "ClusterRole", "webhook-injection-role", injection_rights("", converted)
-        ),
+        **_bound("webhook_certificate_role", "Role", "webhook-certificate-role", secret_rights(prefix)),
+        **_bound("webhook_injection_role", "ClusterRole", "webhook-injection-role", told),
     }
+
+
+def of_shards() -> Roles:
+    """Return the role, and its binding, for managers that share the objects (`--shards`).
+
+    They need a Lease for each shard, and one for each replica, whose names are not known in advance.
+    """
+    leases = RbacRule(*_LEASES, ("create", "delete", "get", "list", "update", "watch"))
+    return _bound("shards_role", "Role", "shards-role", (leases,))
+
+
+def installed(
+    roles: Roles, *, namespace: str, prefix: str = "", namespaces: Iterable[str] = ()
+) -> list[Manifest]:
+    """Return roles as kustomize installs them: with `prefix` before their names, the account in `namespace`.
+
+    With `namespaces` the manager's cluster role becomes a role in each of these, as for `--namespaces`.
+    """
+    placed = [_placed(each, namespace, prefix) for each in roles.values()]
+    limited = tuple(namespaces)
+    return [each for manifest in placed for each in (_limited(manifest, limited) if limited else [manifest])]
+
+
+def account_of(manifests: Iterable[Manifest]) -> tuple[str, str]:
+    """Return namespace and name of the service account among installed manifests."""
+    [account] = (each["metadata"] for each in manifests if each["kind"] == "ServiceAccount")
+    return account["namespace"], account["name"]
+
+
+def _placed(manifest: Manifest, namespace: str, prefix: str) -> Manifest:
+    metadata = {**manifest["metadata"], "name": f"{prefix}{manifest['metadata']['name']}"}
+    if "namespace" in metadata:
+        metadata["namespace"] = namespace
+    placed = {**manifest, "metadata": metadata}
+    if "roleRef" in manifest:
+        role = manifest["roleRef"]
+        placed["roleRef"] = {**role, "name": f"{prefix}{role['name']}"}
+        placed["subjects"] = [
+            {**each, "name": f"{prefix}{each['name']}", "namespace": namespace}
+            for each in manifest["subjects"]
+        ]
+    return placed
+
+
+def _limited(manifest: Manifest, namespaces: Iterable[str]) -> Iterator[Manifest]:
+    named = (manifest["roleRef"] if "roleRef" in manifest else manifest["metadata"])["name"]
+    if not (manifest["kind"].startswith("ClusterRole") and named.endswith(_OF_CONTROLLERS)):
+        yield manifest
+        return
+    for namespace in namespaces:
+        metadata = {**manifest["metadata"], "namespace": namespace}
+        limited = {**manifest, "kind": manifest["kind"].removeprefix("Cluster"), "metadata": metadata}
+        if "roleRef" in manifest:
+            limited["roleRef"] = {**manifest["roleRef"], "kind": "Role"}
+        yield limited
 
 
 def of_people(kinds: Iterable[type[Resource]]) -> Roles:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from manager.api import ApiModel, Resource
-from manager.api.schema import REQUIRED
+from manager.api.schema import REQUIRED, SERVER_DEFAULT
 from manager.codegen.model_schema import (
     INEXPRESSIBLE,
     JsonSchema,
@@ -88,6 +88,7 @@ ORDER = (
     "minProperties",
     "maxProperties",
     "x-kubernetes-embedded-resource",
+    "anyOf",
     "x-kubernetes-int-or-string",
     "x-kubernetes-list-map-keys",
     "x-kubernetes-list-type",
@@ -248,6 +249,7 @@ _TRANSLATED: dict[str, Callable[[Any, str], JsonSchema]] = {
     "const": lambda value, _: {"enum": [value]},
     "description": lambda text, _: {"description": paragraphs(text)},
     "default": lambda value, field: {} if value is None else {"default": _json_default(value, field)},
+    SERVER_DEFAULT: lambda value, field: {"default": _json_default(value, field)},
     "format": lambda name, field: {"format": checked_format(name, field)},
     "pattern": lambda pattern, field: {"pattern": go_pattern(pattern, field)},
 }
@@ -308,6 +310,9 @@ def _convert(node: JsonSchema, field: str) -> JsonSchema:
     if schema.get("type") == "null":
         raise ModelError(field, "the server has no type for None alone")
     schema.update(bounds(node, field))
+    _check_default(schema.get("default"), _integer_format(node), field)
+    if schema.get(_INT_OR_STRING):
+        schema["anyOf"] = [{"type": "integer"}, {"type": "string"}]  # as controller-gen writes it
     if "enum" in schema:
         schema.setdefault("type", enum_type(schema["enum"], field))
     if "type" not in schema and _INT_OR_STRING not in schema and _PRESERVE not in schema:
@@ -318,6 +323,12 @@ def _convert(node: JsonSchema, field: str) -> JsonSchema:
         schema["items"] = _element(node.get("items", {}), f"{field}[]")
     check_merging(schema, field)
     return {keyword: schema[keyword] for keyword in ORDER if keyword in schema}
+
+
+def _check_default(default: Any, integer: str, field: str) -> None:
+    low, high = RANGES.get(integer, RANGES["int64"])
+    if isinstance(default, int) and not low <= default <= high:
+        raise ModelError(field, f"its default {default} is beyond {integer}")
 
 
 def _object(node: JsonSchema, field: str) -> JsonSchema:

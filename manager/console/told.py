@@ -17,7 +17,14 @@ def told_of(manager: Manager, controller: Controller, key: ObjectKey) -> dict[st
     """A controller's past, running and next reconciles of an object, as JSON."""
     now = asyncio.get_running_loop().time()
     running, waiting = controller.running(key), controller.waiting(key)
+    runs = controller.runs.of(key)
     nothing: dict[str, Any] | None = None
+    due, triggers = None, tuple[Trigger, ...]()
+    if waiting is not None:
+        due, triggers = waiting.due, waiting.triggers
+    elif not (runs and runs[-1].failure == "terminal"):  # then a timer does not reconcile the object
+        due = controller.next_timer()
+        triggers = () if due is None else (Trigger("timer"),)
     return {
         "controller": controller.name,
         "state": controller.state.value,
@@ -25,12 +32,12 @@ def told_of(manager: Manager, controller: Controller, key: ObjectKey) -> dict[st
         "uid": uid_of(manager, controller.primary, key),
         "running": nothing if running is None else run_told(running, now),
         "next": nothing
-        if waiting is None
+        if waiting is None and due is None
         else {
-            "at": None if waiting.due is None else moment(waiting.due, now),
-            "why": [trigger_told(each, now) for each in waiting.triggers],
+            "at": None if due is None else moment(due, now),
+            "why": [trigger_told(each, now) for each in triggers],
         },
-        "runs": [run_told(each, now) for each in controller.runs.of(key)],
+        "runs": [run_told(each, now) for each in runs],
     }
 
 

@@ -22,6 +22,7 @@ from manager.controller.predicate import (
     not_,
     presence_changed,
     resource_version_changed,
+    status_changed,
     termination_started,
 )
 from manager.controller.queue import QueueItem, WorkQueue
@@ -75,5 +76,6 @@ __all__ = [
     "not_",
     "presence_changed",
     "resource_version_changed",
+    "status_changed",
     "termination_started",
 ]

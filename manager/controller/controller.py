@@ -14,7 +14,7 @@ from manager.controller.options import ControllerOptions, KeyBackoff, RateLimite
 from manager.controller.queue import QueueItem, WorkQueue
 from manager.controller.reconciler import Priority, Reconciler, Request
 from manager.controller.runner import ControllerMetrics, ReconcileRunner
-from manager.controller.source import Source
+from manager.controller.source import Source, TickerSource
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.rate_limit import TokenBucket
@@ -155,6 +155,11 @@ class Controller:
     def reconciler(self) -> Reconciler:
         """What it calls."""
         return self._reconciler
+
+    def next_timer(self) -> float | None:
+        """Return when the next timer asks for each object, on the loop's clock; None without timers."""
+        timers = (each for each in self._sources if isinstance(each, TickerSource) and each.why == "timer")
+        return min((each.next_at for each in timers if each.next_at is not None), default=None)
 
     def running(self, key: Request) -> Run | None:
         """The run of an object that is under way."""

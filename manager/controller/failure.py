@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from types import TracebackType
 from typing import Self
 
 from manager.api import GroupVersionKind, ObjectKey
@@ -33,6 +34,7 @@ from manager.kube.errors import (
     Unauthorized,
 )
 from manager.rate_limit import Repeats, TokenBucket
+from manager.rights import Undeclared, line_of
 from manager.runs import Trigger
 
 # A write meets what happened since the cache last heard: changed, created, deleted, or no longer our turn.
@@ -184,10 +186,11 @@ def describe(error: BaseException, reasons: Mapping[type[Exception], str]) -> tu
 
     The text of an unexpected exception may quote a secret, so the message has only its type.
     """
+    _note_lines(error)
     leaves = list(_leaves(error))
     worst = max(leaves, key=Failure.of)
     reason = next((each for kind, each in reasons.items() if isinstance(worst, kind)), None)
-    told: tuple[type[BaseException], ...] = (KubeError, OSError, TerminalError, *reasons)
+    told: tuple[type[BaseException], ...] = (KubeError, OSError, TerminalError, Undeclared, *reasons)
     texts = (
         explain(each)
         if isinstance(each, told)
@@ -227,10 +230,37 @@ def _detail(error: BaseException) -> str:
 
 def explain(error: BaseException) -> str:
     """The error in a line: its message, or its type when it has none; of a group, each of its errors."""
+    _note_lines(error)
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(map(explain, error.exceptions))
     return str(error) or type(error).__name__
 
+
+def _note_lines(error: BaseException, around: str = "") -> None:
+    """Note where in the author's code a request came from that another task has sent."""
+    if isinstance(error, BaseExceptionGroup):
+        found = _line_in(error.__traceback__) or around
+        for each in error.exceptions:
+            _note_lines(each, found)
+    elif isinstance(error, Forbidden) and not error.asked_at and error.missing_right is not None:
+        error.asked_at = _line_in(error.__traceback__) or around
+
+
+def _line_in(place: TracebackType | None) -> str:
+    """Return the innermost line of a traceback that is outside of the library.
+
+    An error that several tasks raise has a long one.
+    """
+    found = ""
+    for _ in range(_MOST_FRAMES):
+        if place is None:
+            break
+        found = line_of(place.tb_frame, place.tb_lineno) or found
+        place = place.tb_next
+    return found
+
+
+_MOST_FRAMES = 100
 
 _MOST = 64
 """So many causes are told apart; of what comes on top of them, only the type of the error counts."""

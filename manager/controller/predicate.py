@@ -7,7 +7,7 @@ before with what it holds now, so an event that tells of several changes at once
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -73,8 +73,8 @@ def finalizer_changed(event: CacheEvent) -> bool:
 def desired_state_changed(event: CacheEvent) -> bool:
     """Somebody wants something else: the spec, labels, annotations or finalizers changed, or it is deleted.
 
-    The default for the kind a controller is for. A status that its reconciler has written does not pass, and
-    so does not call it again.
+    A status does not pass, whoever has written it. The default of an operator lets a status pass that another
+    client has written, too: `any_of(desired_state_changed, status_changed)`.
     """
     return (
         generation_changed(event)
@@ -84,24 +84,43 @@ def desired_state_changed(event: CacheEvent) -> bool:
 
 
 def status_changed(event: CacheEvent) -> bool:
-    """The status has changed, whoever has written it."""
+    """The status has changed.
+
+    Of an operator's own kind, a change does not pass while the operator reconciles the object: it may be the
+    operator's own. The end of that reconcile compares the status.
+    """
     old, new = event.old, event.new
+    if event.reconciling:
+        return False
     return old is not None and new is not None and _decode(old.raw).status != _decode(new.raw).status
 
 
 def any_of(*predicates: Predicate) -> Predicate:
     """An event passes if one of `predicates` lets it."""
-    return lambda event: any(predicate(event) for predicate in predicates)
+    return _made_of(lambda event: any(predicate(event) for predicate in predicates), predicates)
 
 
 def all_of(*predicates: Predicate) -> Predicate:
     """An event passes if all of `predicates` let it."""
-    return lambda event: all(predicate(event) for predicate in predicates)
+    return _made_of(lambda event: all(predicate(event) for predicate in predicates), predicates)
 
 
 def not_(predicate: Predicate) -> Predicate:
     """An event passes if `predicate` does not let it."""
-    return lambda event: not predicate(event)
+    return _made_of(lambda event: not predicate(event), (predicate,))
+
+
+def compares_status(predicate: Predicate) -> bool:
+    """Return whether it is `status_changed`, or made of it."""
+    return predicate is status_changed or any(map(compares_status, getattr(predicate, _PARTS, ())))
+
+
+_PARTS = "parts"
+
+
+def _made_of(made: Predicate, predicates: Sequence[Predicate]) -> Predicate:
+    setattr(made, _PARTS, predicates)
+    return made
 
 
 class _Object(msgspec.Struct):

@@ -21,6 +21,7 @@ from manager.logs import reset_reconcile_log, set_reconcile_log
 from manager.loop import ended, threads_from_here
 from manager.metrics import Metrics, counting, observing
 from manager.rate_limit import Repeats, TokenBucket
+from manager.rights import Undeclared
 from manager.runs import LONGEST_TEXT, Run, Shelf, Trigger, enter_run, leave_run
 from manager.tracing import ReconcileTrace, current_tracer
 
@@ -219,8 +220,15 @@ class ReconcileRunner:
         if trace is not None:
             trace.ended()
         if log.is_enabled_for(logging.DEBUG):
-            seconds = round(run.seconds, 4)
-            log.debug("reconciled", why=run.why, result=run.outcome, seconds=seconds, writes=run.writes)
+            again = {} if run.next_in is None else {"next_in": round(run.next_in, 3)}
+            log.debug(
+                "reconciled",
+                why=run.why,
+                result=run.outcome,
+                **again,
+                took=round(run.seconds, 4),
+                writes=run.writes,
+            )
         run.gone = self._primary is not None and run.shows_gone(self._primary.kind)
         self._runs.add(run)
 
@@ -311,7 +319,7 @@ class ReconcileRunner:
         text = explain(error)
         run.error_type = type(error).__name__
         # Others' text may have more of an object than whoever reads this may know.
-        told = failure < Failure.UNEXPECTED
+        told = failure < Failure.UNEXPECTED or isinstance(error, Undeclared)
         run.error = text[:LONGEST_TEXT] if told else f"{run.error_type}; the log of the manager says more"
         run.failure, run.timed_out = failure.name.lower(), timed_out
         retries = self._queue.retries(item.key)

@@ -104,8 +104,11 @@ class KindSource(Source):
         *,
         predicates: Sequence[Predicate] = (),
         relation: str = "",
+        reconciling: Callable[[ObjectKey], bool] | None = None,
     ) -> None:
         """Every one of `predicates` has to let an event pass. `relation` is a `Trigger.source`.
+
+        `reconciling` says of the kind that the controller is for whether an object is being reconciled.
 
         Without a handler nothing is asked for; the controller only waits until the kind is in sync, because
         its reconciler reads it.
@@ -114,6 +117,7 @@ class KindSource(Source):
         self._handler = handler
         self._predicates = tuple(predicates)
         self._relation = relation
+        self._reconciling = reconciling
 
     @property
     def problem(self) -> str | None:  # type: ignore[override] # it is only ever read
@@ -128,7 +132,9 @@ class KindSource(Source):
         """Subscribe until cancelled."""
         if self._handler is None:
             return
-        deliver = _Delivery(self._informer, self._predicates, self._handler, queue, self._relation)
+        deliver = _Delivery(
+            self._informer, self._predicates, self._handler, queue, self._relation, self._reconciling
+        )
         cancel = self._informer.subscribe(deliver, replay=False)
         try:
             # A warm cache may hold very many: what is there is told in portions, and what changes meanwhile
@@ -179,12 +185,14 @@ class _Delivery:
         handler: Handler,
         queue: WorkQueue[Request],
         relation: str,
+        reconciling: Callable[[ObjectKey], bool] | None,
     ) -> None:
         self._informer = informer
         self._predicates = predicates
         self._handler = handler
         self._queue = queue
         self._kind, self._relation = informer.spec.gvk.kind, relation
+        self._reconciling = reconciling
         self._found = Trigger("found", source=relation, kind=self._kind)  # one for all, which may be many
         self._undelivered: OrderedDict[ObjectKey, _Undelivered] = OrderedDict()
 
@@ -217,6 +225,7 @@ class _Delivery:
             self._put_off(event, error, attempts + 1)
 
     def _passes(self, event: CacheEvent) -> bool:
+        event.reconciling = self._reconciling is not None and self._reconciling(event.key)
         for predicate in self._predicates:
             try:
                 if not predicate(event):
@@ -264,16 +273,23 @@ class ChannelSource(Source):
         self._kept: dict[Request, tuple[int, Trigger]] = {}
 
     def send(
-        self, request: Request, *, priority: int = Priority.NORMAL, trigger: Trigger | None = None
+        self,
+        request: Request,
+        *,
+        priority: int = Priority.NORMAL,
+        after: float = 0.0,
+        trigger: Trigger | None = None,
     ) -> None:
-        """Ask for a reconcile. Returns at once; to be called in the event loop's thread."""
+        """Ask for a reconcile, after so many seconds. Returns at once; to be called in the event loop's
+        thread.
+        """
         if self._queue is None:
             trigger = trigger or Trigger("asked")
             kept, _ = self._kept.get(request, (priority, trigger))
             self._kept[request] = max(priority, kept), trigger
         else:
             trigger = trigger or Trigger("asked", asyncio.get_running_loop().time())
-            self._queue.add(request, priority=priority, trigger=trigger)
+            self._queue.add(request, priority=priority, after=after, trigger=trigger)
 
     async def run(self, queue: WorkQueue[Request]) -> None:
         """Pass on what was kept, and then what is sent, until cancelled."""
@@ -312,8 +328,10 @@ class TickerSource(Source):
         self._requests = requests
         self._jitter = jitter
         self._priority = priority
-        self._why = why
         self._rng = rng
+        self.why = why
+        self.next_at: float | None = None
+        """When it asks next, on the loop's clock; None while it does not run."""
 
     async def run(self, queue: WorkQueue[Request]) -> None:
         """Tick until cancelled, first after one interval."""
@@ -322,6 +340,7 @@ class TickerSource(Source):
         while True:
             # Counted from the last tick, not from where its requests had all been asked for.
             tick = max(now(), tick + self._interval * (1 + self._rng.uniform(-self._jitter, self._jitter)))
+            self.next_at = tick
             await asyncio.sleep(tick - now())
             await self._ask(queue)
 
@@ -329,7 +348,7 @@ class TickerSource(Source):
         """Ask for all, a portion at a time."""
         requests = tuple(self._requests())
         spread = self._interval * _TICK_SPREAD
-        trigger = Trigger(self._why, asyncio.get_running_loop().time())
+        trigger = Trigger(self.why, asyncio.get_running_loop().time())
         portions = max(1, min(len(requests), int(spread / _TICK_PAUSE)))
         for portion in range(portions):
             if portion:

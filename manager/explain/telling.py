@@ -255,11 +255,14 @@ def next_run(controller: Told) -> str:
     if controller["running"] is not None:
         return "it is running now"
     waiting = controller["next"]
+    awaits = visible(controller["runs"][-1]["awaits"]) if controller["runs"] else ""
+    change = f"when {awaits}" if awaits else "when something changes"
     if waiting is None:
-        awaits = visible(controller["runs"][-1]["awaits"]) if controller["runs"] else ""
-        return f"when {awaits}" if awaits else "when something changes"
+        return change
     why = ", ".join(dict.fromkeys(visible(each["text"]) for each in waiting["why"]))
     when = "as soon as a worker is free" if waiting["at"] is None else until(waiting["at"])
+    if [each.get("why") for each in waiting["why"]] == ["timer"] and waiting["at"] is not None:
+        return f"{when}: {why}, or {change}"
     return f"{when}: {why}" if why else when
 
 

@@ -42,6 +42,7 @@ import msgspec
 
 from manager import clock
 from manager.nesting import is_too_deep
+from manager.rights import RbacRule, advice_for
 
 LONGEST_RETRY_AFTER = 300.0
 """Seconds: a server that asks for more, by mistake or in malice, is asked again after these."""
@@ -145,7 +146,32 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: RBAC, an admission plugin or a quota says no."""
+    """403: RBAC, an admission plugin or a quota says no.
+
+    Attributes:
+        asked_at: file and line, outside of the library, from which the request came; "" where none is known.
+    """
+
+    asked_at: str = ""
+
+    @property
+    def missing_right(self) -> RbacRule | None:
+        """The right that no role grants; None where another than the authorizer has refused."""
+        found = _unauthorized(self.message)
+        return None if found is None else RbacRule((found["group"],), (found["resource"],), (found["verb"],))
+
+    def __str__(self) -> str:
+        said, missing = super().__str__(), self.missing_right
+        if missing is None:
+            return said
+        by = f"{self.asked_at} asks for it; " if self.asked_at else ""
+        return f"{said} ({by}{advice_for(missing)})"
+
+
+_unauthorized = re.compile(
+    r' cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
+).search
+"""What the authorizer says; admission says other things."""
 
 
 class NotFound(ApiError):

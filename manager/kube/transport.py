@@ -16,6 +16,7 @@ from manager.kube.errors import (
     ApiError,
     DeadlineExceeded,
     Fenced,
+    Forbidden,
     ProtocolError,
     ServerError,
     ServiceUnavailable,
@@ -27,6 +28,7 @@ from manager.kube.errors import (
 from manager.kube.wire import LONGEST, Wire, WireRequest
 from manager.logs import get_logger
 from manager.metrics import Metrics, Observe, counting, observing
+from manager.rights import line_that_asks
 from manager.runs import NO_ANSWER, Sent, current_run
 from manager.tracing import current_trace
 
@@ -314,6 +316,8 @@ class Transport:
             answer = await self._send(request, limit.when, longest, sent)
         except BaseException as error:
             failure = error
+            if isinstance(error, Forbidden):
+                error.asked_at = line_that_asks()
             if isinstance(error, asyncio.CancelledError) and limit.missed():
                 failure = DeadlineExceeded(f"{method} {path}: no answer within {seconds:g} s")
                 raise failure from None
@@ -360,7 +364,10 @@ class Transport:
                 code = response.status
                 self._note(None)
                 if code != _OK:
-                    raise error_from(code, response.headers, await response.read())
+                    refusal = error_from(code, response.headers, await response.read())
+                    if isinstance(refusal, Forbidden):
+                        refusal.asked_at = line_that_asks()
+                    raise refusal
                 opening.reschedule(None)
                 self._metrics.record("GET", code, asyncio.get_running_loop().time() - started)
                 async with (

@@ -167,17 +167,20 @@ class Share:
         metrics: Metrics,
         whole: bool,
         enqueue: Callable[[ObjectKey], None],
+        counts: Callable[[Record], bool],
         handed_over: Callable[[ObjectKey], None],
     ) -> None:
-        """With `whole`, all objects belong to the first range. `handed_over` is called with each object that
-        somebody else is to work on from then on. Nothing is begun in a range before `objects` and `others`
-        have all of it, those of them that are restricted.
+        """With `whole`, all objects belong to the first range. An object that comes to this replica is
+        enqueued if `counts` says so. `handed_over` is called with each object that another replica works on
+        from then on. Nothing is begun in a range before `objects` and `others` have all of it, those of them
+        that are restricted.
         """
         self._terms = terms
         self._objects = objects
         self._informers = (objects, *others)
         self._whole = whole
         self._enqueue = enqueue
+        self._counts = counts
         self._handed_over = handed_over
         self._begun: set[int] = set()
         self._taken, self._given_back = (
@@ -223,8 +226,9 @@ class Share:
             return
         self._begun.add(number)
         for record in self._in(number):
-            self._enqueue(record.key)
             self._taken.inc()
+            if self._counts(record):
+                self._enqueue(record.key)
 
     def end(self, number: int) -> None:
         """The range is no longer ours."""

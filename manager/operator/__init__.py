@@ -7,6 +7,7 @@ from manager.operator.declaration import Enqueue, Owns, Reads, Watch, WatchPods
 from manager.operator.operator import AnyOperator, Operator
 from manager.operator.rights import rights_of
 from manager.operator.running import add_controller
+from manager.operator.steps import Steps
 from manager.operator.timers import every
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Operator",
     "Owns",
     "Reads",
+    "Steps",
     "Watch",
     "WatchPods",
     "add_controller",

@@ -23,14 +23,22 @@ from manager.api.condition import takes_conditions
 from manager.operator.declaration import bare
 
 
-def writes_status(kind: type[Resource]) -> bool:
-    """Whether operators of the kind write a status: it has one, and its definition the subresource."""
-    return "status" in kind.model_fields and (not is_crd(kind) or bool(crd_options(kind).status))
+def writes_status(kind: type[Resource], *, extends: bool = False) -> bool:
+    """Return whether operators of the kind write its status.
+
+    Of their own kind they do if it has one and its definition the subresource; of a kind that others define
+    only an operator that `extends` the status.
+    """
+    if "status" not in kind.model_fields:
+        return False
+    return bool(crd_options(kind).status) if is_crd(kind) else extends
 
 
 def status_model(kind: type[Resource]) -> type[ApiModel] | None:
-    """Return the model of the status that operators of the kind write; None where there is none."""
-    model = bare(kind.model_fields["status"].annotation) if writes_status(kind) else None
+    """Return the model of the kind's status; None where there is none."""
+    if "status" not in kind.model_fields or (is_crd(kind) and not crd_options(kind).status):
+        return None
+    model = bare(kind.model_fields["status"].annotation)
     return model if isinstance(model, type) and issubclass(model, ApiModel) else None
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
+
+from msgspec import structs
 
 from manager import clock
 from manager.api import (
@@ -17,14 +20,12 @@ from manager.api import (
     Resource,
     Unstructured,
     controller_of,
-    controller_reference,
     is_crd,
 )
 from manager.api.apps_v1 import Deployment
 from manager.api.pod_health import PodHealth
-from manager.client import Applied, Client, FieldConflict, ObjectList, Outcome, OwnedByOther
-from manager.client.ownership import merged
-from manager.kube.errors import ApiError, Conflict, Invalid, NotFound
+from manager.client import Applied, Client, FieldConflict, ObjectList, Outcome, OwnedByOther, Propagation
+from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
 from manager.loop import Portions
 from manager.operator.child_writes import CONDITION
@@ -33,6 +34,7 @@ from manager.operator.declaration import WatchPods, health_of
 from manager.operator.difference import changed_fields
 from manager.operator.pod_events import ASK_AGAIN_AFTER
 from manager.operator.rollouts import is_rolled_out, is_workload
+from manager.rights import Undeclared
 from manager.runs import LONGEST_TEXT, current_run
 from manager.shards.ranges import label_of
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from manager.operator.operator import Operator
+    from manager.operator.steps import Steps
 
 R = TypeVar("R", bound=Resource)
 
@@ -90,15 +93,24 @@ class Blocked(Exception):
         self.retry_after = retry_after
 
     @classmethod
-    def left_over(cls, child: str, owner: Resource) -> Self:
-        """That `child` has the name, of an owner that was called the same and has gone: it goes by itself."""
-        earlier = f"an earlier {owner.gvk.kind} of this name"
-        return cls(LEFT_OVER, f"{child} of {earlier} has still to be garbage-collected", passing=True)
+    def left_over(cls, child: str, owner: Resource, finalizers: Sequence[str] | None) -> Self:
+        """Return the block of a name that a child of an earlier owner of the same name still has.
+
+        The child goes by itself: `finalizers` are those that hold it up, or None while it is not deleted yet.
+        """
+        earlier = f"{child} of an earlier {owner.gvk.kind} of this name"
+        return cls(LEFT_OVER, f"{earlier} is still there: {_awaited_end(finalizers)}", passing=True)
 
     @classmethod
     def name_taken(cls, why: str) -> Self:
         """That the name of a child belongs to somebody else; `why` says whose it is."""
         return cls(NAME_TAKEN, f"{why}; it is left alone")
+
+
+def _awaited_end(finalizers: Sequence[str] | None) -> str:
+    if finalizers is None:
+        return "the cluster's garbage collector has yet to delete it"
+    return f"it is being deleted, and waits for {', '.join(finalizers) or 'its end'}"
 
 
 class Gone(Exception):
@@ -139,6 +151,7 @@ class Context:
     __slots__ = (
         "_applied",
         "_before",
+        "_blocked_now",
         "_confirmed",
         "_later",
         "_operator",
@@ -159,7 +172,7 @@ class Context:
         self._set: set[str] = set()
         self._later: list[Callable[[], object]] = []
         self._applied: set[tuple[type[Resource], ObjectKey]] = set()
-        self._confirmed = False
+        self._confirmed = self._blocked_now = False
         self._rolling_out = self._waits_to_roll_out = False
         self.created: set[tuple[type[Resource], ObjectKey]] = set()
         self.look_again_after: float | None = None
@@ -229,8 +242,10 @@ class Context:
         message = shortened(message)
         conditions = self._operator.condition_list
         if conditions is None:
-            kind = self.object.kind
-            raise TypeError(f"{kind} has no status.conditions that can be set: use ctx.event() for {type}")
+            kind, hint = self.object.kind, self._operator.hint_of_status()
+            raise Undeclared(
+                f"{kind} has no status.conditions that can be set: use ctx.event() for {type}{hint}"
+            )
         if self._before is None:
             self._before = self.conditions
         value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
@@ -309,6 +324,9 @@ class Context:
         left to others from then on: to an autoscaler, say. If the operator has set them before, it gives them
         up, and their values stay.
 
+        Of a child whose kind has `@crd()`, fields that were not set are not sent: the definition has the same
+        defaults, and others may set the fields. Of any other kind, all fields that are not None are sent.
+
         Sends nothing if nothing would change. Raises Blocked if the name belongs to somebody else, or is
         still used by a child of an earlier owner; do not catch it. Raises Invalid or BadRequest if the server
         refuses the child, and ValueError for a child in another namespace.
@@ -322,7 +340,7 @@ class Context:
         if (pause := writes.pause(self.object, name)) > 0:
             there = await self.client.find(type(child), child.key)
             if there is not None and there.metadata.deletion_timestamp is None and self._is_owner_of(there):
-                self._look_again_within(pause)
+                self.look_again_within(pause)
                 return there
         may_update = self._may_roll_out if self._operator.rollouts.limited and is_workload(child) else None
         try:
@@ -332,10 +350,19 @@ class Context:
         if applied.outcome is Outcome.CREATED:
             self.created.add(name)
         elif applied.previous is None:
-            self._look_again_within(writes.held(self.object, name))
+            self.look_again_within(writes.held(self.object, name))
         if may_update is not None and not is_rolled_out(applied.object):
             self._rolling_out = True
         self._announce(applied, child, created, changed)
+        return applied.object
+
+    async def correct(self, child: R) -> R:
+        """Write the metadata that was changed in a child since it was read; returns it as stored.
+
+        For children that are created and not applied. Events say `Updated` or `Restored`, as after `apply`.
+        """
+        applied = await self.client.correct(child)
+        self._announce(applied, child, "", None)
         return applied.object
 
     async def refuse_taken(self, kind: type[Resource], name: str) -> None:
@@ -351,14 +378,21 @@ class Context:
             self._operator.waits_for(kind, key, self.object.key)
             cache = self._operator.manager.cache
             if not (cache.has(kind, key) or cache.holds_all(kind, key.namespace)):
-                self._look_again_within(_UNSEEN_RETRY)
+                self.look_again_within(_UNSEEN_RETRY)
         except OwnedByOther as error:
             if not error.made_here:
                 raise await self._blocked(error, kind) from error
 
-    async def delete(self, child: Resource) -> None:
-        """Delete a child, or any other object; nothing if it is gone, or another one has its name."""
-        if await self.client.delete_if_there(child):
+    async def delete(self, child: Resource, *, propagation: Propagation = "Background") -> None:
+        """Delete a child, or any other object, with what it owns.
+
+        Sends nothing if the child is being deleted already, and nothing happens if it is gone, or another one
+        has its name. `propagation` says what happens to the objects that the child owns: see
+        `Client.delete`.
+        """
+        if child.metadata.deletion_timestamp is not None:
+            return
+        if await self.client.delete_if_there(child, propagation=propagation):
             done = f"Deleted {child.gvk.kind} {child.metadata.name}"
             self.log.info(done, reason="Deleted")
 
@@ -398,7 +432,7 @@ class Context:
         source = next((each for each in self._operator.sources if isinstance(each, WatchPods)), None)
         if source is None:
             raise TypeError(f"{type(self._operator).__name__} has no WatchPods, which ctx.pods reads")
-        reader, labels = self.client.selecting(**source.selection._asdict()), deployment.spec["selector"]
+        reader, labels = self.client.within(source.selection), deployment.spec["selector"]
         records = await reader.records(
             source.kind, namespace=deployment.metadata.namespace, labels=labels["matchLabels"]
         )
@@ -409,19 +443,27 @@ class Context:
         now = clock.now()
         for pod in pods:
             if pod.look_again_at is not None:
-                self._look_again_within((pod.look_again_at - now).total_seconds())
+                self.look_again_within((pod.look_again_at - now).total_seconds())
         stuck = next((index for index, pod in enumerate(pods) if pod.is_stuck), None)
         if stuck is not None:
             problem = await self._operator.pod_events.problem_of(pods[stuck])
             pods[stuck] = pods[stuck]._replace(problem=problem)
-            self._look_again_within(ASK_AGAIN_AFTER)
+            self.look_again_within(ASK_AGAIN_AFTER)
         return pods
 
-    def _look_again_within(self, seconds: float | None) -> None:
+    def look_again_within(self, seconds: float | None) -> None:
+        """Reconcile the object again after so many seconds at the latest, also if this reconcile fails."""
         if seconds is None:
             return
         known = self.look_again_after
         self.look_again_after = max(seconds, 0.1) if known is None else min(known, max(seconds, 0.1))
+
+    async def run_steps(self, steps: Steps) -> bool:
+        """Go on with a long operation of the operator; return whether there is nothing left to do.
+
+        See `Steps`. The status is written before and after each step.
+        """
+        return await steps.run(self._operator, self)
 
     async def find(self, kind: type[R], name: str) -> R | None:
         """The object of that name, from the cache, in the object's namespace; None if there is none."""
@@ -429,15 +471,15 @@ class Context:
 
     # The object itself
 
-    async def confirm(self, *, unchanged: bool = False) -> None:
+    async def confirm(self, *, unchanged: bool = False, latest: bool = False) -> None:
         """Return if the API server still has the object, and it is not being deleted.
 
         Call it before an effect that cannot be undone, because the cache may be out of date: creating
         something without an owner, or changing something outside of the cluster. It sends at most one request
         for each reconcile.
 
-        Raises Gone, and with `unchanged` Changed if the spec has changed. Do not catch them: the runtime
-        continues with the object that the server has.
+        Raises Gone, and Changed: with `unchanged` if the spec has changed, with `latest` if anything has. Do
+        not catch them: the runtime continues with the object that the server has.
         """
         if self._confirmed:
             return
@@ -450,6 +492,8 @@ class Context:
             raise Gone from None
         if live.metadata.uid != obj.metadata.uid or live.metadata.deletion_timestamp is not None:
             raise Gone
+        if latest and live.metadata.resource_version != obj.metadata.resource_version:
+            raise Changed(live)
         if live.metadata.generation != obj.metadata.generation:
             if unchanged:
                 raise Changed(live)
@@ -458,35 +502,46 @@ class Context:
 
     async def ensure_finalizer(self, *, annotations: Mapping[str, str] | None = None) -> None:
         """Add the finalizer, so that the object is not deleted without `cleanup`, and set `annotations` in
-        the same write.
+        the same write. Remove former finalizers.
 
-        Nothing is sent if the finalizer is there. A write also confirms the object, as `confirm` does.
+        Nothing is sent if the finalizers are as they should be. A write also confirms the object, as
+        `confirm` does.
         """
         metadata, ours = self.object.metadata, self._operator.finalizers
-        if ours.intersection(metadata.finalizers) == {self._operator.finalizer}:
+        if not ours:
+            name = type(self._operator).__name__
+            raise Undeclared(
+                f"{name} has no cleanup, so it has no finalizer that ctx.ensure_finalizer can add"
+            )
+        wanted = [self._operator.finalizer] if self._operator.finalizer else []
+        if ours.intersection(metadata.finalizers) == set(wanted):
             return
-        metadata.finalizers = [
-            *(each for each in metadata.finalizers if each not in ours),
-            self._operator.finalizer,
-        ]
+        metadata.finalizers = [*(each for each in metadata.finalizers if each not in ours), *wanted]
         metadata.annotations.update(annotations or {})
         await self.patch()  # a change of finalizers demands the version that was read
         self._confirmed = True
 
     async def patch(self) -> None:
-        """Send the changes of the object's metadata and spec; then the object is as the server has it.
+        """Send the changes of the object's metadata and spec; then these are as the server has them.
 
-        Raises Conflict if finalizers or owners were changed here, and the object has changed since it was
-        read.
+        `metadata`, `spec` and `status` stay the same Python objects. Changes of the status stay, and are
+        written at the end. Raises Conflict if finalizers or owners were changed here, and the object has
+        changed since it was read.
         """
-        stored = await self.client.patch(self.object)
-        self.object.rebase(stored)
+        self._operator.check_may_patch()
+        sent = {name: value for name, value in self.object.to_wire().items() if name != "status"}
+        self.object.take(await self.client.patch(self.object), sent=sent)
 
     async def write_status(self) -> None:
-        """Write the status now, if it differs: for what has to be stored before the next effect."""
-        stored = await self.client.status.patch(self.object)
-        self.object.rebase(stored)
-        self.object.status = stored.status  # type: ignore[attr-defined]
+        """Write the status now, if it differs: for what has to be stored before the next effect.
+
+        `obj.status` and all that is in it stay the same Python objects, with the values that the server has.
+        Later changes are written at the end, or by the next call. Changes of the metadata and the
+        spec stay; `patch` sends them.
+        """
+        self._refuse_foreign_status()
+        sent = self.object.to_wire(only={"status"})
+        self.object.take(await self.client.status.patch(self.object), sent=sent)
 
     def permit(self) -> AbstractAsyncContextManager[None]:
         """Enter this around effects outside of the cluster: it cancels them when leadership is lost. See
@@ -501,7 +556,7 @@ class Context:
 
         Raises Gone when that shows that the object is gone, and there was something to clean up with it.
         """
-        self._take_back_failures()
+        self._take_back()
         self._set_children_stable()
         if self._operator.rollouts.limited and not self._rolling_out and not self._waits_to_roll_out:
             self._operator.rollouts.end(self.object.key)
@@ -509,13 +564,16 @@ class Context:
             if self._operator.has_observed_generation:
                 status_of(self.object).observed_generation = self.object.metadata.generation
             try:
-                if await self.client.status.report(self.object, cached=self._cached):
+                differs = await self.client.status.report(self.object, cached=self._cached)
+                if differs and self._counts_status():
                     self._operator.enqueue(self.object.key)
             except (Conflict, Invalid):
                 if self._operator.finalizers and self.object.metadata.deletion_timestamp is None:
                     self._confirmed = False
                     await self.confirm()  # another object may have its name now
                 raise
+        else:
+            self._refuse_foreign_status()
         self.written()
 
     async def write_conditions(self) -> None:
@@ -524,18 +582,66 @@ class Context:
             await self.client.status.report(self.object, cached=lambda: None)
         self.written()
 
-    def _take_back_failures(self) -> None:
-        """Take back what an earlier failure had set, also of an earlier process, and is not set by now."""
+    def _refuse_foreign_status(self) -> None:
+        """Raise Undeclared if the object's status was changed, and the operator does not write it."""
+        operator, obj = self._operator, self.object
+        if (
+            not operator.has_status
+            and "status" in type(obj).model_fields
+            and self.client.status.is_changed(obj)
+        ):
+            hint = operator.hint_of_status()
+            raise Undeclared(
+                f"{type(operator).__name__} has changed the status of {obj.kind} {obj.key}{hint}"
+            )
+
+    def is_blocked(self, types: AbstractSet[str]) -> None:
+        """Note that the conditions of these types were set because the object is blocked."""
+        there = self.conditions
+        self._operator.obstacles[self.object.key] = {
+            each: (there[each].reason, there[each].message) for each in types if each in there
+        }
+        self._blocked_now = True
+
+    @property
+    def set_types(self) -> frozenset[str]:
+        """The types of the conditions that were set in this reconcile."""
+        return frozenset(self._set)
+
+    def _take_back(self) -> None:
+        """Take back what an earlier failure or obstacle had set, and is not set by now.
+
+        Those of an earlier process are known by their message or reason, or by all conditions having one.
+        """
         conditions = self._operator.condition_list
         if conditions is None:
             return
-        for each in conditions.read(self.object):
-            if each.type in self._set or not is_of_failure(each):
+        held = conditions.read(self.object)
+        obstacles = self._operator.obstacles
+        known = {} if self._blocked_now else obstacles.get(self.object.key)
+        if not self._blocked_now:
+            self.once_written(partial(obstacles.pop, self.object.key, None))
+        if known is None:
+            known = self._obstacles_of_earlier_process(held)
+        for each in held:
+            of_obstacle = known.get(each.type) == (each.reason, each.message)
+            if each.type in self._set or not (of_obstacle or is_of_failure(each)):
                 continue
             if each.type == "Degraded":
                 self.condition(each.type, False, "AsExpected")
             else:
                 conditions.remove(self.object, each.type)
+
+    def _obstacles_of_earlier_process(self, held: Iterable[Condition]) -> dict[str, tuple[str, str]]:
+        ours = [each for each in held if each.type in self._operator.conditions]
+        said = {(each.reason, each.message) for each in ours}
+        alike = len(ours) > 1 and len(ours) == len(self._operator.conditions) and len(said) == 1
+        degraded = any(each.type == "Degraded" and each.status == "True" for each in ours)
+        return {
+            each.type: (each.reason, each.message)
+            for each in ours
+            if each.reason in {NAME_TAKEN, LEFT_OVER} or (alike and degraded)
+        }
 
     def _is_owner_of(self, child: Resource) -> bool:
         controller = controller_of(child.metadata)
@@ -561,6 +667,14 @@ class Context:
         if record is None or record.uid != metadata.uid or str(record.version) == metadata.resource_version:
             return None
         return record.raw
+
+    def _counts_status(self) -> bool:
+        """Return whether the operator wants to know of a status that another client has written meanwhile."""
+        record, origin = self._operator.informer.get(self.object.key), self.object.origin
+        if record is None or origin is None:
+            return True
+        version = int(self.object.metadata.resource_version or 0)
+        return self._operator.counts_now(record, structs.replace(record, raw=origin, version=version))
 
     def written(self) -> None:
         """Do what waited for the last write."""
@@ -599,43 +713,13 @@ class Context:
         client, owner = self.client, self.object
         try:
             return await client.apply(child, owner=owner, initial=initial, may_update=may_update)
-        except Invalid as refusal:
-            before = await self._extended(child, refusal)
-            if before is None:
-                raise
-            mended = _overlaid(before, child)
-            try:
-                await client.patch(mended, dry_run=True)
-            except ApiError:
-                raise refusal from None
-            await client.patch(mended)
         except OwnedByOther as error:
-            before = await client.uncached.find(type(child), child.key) if error.made_here else None
-            if before is None:
+            if not error.made_here:
                 raise
-            # What belonged to an object that is deleted with --cascade=orphan loses its owner so that it
-            # stays; given it back, it would go too.
-            await self.confirm()
-            adopted = before.model_copy(deep=True)
-            adopted.metadata.owner_references.append(controller_reference(owner, adopted.metadata))
-            await client.patch(adopted)
-        applied = await client.apply(child, owner=owner, initial=initial)
-        return Applied(applied.object, before, Outcome.RESTORED, applied.conflicts)
-
-    async def _extended(self, child: R, refusal: Invalid) -> R | None:
-        """Return the child as it is, if it is refused only for lists that another client has changed.
-
-        An apply merges lists by the keys of their items: after a change of a port from 80 to 8080,
-        it puts 80 beside it, and the server refuses two ports of one name. Then, and only then, our lists
-        replace theirs as a whole.
-        """
-        causes = refusal.details.get("causes")
-        fields = [str(each.get("field", "")) for each in causes or () if isinstance(each, dict)]
-        lists = tuple(f"{path}[" for path in _lists(child.to_wire()))
-        if not fields or not all(field.startswith(lists) for field in fields):
-            return None
-        before = await self.client.uncached.find(type(child), child.key)
-        return before if before is not None and _overlaid(before, child) != before else None
+        # The children of an object that is deleted with --cascade=orphan lose their owner, so that they stay.
+        # With this owner, they would go too.
+        await self.confirm()
+        return await client.apply(child, owner=owner, initial=initial, adopt=True)
 
     async def _blocked(self, error: OwnedByOther, kind: type[Resource]) -> Blocked:
         """What to say of a child whose name is taken, and how its end is heard of."""
@@ -649,7 +733,7 @@ class Context:
         owner, controller = self.object, error.controller
         if controller is not None and owner.gvk.is_named_by(controller):
             if controller.name == owner.metadata.name:
-                return Blocked.left_over(f"{error.kind} {error.key.name}", owner)
+                return Blocked.left_over(f"{error.kind} {error.key.name}", owner, error.finalizers)
             # The end of a child may be heard of before that of its owner, so the API server is asked.
             holder = await self.client.uncached.find(
                 type(owner), ObjectKey(owner.metadata.namespace, controller.name)
@@ -659,7 +743,7 @@ class Context:
                 or holder.metadata.uid != controller.uid
                 or holder.metadata.deletion_timestamp is not None
             ):
-                message = f"{error}, which is gone, or going: it is about to be collected"
+                message = f"{error}, which is gone, or going: {_awaited_end(error.finalizers)}"
                 return Blocked(LEFT_OVER, message, passing=True)
         return Blocked.name_taken(str(error))
 
@@ -730,24 +814,3 @@ def _who(conflicts: Sequence[FieldConflict], fields: Sequence[str]) -> str:
         by.setdefault(each.manager or "another client", []).append(each.field)
     parts = (f"{manager} had set {', '.join(named)}" for manager, named in sorted(by.items()))
     return "; ".join(parts)
-
-
-def _lists(value: Any, path: str = "") -> Iterator[str]:
-    """Find the paths of lists of objects, as the causes of a refusal name them."""
-    if isinstance(value, Mapping):
-        for name, below in value.items():
-            yield from _lists(below, f"{path}.{name}" if path else name)
-    elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
-        yield path
-
-
-def _overlaid(live: R, wanted: R) -> R:
-    """What is there, with every value and every list that is wanted in its place; maps are merged."""
-    fields = {
-        name: value
-        for name, value in wanted.to_wire().items()
-        if name not in ("apiVersion", "kind", "metadata", "status")
-    }
-    mended = type(live).model_validate(merged(live.to_wire(), fields))
-    mended.rebase(live)
-    return mended

@@ -15,7 +15,13 @@ from manager.api import ApiModel, ObjectKey, Resource, is_crd
 from manager.api.core_v1 import Pod
 from manager.api.pod_health import PARTS_OF_HEALTH, PodHealth
 from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Meta, Record, Selection, steps_of
-from manager.controller.predicate import Predicate, any_of, created_or_deleted, label_changed
+from manager.controller.predicate import (
+    Predicate,
+    any_of,
+    compares_status,
+    created_or_deleted,
+    label_changed,
+)
 
 _SHORTEST = 4
 """So many letters a name has at least for which another one may be a slip: `one` is not `on`."""
@@ -60,7 +66,7 @@ class Owns(_Source):
     """
 
     on: Predicate | None = None
-    """Which events of the children count; default all."""
+    """Which events of the children count; default all. A change of the controller always counts."""
 
     prune: bool = False
     """After a successful reconcile, delete the children of this kind that it has not applied."""
@@ -167,6 +173,25 @@ def _is_like(value: object, default: object) -> bool:
     return isinstance(value, Mapping if isinstance(default, Mapping) else type(default))
 
 
+def check_sources(operator: str, sources: Iterable[Owns | Watch | Reads]) -> None:
+    """Raise TypeError for an index or a predicate that looks at what the objects of a source do not have."""
+    for source in sources:
+        where = f"{operator}: {type(source).__name__}({source.kind.__name__})"
+        check_indexes(f"{where}.indexes", source.kind, source.indexes)
+        if not isinstance(source, Reads):
+            _check_predicate(where, source)
+
+
+def _check_predicate(where: str, source: Owns | Watch) -> None:
+    if source.on is None or not compares_status(source.on):
+        return
+    if source.metadata_only:
+        raise TypeError(f"{where}: with metadata_only, status_changed never lets an event pass")
+    keeps = source.selection.keeps
+    if keeps and not any(each == "status" or each.startswith(("status.", "status[")) for each in keeps):
+        raise TypeError(f"{where}: its selection keeps no status, so status_changed never lets an event pass")
+
+
 def check_indexes(where: str, kind: type[Resource], indexes: Mapping[str, IndexFunction]) -> None:
     """Raise TypeError for an index by a field that the kind does not have.
 
@@ -175,13 +200,13 @@ def check_indexes(where: str, kind: type[Resource], indexes: Mapping[str, IndexF
     if not is_crd(kind):
         return
     for name, function in indexes.items():
-        said = _misled(kind, steps_of(function))
+        said = check_path(kind, steps_of(function))
         if said is not None:
             raise TypeError(f"{where}[{name!r}]: {kind.__name__} {said}")
 
 
-def _misled(kind: type[Resource], steps: Iterable[tuple[str, bool]]) -> str | None:
-    """What is wrong with a path into objects of the kind; None where nothing is known to be."""
+def check_path(kind: type[Resource], steps: Iterable[tuple[str, bool]]) -> str | None:
+    """Return what is wrong with a path into objects of the kind; None where nothing is known to be."""
     at: Any = kind
     path = ""
     for step, each in steps:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from manager import clock
 from manager.api import ObjectKey, Unstructured
 from manager.client.reader import decode_object
-from manager.controller.failure import describe, explain, is_transient
+from manager.controller.failure import Failure, describe, explain, is_transient
 from manager.kube.errors import ApiError, KubeError, NoMatch
 from manager.logs import reconcile_log
 from manager.operator.context import RECONCILE_FAILED, Blocked, Context
@@ -30,6 +30,8 @@ _without_numbers = re.compile(r"[0-9]+").sub
 class _Failing:
     """An object whose last reconcile has failed."""
 
+    terminal: bool = False
+    """Whether no retry can mend it: only a change of something can."""
     transient: int = 0
     """How many transient failures came in a row."""
     reported: Blocked | None = None
@@ -48,12 +50,18 @@ class FailureReports:
         """Note that the object does not fail any more, is gone, or is another replica's."""
         self._of.pop(key, None)
 
+    def is_terminal(self, key: ObjectKey) -> bool:
+        """Return whether the last reconcile of the object has failed in a way that no retry can mend."""
+        failing = self._of.get(key)
+        return failing is not None and failing.terminal
+
     async def report(self, key: ObjectKey, raw: bytes, error: BaseException) -> None:
         """Report that the reconcile of the object, which is `raw`, has failed.
 
         A lost race, or an API server that is away for a moment, is reported once it has lasted.
         """
         failing = self._of.setdefault(key, _Failing())
+        failing.terminal = Failure.of(error, primary=self._operator.kind.gvk, key=key) is Failure.TERMINAL
         failing.transient = failing.transient + 1 if is_transient(error) else 0
         if 0 < failing.transient < _PERSISTENT:
             return

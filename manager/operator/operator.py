@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from manager.api import ObjectKey, Resource, is_crd
-from manager.cache import WHOLE, IndexFunction, Informer, Selection
+from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Record, Selection
 from manager.client import Client
 from manager.controller import ChannelSource, ControllerOptions, Predicate, Priority, Result
-from manager.controller.predicate import desired_state_changed
+from manager.controller.predicate import any_of, desired_state_changed, status_changed
+from manager.operator.checks import check_declarations
 from manager.operator.child_writes import ChildWrites
 from manager.operator.conditions import ConditionList, status_model, writes_status
 from manager.operator.context import CLEANUP_WAITS, FAILURES, Blocked, Context, is_of_failure
-from manager.operator.declaration import Owns, Reads, Watch, check_indexes, check_spelling
+from manager.operator.declaration import Owns, Reads, Watch, check_indexes, check_sources, check_spelling
 from manager.operator.failure_reports import FailureReports
 from manager.operator.pod_events import PodEvents
 from manager.operator.rollouts import Rollouts
+from manager.operator.steps import check_steps
 from manager.operator.timers import Timer, timers_of
-from manager.rights import RbacRule
+from manager.rights import RbacRule, Undeclared
 from manager.settings import Setting, SettingValues
 from manager.webhook import AdmissionOptions
+from manager.webhook.signatures import check_methods
 
 if TYPE_CHECKING:
     from manager.manager import Manager
@@ -55,10 +57,13 @@ class Operator(Generic[T]):
     Attributes that may be set:
         name: of the controller, in `--controllers`, metrics and logs; default the kind in lower case.
         versions: other versions of the kind, which are served and converted.
-        on: which events of the objects themselves count; by default all but changes of the status alone.
+        on: which events of the objects themselves count; by default all changes of what somebody wants
+            (`desired_state_changed`), and of a status that another client has written (`status_changed`).
+            With a `cleanup`, the beginning of a deletion always counts.
         owns, watches, reads: other kinds; `Kind` alone means the default `Owns(Kind)`, and so on.
         selection: which objects it reconciles; default all.
-        indexes: index functions over the objects themselves, by name.
+        indexes: index functions over the objects themselves, by name; `indexes: ClassVar = {...}`, as linters
+            want of what can be changed.
         conditions: the condition types that are set when an object is blocked (see `blocked`); default those
             that its `Status` names, or else Ready.
         errors: the reason, in conditions and Events, of each type of exception that `reconcile` and `cleanup`
@@ -66,10 +71,15 @@ class Operator(Generic[T]):
             object. Without that, the reason is the name of the type.
         options: limits, back-off, resync; flags take precedence.
         rights: rights beyond those that follow from the above.
+        extends_status: whether it writes the status of a kind that others define (a kind without `@crd`):
+            a condition of its own on a Deployment, say. Without that it writes no status of theirs, and has
+            no right to. `observedGeneration` is never written there: it speaks for their controller.
         admission: options of its webhooks (`manager.webhook`). A webhook for another kind is an attribute of
             any name: a `webhook.Admission`.
         finalizer: the name of the finalizer that keeps an object until `cleanup` is done.
-        former_finalizers: earlier names of it, which it replaces.
+        former_finalizers: earlier names of it, or those of a former operator. They are removed
+            with `cleanup` and without, also from objects that are being deleted. With `cleanup`, `finalizer`
+            replaces them.
         former_managers: field managers by which an earlier operator has written the children: `apply` takes
             their fields over, and removes those that are no longer wanted.
         finalizer_first: add it before `reconcile`; False if `reconcile` calls `ensure_finalizer`.
@@ -87,7 +97,7 @@ class Operator(Generic[T]):
     kind: ClassVar[type[Resource]]
     name: ClassVar[str]
     versions: ClassVar[tuple[type[Resource], ...]] = ()
-    on: ClassVar[Predicate] = desired_state_changed
+    on: ClassVar[Predicate] = any_of(desired_state_changed, status_changed)
     owns: ClassVar[tuple[type[Resource] | Owns, ...]] = ()
     watches: ClassVar[tuple[Watch, ...]] = ()
     reads: ClassVar[tuple[type[Resource] | Reads, ...]] = ()
@@ -97,6 +107,7 @@ class Operator(Generic[T]):
     errors: ClassVar[Mapping[type[Exception], str]] = {}
     options: ClassVar[ControllerOptions] = ControllerOptions()
     rights: ClassVar[tuple[RbacRule, ...]] = ()
+    extends_status: ClassVar[bool] = False
     admission: ClassVar[AdmissionOptions] = AdmissionOptions()
     finalizer: ClassVar[str] = ""
     former_finalizers: ClassVar[tuple[str, ...]] = ()
@@ -124,37 +135,17 @@ class Operator(Generic[T]):
             return  # a base class for operators of several kinds
         cls.kind = kind
         check_spelling(cls, Operator, _HOOKS)
-        for name in (
-            "versions",
-            "owns",
-            "watches",
-            "reads",
-            "rights",
-            "conditions",
-            "former_finalizers",
-            "former_managers",
-        ):
-            if not isinstance(getattr(cls, name), tuple):
-                raise TypeError(f"{cls.__name__}.{name} has to be a tuple, as in `{name} = (Deployment,)`")
-        for name in ("reconcile", "reconcile_key", "cleanup", "gone", "on_error"):
-            if not inspect.iscoroutinefunction(getattr(cls, name)):
-                raise TypeError(f"{cls.__name__}.{name} has to be an `async def`")
         if "name" not in vars(cls):
             cls.name = kind.gvk.kind.lower()
+        check_declarations(cls)
         cls.sources = (
             *(each if isinstance(each, Owns) else Owns(each) for each in cls.owns),
             *cls.watches,
             *(each if isinstance(each, Reads) else Reads(each) for each in cls.reads),
         )
         check_indexes(f"{cls.__name__}.indexes", kind, cls.indexes)
-        for source in cls.sources:
-            of = f"{cls.__name__}: {type(source).__name__}({source.kind.__name__})"
-            check_indexes(f"{of}.indexes", source.kind, source.indexes)
-        if cls.cleanup is not Operator.cleanup:
-            cls.finalizer = cls.finalizer or f"{cls.name}.{kind.gvk.group}/finalizer"
-            cls.finalizers = frozenset((cls.finalizer, *cls.former_finalizers))
-        elif cls.finalizer:
-            raise TypeError(f"{cls.__name__} has a finalizer, but no cleanup")
+        check_sources(cls.__name__, cls.sources)
+        _set_finalizers(cls)
         members = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
         settings = (value for value in members.values() if isinstance(value, Setting))
         cls.declared_settings = tuple(dict.fromkeys(settings))
@@ -163,12 +154,31 @@ class Operator(Generic[T]):
             cls.shared_out = False  # nobody could say whose an object is that is gone
         if cls.reconcile_key is not Operator.reconcile_key and any(each.for_each for each in cls.timers):
             raise TypeError(f"{cls.__name__} has a timer for each object, for which it needs `reconcile`")
+        check_steps(cls, members.values())
+        cls._declare_status()
+        check_methods(cls)
+
+    @classmethod
+    def _declare_status(cls) -> None:
+        """Find out what of the kind's status the operator writes."""
+        kind = cls.kind
+        if cls.extends_status and (is_crd(kind) or "status" not in kind.model_fields):
+            why = (
+                "is its own kind, whose status it writes anyway" if is_crd(kind) else "has no field `status`"
+            )
+            raise TypeError(f"{cls.__name__}.extends_status: {kind.__name__} {why}")
         status = status_model(kind)
-        cls.has_status = writes_status(kind)
-        cls.conditions = cls.conditions or tuple(getattr(status, "meanings", ())) or ("Ready",)
-        cls.condition_list = ConditionList.of(kind)
+        cls.has_status = writes_status(kind, extends=cls.extends_status)
+        named = cls.conditions or tuple(getattr(status, "meanings", ()))
+        # On an object of others no condition is set that its author does not name.
+        cls.conditions = named or (("Ready",) if is_crd(kind) else ())
+        cls.condition_list = ConditionList.of(kind) if cls.has_status else None
         cls.has_conditions = cls.condition_list is not None
-        cls.has_observed_generation = status is not None and "observed_generation" in status.model_fields
+        # Of a kind that others define it says what their controller has seen.
+        cls.has_observed_generation = (
+            is_crd(kind) and status is not None and "observed_generation" in status.model_fields
+        )
+        check_methods(cls)
 
     def __init__(self, manager: Manager) -> None:
         if not hasattr(type(self), "kind"):
@@ -179,6 +189,8 @@ class Operator(Generic[T]):
         self._waiting: defaultdict[tuple[type[Resource], ObjectKey], set[ObjectKey]] = defaultdict(set)
         self._waits: dict[ObjectKey, set[tuple[type[Resource], ObjectKey]]] = {}
         self._blocked_by: dict[ObjectKey, tuple[str, str]] = {}
+        self.obstacles: dict[ObjectKey, dict[str, tuple[str, str]]] = {}
+        """Reason and message of the conditions that were set because an object was blocked, by type."""
 
     @cached_property
     def failure_reports(self) -> FailureReports:
@@ -195,12 +207,12 @@ class Operator(Generic[T]):
     def rollouts(self) -> Rollouts:
         """The objects that replace their pods because of another version."""
         gauge = self.manager.metrics.rollouts_waiting.labels(self.name)
-        most = self.options.max_concurrent_rollouts
-        return Rollouts(most, enqueue=partial(self.enqueue, priority=Priority.LOW), gauge=gauge)
+        return Rollouts(enqueue=partial(self.enqueue, priority=Priority.LOW), gauge=gauge)
 
     def forget(self, key: ObjectKey) -> None:
         """Forget what the runtime remembers of an object that is gone, or another replica's."""
         self.is_no_longer_blocked(key)
+        self.obstacles.pop(key, None)
         self.failure_reports.ended(key)
         self.child_writes.forget(key)
         self.rollouts.end(key)
@@ -251,14 +263,14 @@ class Operator(Generic[T]):
         """
         raise NotImplementedError(f"{type(self).__name__} has no reconcile_key")
 
-    async def cleanup(self, obj: T, ctx: Context) -> Result | None:
+    async def cleanup(self, obj: T, ctx: Context) -> Result | None:  # noqa: ARG002 - for others to override
         """Undo what the garbage collector does not undo, before the object is deleted. Defining this method
-        adds a finalizer.
+        adds a finalizer; without it there is nothing to undo.
 
         The finalizer is removed when this returns None. A Result means that it is not done, and is called
         again. While it is not done, or fails, conditions say so: see `cleanup_blocked`.
         """
-        raise NotImplementedError
+        return None
 
     async def gone(self, key: ObjectKey) -> Result | None:
         """Forget what is remembered of an object that is gone, or is being deleted and needs nothing more.
@@ -289,9 +301,11 @@ class Operator(Generic[T]):
         """Set the conditions of a blocked object, or record an Event where its kind has none.
 
         Degraded is true, unless it will go away by itself; Progressing is true if it will, or is awaited; all
-        others are false. The Event comes with Degraded, or else with the first.
+        others are false. The Event comes with Degraded, or else with the first. After the next reconcile
+        that is not blocked, the runtime takes back those that the operator does not set itself: Degraded
+        becomes false, and the others are removed.
         """
-        if not ctx.can_set_conditions:
+        if not self._tells_by_conditions(ctx):
             if not by.passing:
                 self.record_once(by, ctx)
             return
@@ -316,10 +330,10 @@ class Operator(Generic[T]):
         `ctx.object` is the object as it is stored, without a model: it may not fit its own. The error is
         `by.__cause__`. A lost race, or an API server that is away, is reported after ten failures in a row.
         """
-        if not ctx.can_set_conditions:
+        if not self._tells_by_conditions(ctx):
             self.record_once(by, ctx)
             return
-        told_in, status = self._speaks_of_failure()
+        told_in, status = self.condition_of_failure()
         there = ctx.conditions
         for each in self.conditions:
             if each != told_in and (each not in there or is_of_failure(there[each])):
@@ -337,13 +351,16 @@ class Operator(Generic[T]):
         by = Blocked(by.reason, f"{CLEANUP_WAITS}{by.message}", passing=by.passing, awaited=by.awaited)
         if not by.passing:
             self.reconcile_failed(by, ctx)
-        elif ctx.can_set_conditions and "Progressing" not in self.conditions:
-            told_in, status = self._speaks_of_failure()
+        elif self._tells_by_conditions(ctx) and "Progressing" not in self.conditions:
+            told_in, status = self.condition_of_failure()
             ctx.condition(told_in, status if told_in != "Degraded" else False, by.reason, by.message)
         if by.awaited and ctx.can_set_conditions and "Progressing" in self.conditions:
             ctx.condition("Progressing", True, by.reason, by.message)
 
-    def _speaks_of_failure(self) -> tuple[str, bool | Literal["Unknown"]]:
+    def _tells_by_conditions(self, ctx: Context) -> bool:
+        return bool(self.conditions) and ctx.can_set_conditions
+
+    def condition_of_failure(self) -> tuple[str, bool | Literal["Unknown"]]:
         """Return type and status of the condition that says that the object is not as it should be."""
         if "Degraded" in self.conditions:
             return "Degraded", True
@@ -357,6 +374,27 @@ class Operator(Generic[T]):
             self._blocked_by[ctx.object.key] = news
             ctx.event(by.reason, by.message, warning=True)
 
+    @classmethod
+    def hint_of_status(cls) -> str:
+        """Say how its author lets it write the status of its kind; empty if the kind is its own."""
+        if is_crd(cls.kind):
+            return ""
+        return (
+            f": others define {cls.kind.__name__}, so {cls.__name__} writes its status only with "
+            "`extends_status = True`"
+        )
+
+    @classmethod
+    def check_may_patch(cls) -> None:
+        """Raise Undeclared if the operator's role does not allow `ctx.patch`."""
+        kind = cls.kind
+        if is_crd(kind) or cls.finalizers or _grants(cls.rights, "patch", kind.gvk.group, kind.plural):
+            return
+        raise Undeclared(
+            f"{cls.__name__} calls ctx.patch, and others define {kind.__name__}: to change such objects, add "
+            f'rbac(groups="{kind.gvk.group}", resources="{kind.plural}", verbs="patch") to `rights`'
+        )
+
     # What it may use
 
     @property
@@ -369,6 +407,21 @@ class Operator(Generic[T]):
         self.channel.send(key, priority=priority)
 
     # What the runtime calls
+
+    @classmethod
+    def counts(cls, event: CacheEvent) -> bool:
+        """Return whether an event of the operator's kind asks for a reconcile."""
+        old, new = event.old, event.new
+        if cls.finalizers and new is not None and new.deleting and (old is None or not old.deleting):
+            return True  # without a reconcile, `cleanup` would never be called
+        return cls.on(event)
+
+    def counts_now(self, record: Record, before: Record | None = None) -> bool:
+        """Return whether the state of an object asks for a reconcile: its first one, or after another."""
+        try:
+            return self.counts(CacheEvent(before, record, initial=before is None))
+        except Exception:  # noqa: BLE001 - the operator's predicate may raise anything; a source is as generous
+            return True
 
     def waits_for(self, kind: type[Resource], name: ObjectKey, key: ObjectKey) -> None:
         """Note that the object `key` waits for the name of a child to come free."""
@@ -390,6 +443,26 @@ class Operator(Generic[T]):
     def waiting_for(self, kind: type[Resource], name: ObjectKey) -> Iterator[ObjectKey]:
         """The objects that wait for the name of a child."""
         yield from self._waiting.get((kind, name), ())
+
+
+def _grants(rules: Iterable[RbacRule], verb: str, group: str, resource: str) -> bool:
+    """Return whether one of the rules grants a verb, of some object at least."""
+    return any(
+        {verb, "*"} & {*rule.verbs} and {group, "*"} & {*rule.groups} and {resource, "*"} & {*rule.resources}
+        for rule in rules
+    )
+
+
+def _set_finalizers(cls: type[Operator[Any]]) -> None:
+    """Set the names of its finalizers, and refuse one that the runtime would never remove."""
+    if cls.cleanup is not Operator.cleanup:
+        cls.finalizer = cls.finalizer or f"{cls.name}.{cls.kind.gvk.group}/finalizer"
+    elif cls.finalizer:
+        raise TypeError(f"{cls.__name__} has a finalizer, but no cleanup")
+    cls.finalizers = frozenset((cls.finalizer, *cls.former_finalizers)) - {""}
+    if cls.finalizers and cls.reconcile_key is not Operator.reconcile_key:
+        what = "cleanup" if cls.finalizer else "former_finalizers"
+        raise TypeError(f"{cls.__name__} has {what}, for which it needs `reconcile`")
 
 
 def _kind_of(cls: type) -> type[Resource] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from manager.api import is_crd
 from manager.operator.declaration import Owns, WatchPods
 from manager.operator.definitions import definition_rights
 from manager.operator.operator import Operator
@@ -18,10 +19,9 @@ def rights_of(operator: type[Operator[Any]]) -> list[RbacRule]:
 
 def _derived(operator: type[Operator[Any]]) -> Iterator[RbacRule]:
     kind = operator.kind
-    verbs = ["list", "watch"]
-    if operator.owns or operator.finalizers:
-        verbs.insert(0, "get")  # the server is asked before an object is given something for good
-    if operator.finalizers:
+    verbs = ["get", "list", "watch"]
+    if is_crd(kind) or operator.finalizers:
+        # Of a kind that others define, nothing is written but the finalizer of a declared `cleanup`.
         verbs.append("patch")
     yield _rule(operator, kind.plural, *verbs)
     if operator.has_status:
@@ -32,13 +32,8 @@ def _derived(operator: type[Operator[Any]]) -> Iterator[RbacRule]:
     for source in operator.sources:
         group, plural = (source.kind.gvk.group,), (source.kind.plural,)
         if isinstance(source, Owns):
-            wanted = ["get", "list", "watch", "create", "patch"]
-            if source.prune:
-                yield RbacRule(group, plural, (*wanted, "delete"))
-                continue
-            yield RbacRule(group, plural, tuple(wanted))
-            # Nothing is deleted; but an owner is given to what has lost it.
-            yield RbacRule(group, plural, ("delete",), owner_references=True)
+            # The API server may demand the right to delete for an owner reference, too.
+            yield RbacRule(group, plural, ("get", "list", "watch", "create", "patch", "delete"))
         else:
             yield RbacRule(group, plural, ("list", "watch"))
         if isinstance(source, WatchPods):

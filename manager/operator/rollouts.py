@@ -40,14 +40,19 @@ def is_rolled_out(child: Resource) -> bool:
 class Rollouts:
     """The objects whose workloads are updated without a change of their spec, and those that wait for it."""
 
-    def __init__(self, most: int | None, *, enqueue: Callable[[ObjectKey], None], gauge: Any) -> None:
-        """`most` is None for no limit; `enqueue` has an object that has waited reconciled."""
-        self.limited = most is not None
-        self._most = most or 0
+    def __init__(self, *, enqueue: Callable[[ObjectKey], None], gauge: Any) -> None:
+        """`enqueue` has an object that has waited reconciled."""
+        self.limited = False
+        self._most = 0
         self._enqueue = enqueue
         self._under_way: set[ObjectKey] = set()
         self._waiting: dict[ObjectKey, None] = {}
         gauge.set_function(self._waiting.__len__)
+
+    def limit(self, most: int | None) -> None:
+        """Set how many objects may update at once; None for no limit."""
+        self.limited = most is not None
+        self._most = most or 0
 
     def __contains__(self, key: ObjectKey) -> bool:
         """Return whether the object's update is under way."""

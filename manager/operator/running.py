@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -25,7 +25,6 @@ from manager.controller import (
     enqueue_owner,
 )
 from manager.controller.failure import explain
-from manager.controller.predicate import Predicate, any_of, status_changed
 from manager.controller.source import trigger_of
 from manager.kube.errors import ApiError, KubeError, NotFound
 from manager.leader.terms import Share
@@ -69,21 +68,29 @@ def add_controller(
         reconciler = _ByKey(operator)
     elif cls.reconcile is not Operator.reconcile or any(each.for_each for each in cls.timers):
         reconciler = ObjectReconciler(operator, timers)
-    elif has_webhooks(operator) or cls.setup is not Operator.setup or cls.timers:
+    elif not cls.finalizers and (has_webhooks(operator) or cls.setup is not Operator.setup or cls.timers):
         operator.setup()
         for runnable in timers.runnables(()):
             manager.add(runnable)
         return None
     else:
-        raise TypeError(f"{cls.__name__} has no reconcile, and no webhook either: it would do nothing")
+        check_work(cls)
+        return None
     options = options or operator.options
+    operator.rollouts.limit(options.max_concurrent_rollouts)
     cache = manager.cache
     objects = operator.informer
     for name, function in operator.indexes.items():
         objects.add_index(name, function)
 
     sources: list[Source] = [
-        _objects(cls.on, objects, lambda key: controller.running(key) is not None),
+        KindSource(
+            objects,
+            enqueue_object,
+            predicates=(cls.counts,),
+            relation="for",
+            reconciling=lambda key: controller.running(key) is not None,
+        ),
         operator.channel,
         *timers.sources(objects),
     ]
@@ -117,6 +124,7 @@ def add_controller(
             metrics=manager.metrics,
             whole=not operator.shared_out,
             enqueue=partial(operator.enqueue, priority=Priority.LOW),
+            counts=operator.counts_now,
             handed_over=partial(_hand_over, operator),
         )
         if isinstance(reconciler, ObjectReconciler):
@@ -137,6 +145,17 @@ def add_controller(
     return controller
 
 
+def check_work(operator: type[Operator[Any]]) -> None:
+    """Raise TypeError for an operator that would do nothing."""
+    hooks = ("reconcile", "reconcile_key", "setup")
+    works = any(getattr(operator, name) is not getattr(Operator, name) for name in hooks)
+    reconciles = any(getattr(operator, name) is not getattr(Operator, name) for name in hooks[:2])
+    if operator.finalizers and not (reconciles or any(each.for_each for each in operator.timers)):
+        raise TypeError(f"{operator.__name__} has no reconcile, so it removes no finalizer")
+    if not (works or operator.timers or has_webhooks(operator)):
+        raise TypeError(f"{operator.__name__} has no reconcile, and no webhook either: it would do nothing")
+
+
 def _hand_over(operator: Operator[Any], key: ObjectKey) -> None:
     operator.forget(key)
     operator.handed_over(key)
@@ -145,16 +164,6 @@ def _hand_over(operator: Operator[Any], key: ObjectKey) -> None:
 def _gates(operator: Operator[Any], definitions: Definitions | None) -> list[Source]:
     gate = definitions.gate(operator.kinds()) if definitions is not None else None
     return [] if gate is None else [gate]
-
-
-def _objects(on: Predicate, objects: Informer, running: Callable[[ObjectKey], bool]) -> Source:
-    def others_changed_status(event: CacheEvent) -> bool:
-        # While the object is reconciled, it may be our own; `Context.finish` looks at what is there then.
-        return not running(event.key) and status_changed(event)
-
-    return KindSource(
-        objects, enqueue_object, predicates=(any_of(on, others_changed_status),), relation="for"
-    )
 
 
 def _source(
@@ -185,11 +194,18 @@ def _owners_and_waiting(operator: Operator[Any], owns: Owns, objects: Informer) 
             trigger = trigger_of(event, "freed", "owns", kind.gvk.kind)
             operator.channel.send(waiting, trigger=trigger)
         keys = owners(event)
-        # What we do not own is held as metadata, at which a predicate need not look; and who comes to own an
-        # object, or loses it, has to know.
-        return keys if not keys or matters is None or event.is_cut or matters(event) else ()
+        # Others' objects are held as metadata: no predicate can judge how they differ from a whole one.
+        return keys if not keys or matters is None or _changes_owner(event) or matters(event) else ()
 
     return handle
+
+
+def _changes_owner(event: CacheEvent) -> bool:
+    """Return whether the object has another controller than before, or no longer one."""
+    if event.old_meta is None or event.new is None:
+        return False
+    before, now = event.old_meta.controller, event.meta.controller
+    return (before and before.uid) != (now and now.uid)
 
 
 class _ByKey:
@@ -313,7 +329,7 @@ class ObjectReconciler(Generic[T]):
                     operator.forget(obj.key)
                     return await operator.gone(obj.key)
             else:
-                if operator.finalizers and operator.finalizer_first:
+                if operator.finalizers and (operator.finalizer_first or not operator.finalizer):
                     await ctx.ensure_finalizer()
                 for timer in due:
                     await getattr(operator, timer)(obj, ctx)
@@ -324,18 +340,30 @@ class ObjectReconciler(Generic[T]):
         except (Changed, Gone):
             raise
         except Exception as error:  # noqa: BLE001 - the operator says which of them it knows
-            result = await operator.on_error(obj, error, ctx)
+            result = await self._after(error, obj, ctx, deleting=deleting)
         if deleting and not ctx.has_set_conditions:
             operator.cleanup_blocked(Blocked("CleaningUp", "it is not done yet", passing=True), ctx)
         await ctx.finish()
         operator.failure_reports.ended(obj.key)
         return result if ctx.look_again_after is None else _within(result, ctx.look_again_after)
 
+    async def _after(self, error: Exception, obj: T, ctx: Context, *, deleting: bool) -> Result | None:
+        before, operator = ctx.set_types, self._operator
+        try:
+            result = await operator.on_error(obj, error, ctx)
+        except Exception:
+            if ctx.look_again_after is not None:
+                operator.channel.send(obj.key, after=ctx.look_again_after)
+            raise
+        if isinstance(error, Blocked) and not deleting:
+            ctx.is_blocked(ctx.set_types - before)
+        return result
+
     async def _let_go(self, obj: T, ctx: Context) -> None:
         finalizers = obj.metadata.finalizers
         obj.metadata.finalizers = [each for each in finalizers if each not in self._operator.finalizers]
         await ctx.patch()
-        ctx.log.info("cleaned up")
+        ctx.log.info("cleaned up" if self._operator.finalizer else "removed a former finalizer")
         if obj.metadata.finalizers:
             await self._tell_who_holds(obj, ctx)
         ctx.written()

@@ -45,8 +45,8 @@ def every(seconds: float | Setting[float], *, jitter: float = 0.1) -> Callable[[
     `reconcile`; its changes of the status are written with it. With `(self)` it is called once for all
     objects, in the leader, once the caches are in sync. `seconds` may be a Setting.
 
-    An exception of the first form is an error of the reconcile, and retried like one. An exception of the
-    second form is logged.
+    An exception of the first form is an error of the reconcile, and retried like one. After TerminalError,
+    the object is called for again once something has changed. An exception of the second form is logged.
     """
     if not isinstance(seconds, Setting) and not seconds > 0:
         raise ValueError(f"@every needs more than 0 seconds, not {seconds}")
@@ -114,7 +114,8 @@ class Timers:
             keys = [record.key for record in objects.list() if not record.deleting]
             for key in keys:
                 self._due[key][timer.name] = None
-            return keys
+            # The method is called with the reconcile that a change asks for.
+            return [key for key in keys if not self._operator.failure_reports.is_terminal(key)]
 
         return ask
 

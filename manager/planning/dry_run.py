@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 
 import orjson
 
+from manager.client.ownership import place_in, release
 from manager.client.write import APPLY_PATCH, DRY_RUN, JSON, JSON_PATCH, merge_diff
 from manager.kube.decoding import json_object
 from manager.kube.errors import ApiError, Conflict, Invalid, NotFound
@@ -32,6 +33,8 @@ class Change(NamedTuple):
     after: Object | None
     renamed: bool
     """Whether its fields would only now be owned by apply, so that removed fields are not seen to go."""
+    untried: bool = False
+    """Whether the server could not try the status: the installed definition has no status subresource."""
 
 
 class _Planned:
@@ -43,6 +46,7 @@ class _Planned:
         """What would be. Nothing in it is changed but its version: it shares what is in `stored`."""
         self.taken_over: list[Object] = []
         """Entries of managedFields that an apply joins: as they will be, then as they are."""
+        self.untried = False
 
 
 class _Plan:
@@ -55,7 +59,8 @@ class _Plan:
 
     def taken(self) -> tuple[list[Change], list[str]]:
         planned = [self.planned[path] for path in self.touched]
-        return [Change(each.stored, each.after, bool(each.taken_over)) for each in planned], self.other
+        changes = [Change(each.stored, each.after, bool(each.taken_over), each.untried) for each in planned]
+        return changes, self.other
 
 
 _plan: ContextVar[_Plan | None] = ContextVar("plan", default=None)
@@ -148,9 +153,19 @@ class DryRunTransport(Transport):
         applies = bool(planned.taken_over) and write.content_type == APPLY_PATCH
         try:
             raw = await send(body=_with_released(write.body, planned) if applies else write.body)
-        except (Conflict, Invalid):
-            if where not in self._plan.touched or planned.after is None or write.content_type == APPLY_PATCH:
+        except NotFound:
+            if write.subresource != "status" or planned.stored is None or planned.after is None:
                 raise
+            # The object is there, so the installed definition has no status subresource.
+            planned.untried = True
+            return self._becomes(where, planned, write.put_into_effect(planned.after))
+        except (Conflict, Invalid):
+            if where not in self._plan.touched or planned.after is None:
+                raise
+            if write.content_type == APPLY_PATCH:
+                if not _has(planned.after, orjson.loads(write.body or b"{}")):
+                    raise
+                return self._shown(where, planned)  # the writes before it have done the same
             # It may be refused only because the server knows nothing of the writes before it.
             return self._becomes(where, planned, write.put_into_effect(planned.after))
         if write.method == "DELETE":
@@ -284,6 +299,15 @@ def _merged(there: Any, patch: Any) -> Any:
     return result
 
 
+def _has(there: Any, wanted: Any) -> bool:
+    """Return whether an object has all that an apply of `wanted` would set."""
+    if isinstance(wanted, dict):
+        return isinstance(there, dict) and all(_has(there.get(name), each) for name, each in wanted.items())
+    if isinstance(wanted, list):
+        return isinstance(there, list) and all(any(_has(one, each) for one in there) for each in wanted)
+    return bool(there == wanted)
+
+
 def _patched(there: Object, operations: list[Any]) -> Object:
     """A JSON patch as we write them, put into effect; what it tests is for the server alone."""
     document = copy.deepcopy(there)
@@ -327,8 +351,7 @@ def _fill(wanted: Any, there: Any, owned: Mapping[str, Any], kept: Mapping[str, 
             elif step in wanted and step in there:
                 _fill(wanted[step], there[step], below, kept[path])
         elif path.startswith("k:") and isinstance(wanted, list) and isinstance(there, list):
-            key = orjson.loads(path[2:])
-            place, stored = _position(wanted, key, keyed=True), _position(there, key, keyed=True)
+            place, stored = place_in(wanted, path), place_in(there, path)
             if stored is not None and path not in kept:
                 wanted.append(there[stored])
             elif stored is not None and place is not None:
@@ -346,35 +369,5 @@ def _without_dropped(answer: Object, taken_over: list[Object], manager: str) -> 
     kept = [each.get("fieldsV1") or {} for each in entries if each not in dropped]
     left = copy.deepcopy(answer)
     for each in dropped:
-        _release(left, each.get("fieldsV1") or {}, kept)
+        release(left, each.get("fieldsV1") or {}, kept)
     return left
-
-
-def _release(there: Any, owned: Mapping[str, Any], kept: list[Mapping[str, Any]]) -> None:
-    """Take out of a map, or a list, what `owned` names, and none of `kept`."""
-    for path, below in owned.items():
-        step: Any = path[2:]
-        if path.startswith("f:") and isinstance(there, dict):
-            if step not in there:
-                continue
-        elif path.startswith(("k:", "v:")) and isinstance(there, list):
-            step = _position(there, orjson.loads(step), keyed=path.startswith("k:"))
-            if step is None:
-                continue
-        else:
-            continue
-        others = [each[path] for each in kept if path in each]
-        parts = [each for each in below if each != "."]
-        if parts:
-            _release(there[step], below, others)
-        if not others and (not parts or not there[step]):
-            del there[step]
-
-
-def _position(items: list[Any], named: Any, *, keyed: bool) -> int | None:
-    for number, each in enumerate(items):
-        if keyed and isinstance(each, dict) and named.items() <= each.items():
-            return number
-        if not keyed and each == named:
-            return number
-    return None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import cryptography.x509  # noqa: F401 - the first keeper of a process would wait for it, and others not
 import orjson
 
-from manager.certificates.kept import Certificates, injection_rights, kept_in_secret, secret_rights
+from manager.certificates.kept import Certificates, kept_in_secret
 from manager.certificates.lifetimes import Lifetimes
 from manager.certificates.targets import bundle_of, hosts_of
 from manager.simulation.loop import EPOCH
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from devcluster.storage import Change, Key
     from manager.kube.transport import Transport
     from manager.program import Program
-    from manager.rights import RbacRule
     from manager.simulation.network import Sent
     from manager.simulation.replica import Replica
     from manager.simulation.world import World
@@ -87,11 +86,9 @@ class WebhookCertificates:
         self._spans: dict[tuple[bytes, bytes, str], Sequence[_Span]] = {}
 
     @property
-    def rights(self) -> Sequence[RbacRule]:
-        """What managers need for it."""
-        definitions = [f"{each.hub.plural}.{each.hub.gvk.group}" for each in self._webhooks.conversions]
-        prefix = self._program.prefix
-        return (*secret_rights(prefix), *injection_rights(prefix, definitions))
+    def converted(self) -> Sequence[str]:
+        """The names of the definitions whose objects a webhook converts."""
+        return [f"{each.hub.plural}.{each.hub.gvk.group}" for each in self._webhooks.conversions]
 
     def kept_by(self, transport: Transport, webhooks: Webhooks, chance: Chance) -> Certificates:
         """What a replica runs for it."""

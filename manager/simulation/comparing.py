@@ -166,6 +166,12 @@ def _is_of_the_run(seconds: float) -> bool:
     return EPOCH - _BEFORE <= seconds <= EPOCH + _LONGEST
 
 
+def resource_of_manifest(manifest: Object) -> str:
+    """Return the resource of a role, a binding or an account."""
+    group, _, _ = manifest["apiVersion"].rpartition("/")
+    return f"{manifest['kind'].lower()}s.{group}".rstrip(".")
+
+
 def resource_of(kind: type[Resource]) -> str:
     """How the cluster's own client names it."""
     return f"{kind.plural}.{kind.gvk.group}".rstrip(".")
@@ -292,11 +298,12 @@ def asked_for(
     given: Iterable[str],
     made: Container[object],
     born: Mapping[str, float],
+    scheduled: Container[str] = (),
 ) -> list[Asked]:
     """What people have asked for, as it stands: what nobody owns, and then the objects.
 
-    Of the resources `given` it is what is not `made` by managers. `born` is when each object was created, by
-    uid.
+    Of the resources `given` it is what is not `made` by managers. So it is of those that are `scheduled`: their
+    orphans belong to the past. `born` is when each object was created, by uid.
     """
     brought = [
         Asked(resource, _bare(each))
@@ -309,11 +316,14 @@ def asked_for(
         for resource in owned_resources(operators)
         for each in cluster.client.list(resource)
         if not each["metadata"].get("ownerReferences")
+        and not (resource in scheduled and _place(resource, each) in made)
     ]
     own = [
         Asked(resource, _bare(each), born.get(each["metadata"]["uid"], 0.0))
         for resource in map(resource_of, (each.kind for each in operators))
         for each in cluster.client.list(resource)
+        # One operator's object may be the child of another's.
+        if controller_of(each) is None
     ]
     return brought + free + own
 
@@ -441,10 +451,33 @@ def _place(resource: str, obj: Object) -> tuple[str, ...]:
     return group, plural, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
+_OF_JOBS = (
+    "controller-uid",
+    "job-name",
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-name",
+)
+"""Labels that the control plane gives a Job and its pods. It refuses those of another Job."""
+
+
+def _without_selector(spec: Object) -> Object:
+    """Return the spec of a Job as it was before the control plane chose its selector."""
+    template = dict(spec["template"])
+    template["metadata"] = _unlabelled(template.get("metadata") or {})
+    return {**spec, "template": template, "selector": None}
+
+
+def _unlabelled(metadata: Object) -> Object:
+    labels = {name: each for name, each in (metadata.get("labels") or {}).items() if name not in _OF_JOBS}
+    return {**metadata, "labels": labels}
+
+
 def _bare(obj: Object) -> Object:
     kept = {name: value for name, value in obj.items() if name not in {"status", "metadata"}}
     if isinstance(kept.get("spec"), dict):
         kept["spec"] = {name: value for name, value in kept["spec"].items() if name not in _CHANCE}
     metadata = obj["metadata"]
-    stays = ("name", "namespace", "labels", "annotations")
+    if obj.get("kind") == "Job":
+        kept["spec"], metadata = _without_selector(kept["spec"]), _unlabelled(metadata)
+    stays = ("name", "generateName", "namespace", "labels", "annotations")
     return {**kept, "metadata": {name: metadata[name] for name in stays if name in metadata}}

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["Change", "ControlPlane", "Disk"]
 
 _BUMP = 1_000_000
-_SET_UP = {"customresourcedefinitions", "clusterroles", "clusterrolebindings", "namespaces"}
+_SET_UP = {
+    *("customresourcedefinitions", "namespaces", "serviceaccounts"),
+    *("clusterroles", "clusterrolebindings", "roles", "rolebindings"),
+}
 _FLUSHED_WITHIN = 0.004
 """Longest time between a write to the disk and its being there, in seconds."""
 
@@ -169,12 +172,18 @@ class ControlPlane:
         seed: str,
         *,
         webhooks: WebhookClient,
+        account: tuple[str, str],
         token: str,
         seen: Callable[[Change], None],
         started: Callable[[], None],
     ) -> None:
-        """`seen` gets each change, within the write; `started` is called after each start."""
+        """`account` is namespace and name of the managers' account. `seen` gets each change, within the
+        write; `started` is called after each start.
+        """
         self.disk = Disk(random.Random(f"{seed}/disk"))
+        namespace, name = account
+        self._user = f"system:serviceaccount:{namespace}:{name}"
+        self._groups = "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
         self.token = token
         """The only one that it takes from managers."""
         self.skew = 0.0
@@ -220,7 +229,7 @@ class ControlPlane:
             feature_gates=gates,
         )
         self._unsubscribe = self.cluster.store.subscribe(self._seen)
-        self.cluster.add_user("manager", token=self.token)
+        self.cluster.add_user(self._user, self._groups, token=self.token)
         await self.cluster.start()
         self._up.set()
         self._started()
@@ -235,7 +244,7 @@ class ControlPlane:
         """From now on managers need that one."""
         self.cluster.authenticator.remove(self.token)
         self.token = token
-        self.cluster.add_user("manager", token=token)
+        self.cluster.add_user(self._user, self._groups, token=token)
 
     async def kill(self) -> int:
         """Be gone at once; how many changes are lost."""

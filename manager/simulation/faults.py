@@ -9,17 +9,19 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
 from devcluster.errors import StatusError
 from devcluster.storage.errors import JournalFailed
-from manager.simulation.comparing import resource_of
+from manager.simulation.comparing import resource_of, resource_of_manifest
 from manager.simulation.replica import TIMING
 from manager.simulation.workload import PLANTED, Seconds
 
 if TYPE_CHECKING:
+    from devcluster.api.local import LocalClient
     from manager.simulation.replica import Replica
     from manager.simulation.world import World
 
@@ -87,8 +89,6 @@ _HELD_FOR = 30.0
 _ROLLS_EVERY = 5.0
 """Seconds from one replica to the next in a rolling update."""
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-_ROLES = "clusterroles.rbac.authorization.k8s.io"
-_BINDINGS = "clusterrolebindings.rbac.authorization.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,28 +240,50 @@ async def _cut_power(world: World, fault: Fault, _: Sequence[Replica]) -> None:
 
 
 async def _take_rights(world: World, fault: Fault, _: Sequence[Replica]) -> None:
+    bindings = [each for each in world.manifests if each["kind"].endswith("Binding")]
     client = await world.plane.there()
-    bound = client.peek(_BINDINGS, "", "manager")
-    if bound is None:
+    if any(client.peek(*_place_of(each)) is None for each in bindings):
         return  # somebody has taken them already
-    await client.delete(_BINDINGS, "", "manager")
+    world.rights_taken += 1
+    for each in bindings:
+        with suppress(StatusError):
+            await client.delete(*_place_of(each))
     await asyncio.sleep(fault.seconds)
-    bound["metadata"] = {"name": "manager"}
-    await world.plane.lasting(lambda client: client.create(_BINDINGS, "", bound))
+    for each in bindings:
+        await world.plane.lasting(partial(_create, manifest=each))
+    world.rights_taken -= 1
 
 
 async def _take_some_rights(world: World, fault: Fault, _: Sequence[Replica]) -> None:
     """All that has one verb, or is about one kind."""
     rng = random.Random(fault.draw)
     field = rng.choice(("verbs", "resources"))
-    lost = rng.choice(sorted({each for rule in world.rules for each in rule[field]}))
-    kept = [{**rule, field: [each for each in rule[field] if each != lost]} for rule in world.rules]
+    granted = [each for each in world.manifests if each["kind"].endswith("Role")]
+    lost = rng.choice(sorted({each for role in granted for rule in role["rules"] for each in rule[field]}))
     client = await world.plane.there()
-    await client.patch(_ROLES, "", "manager", {"rules": [rule for rule in kept if rule[field]]})
+    world.rights_taken += 1
+    for role in granted:
+        kept = [{**rule, field: [each for each in rule[field] if each != lost]} for rule in role["rules"]]
+        await client.patch(*_place_of(role), {"rules": [rule for rule in kept if rule[field]]})
     world.told("cluster", f"managers have no right to {lost}")
     await asyncio.sleep(fault.seconds)
-    whole = {"rules": world.rules}
-    await world.plane.lasting(lambda client: client.patch(_ROLES, "", "manager", whole))
+    for role in granted:
+        await world.plane.lasting(partial(_give_back, role=role))
+    world.rights_taken -= 1
+
+
+async def _create(client: LocalClient, manifest: dict[str, Any]) -> None:
+    resource, namespace, _ = _place_of(manifest)
+    await client.create(resource, namespace, copy.deepcopy(manifest))
+
+
+async def _give_back(client: LocalClient, role: dict[str, Any]) -> None:
+    await client.patch(*_place_of(role), {"rules": role["rules"]})
+
+
+def _place_of(manifest: dict[str, Any]) -> tuple[str, str, str]:
+    metadata = manifest["metadata"]
+    return resource_of_manifest(manifest), metadata.get("namespace", ""), metadata["name"]
 
 
 async def _take_definition(world: World, fault: Fault, _: Sequence[Replica]) -> None:

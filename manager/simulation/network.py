@@ -22,6 +22,7 @@ from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
 from manager.kube.errors import ConnectionLost, ProtocolError, Unreachable
 from manager.kube.wire import LONGEST, WireRequest
+from manager.rights import line_that_asks
 from manager.simulation.loop import VirtualLoop
 
 if TYPE_CHECKING:
@@ -131,12 +132,16 @@ class Network:
         counted: Callable[[], None] = lambda: None,
         by_clock: Callable[[], bool] = lambda: False,
         versions: Sequence[tuple[float, int]] = (),
+        has_all_rights: Callable[[], bool] = lambda: False,
+        refused: Callable[[str, str, str], None] = lambda _process, _message, _asked_at: None,
         context: contextvars.Context,
     ) -> None:
         """`context` is the server's: what it does goes on when who asked for it is frozen or dead.
 
         `crash` is asked, before and after each write has its effect, whether the process dies there.
         `counted` is called for each request. `by_clock` says whether time alone has caused it.
+        `refused` is called for a request that is forbidden while the process `has_all_rights`, with the
+        process, the message and the line that asked.
         `versions` are those that the server has had, with the time of each.
         """
         self.weather = weather
@@ -150,6 +155,8 @@ class Network:
         self._counted = counted
         self._by_clock = by_clock
         self._versions = versions
+        self._has_all_rights = has_all_rights
+        self._refused = refused
         self._open: dict[_Exchange, None] = {}
         self._dead = False
         self._context = context
@@ -257,6 +264,8 @@ class Network:
                 again = f"{request.method} {request.path} -> {first.status}, and arrives again"
                 self._told(self._process, again)
             answer = await self._ask(exchange, request, header, path, query)
+            if answer.status == HTTPStatus.FORBIDDEN and self._has_all_rights():
+                exchange.forbidden = orjson.loads(answer.body)["message"]
         if self.weather.slow:
             # What is asked for has happened. If it waited before, it could happen when somebody else leads.
             await asyncio.sleep(self._rng.uniform(0.0, self.weather.slow))
@@ -500,6 +509,10 @@ class _Exchanging:
                 if renewed != header:
                     self._leave()
                     answer = await self._send(renewed)
+            assert self._exchange is not None
+            if self._exchange.forbidden:
+                network = self._network
+                network._refused(network._process, self._exchange.forbidden, line_that_asks())
         except BaseException:
             self._leave()
             raise
@@ -528,6 +541,8 @@ class _Exchange:
         self.arrived = False
         self.first = b""
         """What a stream begins with."""
+        self.forbidden = ""
+        """Why it was forbidden, when its process had all rights."""
         self.behind = False
         """It is answered by a server that is behind."""
         self._loop = loop

@@ -134,6 +134,8 @@ class Replica:
             counted=self._counted,
             by_clock=self.world.clock_use.causes_write,
             versions=self.world.versions,
+            has_all_rights=lambda: not self.world.rights_taken,
+            refused=self.world.forbidden,
             context=self.world.context,
         )
         self.networks.append(network)

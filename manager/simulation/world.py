@@ -21,11 +21,11 @@ from prometheus_client import generate_latest
 from devcluster.admission import WebhookClient, WebhookFailed
 from devcluster.errors import StatusError
 from manager.certificates.targets import bundle_of, hosts_of
-from manager.codegen import custom_resource_definitions
+from manager.codegen import custom_resource_definitions, roles
+from manager.kube.errors import Forbidden
 from manager.leader.mode import lease_of_range
 from manager.logs import captured
 from manager.operator import AnyOperator, rights_of
-from manager.rights import RbacRule
 from manager.shards.ranges import Ranges
 from manager.simulation.certificates import WebhookCertificates, tells_a_key
 from manager.simulation.clock_use import ClockUse
@@ -37,6 +37,7 @@ from manager.simulation.comparing import (
     controller_of,
     made_state,
     resource_of,
+    resource_of_manifest,
     state_of,
 )
 from manager.simulation.control_plane import ControlPlane
@@ -245,6 +246,11 @@ class World:
     last_unrest: float = field(init=False, default=0.0)
     """When something changed that was no consequence of time alone."""
     ended_at: float = field(init=False, default=0.0)
+    manifests: list[Object] = field(init=False)
+    """The account of the managers with its roles and bindings."""
+    rights_taken: int = field(default=0, init=False)
+    """How many faults have taken some of that away."""
+    _refusals: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self.rng = random.Random(f"{self.seed}/world")
@@ -279,7 +285,7 @@ class World:
         webhooks = Webhooks([each for operator in self.operators for each in registrations(operator)])
         if self.keeps_certificates and webhooks:
             self.certificates = WebhookCertificates(self, webhooks, PROGRAM, LEASE_NAMESPACE)
-        self.rules = _rules(self.operators, () if self.certificates is None else self.certificates.rights)
+        self.manifests = self._installed()
         self._own = {resource_of(each.kind): each for each in self.operators}
         self._resources = {each.kind.gvk.kind: resource_of(each.kind) for each in self.operators}
         self.states: list[tuple[float, State]] = []
@@ -293,6 +299,24 @@ class World:
         self._hopeless = False
         self._main: asyncio.Task[Any]
         self.context = contextvars.copy_context()
+
+    def _installed(self) -> list[Object]:
+        """Return what `generate` writes for these operators, as it is installed."""
+        rules = [rule for operator in self.operators for rule in rights_of(operator)]
+        found = roles.of_manager(PROGRAM.name, rules)
+        if self.certificates is not None:
+            found |= roles.of_webhooks(self.certificates.converted, prefix=PROGRAM.prefix)
+        if self.shards:
+            found |= roles.of_shards()
+        return roles.installed(found, namespace=LEASE_NAMESPACE)
+
+    def forbidden(self, process: str, message: str, asked_at: str) -> None:
+        """Note that a manager has asked for what its roles do not grant."""
+        refusal = Forbidden(403, "Forbidden", message)
+        refusal.asked_at = asked_at
+        if refusal.missing_right is not None and str(refusal) not in self._refusals:
+            self._refusals.add(str(refusal))
+            self.violated(f"{process} has no right: {refusal}")
 
     # What is told
 
@@ -471,6 +495,7 @@ class World:
             self.plane = ControlPlane(
                 self.seed,
                 webhooks=_Webhooks(self),
+                account=roles.account_of(self.manifests),
                 token=self.token,
                 seen=self._seen,
                 started=self._started,
@@ -504,15 +529,10 @@ class World:
         for resource, obj in await asyncio.to_thread(_declared, tuple(self.operators), in_pods):
             await client.create(resource, "", copy.deepcopy(obj))
         self.people = People(self.plane, self.operators, self.samples)
-        group = "rbac.authorization.k8s.io"
-        role = {"metadata": {"name": "manager"}, "rules": self.rules}
-        await client.create(f"clusterroles.{group}", "", role)
-        binding = {
-            "metadata": {"name": "manager"},
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "manager"},
-            "subjects": [{"apiGroup": group, "kind": "User", "name": "manager"}],
-        }
-        await client.create(f"clusterrolebindings.{group}", "", binding)
+        for manifest in self.manifests:
+            await client.create(
+                resource_of_manifest(manifest), manifest["metadata"].get("namespace", ""), manifest
+            )
         for namespace in NAMESPACES[1:]:
             await client.create("namespaces", "", {"metadata": {"name": namespace}})
 
@@ -688,7 +708,9 @@ class World:
             self.states.append((moment, await self._state()))
         given = frozenset[str]().union(*(each.given for each in outsides))
         self.asked = [Asked(*each) for outside in outsides for each in outside.inherited()]
-        self.asked += asked_for(self.cluster, self.operators, given, self.made, self.born)
+        self.asked += asked_for(
+            self.cluster, self.operators, given, self.made, self.born, self.clock_use.resources
+        )
 
     async def _moments(self) -> AsyncIterator[float]:
         """Wait for each moment at which to look at the state: several where it follows the clock."""
@@ -799,20 +821,6 @@ def _declared(operators: tuple[AnyOperator, ...], in_pods: bool) -> Sequence[tup
         *(("customresourcedefinitions.apiextensions.k8s.io", each) for each in definitions),
         *((f"{each['kind'].lower()}s.admissionregistration.k8s.io", each) for each in configurations),
     ]
-
-
-def _rules(operators: Sequence[AnyOperator], more: Iterable[RbacRule]) -> list[Object]:
-    rules = [
-        {
-            "apiGroups": list(rule.groups),
-            "resources": list(rule.resources),
-            "verbs": list(rule.verbs),
-            **({"resourceNames": list(rule.resource_names)} if rule.resource_names else {}),
-        }
-        for rule in (*(each for operator in operators for each in rights_of(operator)), *more)
-    ]
-    verbs = ["get", "list", "watch", "create", "update", "delete"]
-    return [*rules, {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs}]
 
 
 def _told_by_logs(world: World) -> Callable[[str, dict[str, Any]], None]:

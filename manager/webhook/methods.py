@@ -5,29 +5,45 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from typing import Any, TypeVar
+from typing import Any, overload
 
 from manager.api import Resource
 from manager.webhook.registration import (
     Admission,
     AdmissionOptions,
     Conversion,
+    Converts,
+    Defaults,
+    Judges,
+    JudgesBoth,
+    JudgesChange,
+    N,
+    O,
     RegistrationError,
+    S,
+    W,
+    Way,
     Webhooks,
     mark,
     marks,
 )
 from manager.webhook.request import JsonObject
 
-M = TypeVar("M", bound=Callable[..., Any])
 
-
-def default(method: M) -> M:
+def default(method: Defaults[S]) -> Defaults[S]:
     """Decorate the method that sets defaults (`Admission.default`)."""
     return mark(method, "default", None)
 
 
-def validate_create(method: M) -> M:
+@overload
+def validate_create(method: Judges[S, N, W]) -> Judges[S, N, W]: ...
+
+
+@overload
+def validate_create(method: JudgesBoth[S, N, W]) -> JudgesBoth[S, N, W]: ...
+
+
+def validate_create(method: Any) -> Any:
     """Decorate the method that validates a new object (`Admission.validate_create`).
 
     One that has `validate_update` too gets the old object before the new one, and None for a new object's.
@@ -35,17 +51,17 @@ def validate_create(method: M) -> M:
     return mark(method, "validate_create", None)
 
 
-def validate_update(method: M) -> M:
+def validate_update(method: JudgesChange[S, O, N, W]) -> JudgesChange[S, O, N, W]:
     """Decorate the method that validates an update (`Admission.validate_update`)."""
     return mark(method, "validate_update", None)
 
 
-def validate_delete(method: M) -> M:
+def validate_delete(method: Judges[S, N, W]) -> Judges[S, N, W]:
     """Decorate the method that validates a deletion (`Admission.validate_delete`)."""
     return mark(method, "validate_delete", None)
 
 
-def to_hub(spoke: type[Resource]) -> Callable[[M], M]:
+def to_hub(spoke: type[Resource]) -> Callable[[Converts[S]], Converts[S]]:
     """Decorate the method that converts an object from `spoke`'s version to the operator's.
 
     It changes the plain JSON object in place; no schema may have checked it. The runtime sets `apiVersion`,
@@ -53,12 +69,22 @@ def to_hub(spoke: type[Resource]) -> Callable[[M], M]:
     changes. One spoke is converted to another through the operator's version. Converting there and back must
     give the same object: an annotation keeps what one version cannot hold.
     """
-    return lambda method: mark(method, "to_hub", spoke)
+    return _converts("to_hub", spoke)
 
 
-def from_hub(spoke: type[Resource]) -> Callable[[M], M]:
+def from_hub(spoke: type[Resource]) -> Callable[[Converts[S]], Converts[S]]:
     """Decorate the method that converts an object from the operator's version to `spoke`'s (see `to_hub`)."""
-    return lambda method: mark(method, "from_hub", spoke)
+    return _converts("from_hub", spoke)
+
+
+def _is_kind(spoke: object) -> bool:
+    return isinstance(spoke, type) and issubclass(spoke, Resource)
+
+
+def _converts(way: Way, spoke: type[Resource]) -> Callable[[Converts[S]], Converts[S]]:
+    if not _is_kind(spoke):
+        raise RegistrationError(f"@webhook.{way} takes the other version, as in @webhook.{way}(OldPet)")
+    return lambda method: mark(method, way, spoke)
 
 
 @contextmanager

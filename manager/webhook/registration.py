@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args, overload
 
 from manager.api import GroupVersionKind, Resource, Unstructured
-from manager.webhook.request import JsonObject, Operation
+from manager.webhook.request import AdmissionRequest, JsonObject, Operation
 
 M = TypeVar("M", bound=Callable[..., Any])
 R = TypeVar("R", bound=Resource)
+
+S = TypeVar("S")
+N = TypeVar("N", bound=Resource)
+O = TypeVar("O", bound="Resource | None")  # noqa: E741 - the old object
+W = TypeVar("W", bound="Iterable[str] | None")
+# The methods of an operator, as type checkers know them: S is the operator, N the object, W the warnings.
+Defaults = Callable[[S, JsonObject, AdmissionRequest], Coroutine[Any, Any, None]]
+Judges = Callable[[S, N, AdmissionRequest], Coroutine[Any, Any, W]]
+JudgesChange = Callable[[S, O, N, AdmissionRequest], Coroutine[Any, Any, W]]
+JudgesBoth = Callable[[S, N | None, N, AdmissionRequest], Coroutine[Any, Any, W]]
+Converts = Callable[[S, JsonObject], Coroutine[Any, Any, None]]
 
 
 class RegistrationError(TypeError):
@@ -68,14 +79,23 @@ _SHOWN = {
 
 def mark(function: M, *what: object) -> M:
     """Note on a method what it is asked for; one may have several marks."""
-    setattr(function, _MARKS, (*marks(function), what))
+    setattr(getattr(function, "__func__", function), _MARKS, (*marks(function), what))
     return function
 
 
 def marks(function: object) -> tuple[tuple[Any, ...], ...]:
-    """What is noted on it."""
-    found: tuple[tuple[Any, ...], ...] = getattr(function, _MARKS, ())
+    """Return what is noted on a method, whether it is static, bound or neither."""
+    found: tuple[tuple[Any, ...], ...] = getattr(getattr(function, "__func__", function), _MARKS, ())
     return found
+
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "failure_policy": get_args(FailurePolicy),
+    "match_policy": get_args(MatchPolicy),
+    "reinvocation_policy": get_args(ReinvocationPolicy),
+    "side_effects": get_args(SideEffects),
+    "default_on": ("CREATE", "UPDATE"),
+}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -125,6 +145,12 @@ class AdmissionOptions:
             raise RegistrationError(
                 f"{self}: timeout_seconds is {seconds!r}, and must be a whole number from 1 to {_MAX_TIMEOUT}"
             )
+        for name, values in _CHOICES.items():
+            given = getattr(self, name)
+            unknown = [each for each in (given if name == "default_on" else (given,)) if each not in values]
+            if isinstance(given, str) is (name == "default_on") or unknown:
+                known = " or ".join(map(repr, values))
+                raise RegistrationError(f"{self}: {name} is {given!r}, and takes {known}")
         for name in ("namespaces", "objects"):
             if unknown := sorted(set(getattr(self, name)) - {"matchLabels", "matchExpressions"}):
                 raise RegistrationError(
@@ -201,7 +227,7 @@ class Admission(AdmissionOptions, Generic[R]):
 
     __repr__ = __str__
 
-    def default(self, function: M) -> M:
+    def default(self, function: Defaults[S]) -> Defaults[S]:
         """Decorate the function that sets defaults, on create and update.
 
         It changes the plain JSON object in place. The schema has not been checked yet; the API server checks
@@ -209,7 +235,13 @@ class Admission(AdmissionOptions, Generic[R]):
         """
         return self._decorated("default", function)
 
-    def validate_create(self, function: M) -> M:
+    @overload
+    def validate_create(self, function: Judges[S, N, W]) -> Judges[S, N, W]: ...
+
+    @overload
+    def validate_create(self, function: JudgesBoth[S, N, W]) -> JudgesBoth[S, N, W]: ...
+
+    def validate_create(self, function: Any) -> Any:
         """Decorate the function that validates a new object, after the schema.
 
         One that is decorated with `validate_update` too is called as for an update; the old object is None.
@@ -217,7 +249,7 @@ class Admission(AdmissionOptions, Generic[R]):
         """
         return self._decorated("validate_create", function)
 
-    def validate_update(self, function: M) -> M:
+    def validate_update(self, function: JudgesChange[S, O, N, W]) -> JudgesChange[S, O, N, W]:
         """Decorate the function that validates an update; it gets the old and the new object.
 
         It returns warnings for the user, or None, and raises `Refused`. Removing a finalizer from an object
@@ -225,14 +257,14 @@ class Admission(AdmissionOptions, Generic[R]):
         """
         return self._decorated("validate_update", function)
 
-    def validate_delete(self, function: M) -> M:
+    def validate_delete(self, function: Judges[S, N, W]) -> Judges[S, N, W]:
         """Decorate the function that validates a deletion; it gets the object.
 
         It returns warnings for the user, or None, and raises `Refused`.
         """
         return self._decorated("validate_delete", function)
 
-    def validate_connect(self, function: M) -> M:
+    def validate_connect(self, function: Judges[S, N, W]) -> Judges[S, N, W]:
         """Decorate the function that validates a connection, such as `pods/exec`; it gets the options of the
         connection.
 

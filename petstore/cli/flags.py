@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
 from petstore.address import BindAddress, parse_address
+from petstore.capacity import MAX_CALLS, MAX_MESSAGE_BYTES, Capacity
 from petstore.cli.arguments import Command, CommandLine
-from petstore.limits import MAX_PETS, Limits
 from petstore.pet import PetType
 
-__all__ = ["ADDRESS_VARIABLE", "command_line", "limits"]
+__all__ = ["ADDRESS_VARIABLE", "command_line"]
 
 T = TypeVar("T")
 
@@ -32,31 +32,22 @@ _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 _TYPES: Final = ", ".join(kind.value for kind in PetType)
 
 
-_DEFAULTS: Final = Limits()
+_CAPACITY: Final = Capacity()
 _LIMITS: Final = {
-    "max-connections": ("connections", 1, "connections at once; more are closed"),
-    "max-calls": (
-        "calls",
-        1,
-        "calls at once; each connection has its share of them, and more wait with the client",
-    ),
-    "max-searches": ("searches", 1, "searches at once, among them"),
-    "max-message-size": ("message_bytes", 4096, "bytes of a request; longer ones are refused"),
+    "max-calls": (MAX_CALLS, 1, "calls at once; more are refused"),
+    "max-message-size": (MAX_MESSAGE_BYTES, 4096, "bytes of a request; longer ones are refused"),
     "max-waiting-pets": (
-        "waiting_pets",
-        2 * MAX_PETS,
-        "pets in calls that wait to be written; with more, calls are refused",
+        _CAPACITY.waiting_pets,
+        1,
+        "pets in calls that wait for the disk; more are refused",
     ),
-    "max-pets": ("pets", 1, "pets in the store; more are refused"),
-    "max-data-size": ("data_bytes", 1, "bytes of pets and indexes in the file; what needs more is refused"),
+    "max-pets": (_CAPACITY.pets, 1, "pets in the store; more are refused"),
+    "max-data-size": (
+        _CAPACITY.data_bytes,
+        1,
+        "bytes of pets and indexes in the file; what needs more is refused",
+    ),
 }
-
-
-def limits(options: argparse.Namespace) -> Limits:
-    """What the flags of `serve` say."""
-    return Limits(
-        **{field: getattr(options, name.replace("-", "_")) for name, (field, *_) in _LIMITS.items()}
-    )
 
 
 def command_line() -> CommandLine:
@@ -109,11 +100,11 @@ def _serve(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let whoever can call change, by ChangeSampler, what is logged of calls",
     )
-    for name, (field, least, text) in _LIMITS.items():
+    for name, (default, least, text) in _LIMITS.items():
         command.add_argument(
             f"--{name}",
             type=_checked(functools.partial(_number, least=least)),
-            default=getattr(_DEFAULTS, field),
+            default=default,
             metavar="N",
             help=f"{text} (default %(default)s)",
         )

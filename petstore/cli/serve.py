@@ -9,9 +9,8 @@ import os
 import signal
 import sys
 
-from petstore.cli.flags import limits
+from petstore.capacity import Capacity
 from petstore.errors import visible
-from petstore.limits import TooFewFiles, within_open_files
 from petstore.server import CannotListen, PetStoreServer, ServerOptions
 from petstore.storage import DataUnusable
 from petstore.tls import TlsFiles, TlsUnusable
@@ -30,10 +29,6 @@ def serve(options: argparse.Namespace) -> int:
     tls = TlsFiles(
         ca_file=options.tls_client_ca_file, cert_file=options.tls_cert_file, key_file=options.tls_key_file
     )
-    try:
-        affordable = within_open_files(limits(options))
-    except TooFewFiles as error:
-        return _fail(str(error))
     settings = ServerOptions(
         bind_address=options.bind_address,
         metrics_bind_address=options.metrics_bind_address,
@@ -41,7 +36,13 @@ def serve(options: argparse.Namespace) -> int:
         ignore_idempotency_keys=options.ignore_idempotency_keys,
         allow_change_sampler=options.allow_change_sampler,
         tls=tls,
-        limits=affordable,
+        capacity=Capacity(
+            pets=options.max_pets,
+            data_bytes=options.max_data_size,
+            waiting_pets=options.max_waiting_pets,
+        ),
+        calls=options.max_calls,
+        message_bytes=options.max_message_size,
         grace=options.graceful_shutdown_timeout,
     )
     try:

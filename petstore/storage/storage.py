@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self, TypeVar
 
-from petstore.limits import Limits
+from petstore.capacity import Capacity
 from petstore.pet import Pet
 from petstore.storage.commit import GroupCommit
 from petstore.storage.database import open_database
@@ -33,9 +33,9 @@ class Storage:
     Entering raises DataUnusable, as `open_database` does. Leaving finishes what waits, and closes the file.
     """
 
-    def __init__(self, path: Path | None, limits: Limits | None = None) -> None:
+    def __init__(self, path: Path | None, capacity: Capacity | None = None) -> None:
         self._path = path
-        self._limits = limits or Limits()
+        self._capacity = capacity or Capacity()
 
     async def __aenter__(self) -> Self:
         self._database = await asyncio.to_thread(open_database, self._path)
@@ -44,10 +44,10 @@ class Storage:
         shared = self._database.reader is self._database.writer
         self._reading = self._writing if shared else ThreadPoolExecutor(1, "petstore-read")
         volume = await asyncio.to_thread(
-            Volume, self._database.writer, max_pets=self._limits.pets, max_bytes=self._limits.data_bytes
+            Volume, self._database.writer, max_pets=self._capacity.pets, max_bytes=self._capacity.data_bytes
         )
         self._commits = GroupCommit(
-            self._database.writer, volume, self._writing, max_waiting=self._limits.waiting_pets
+            self._database.writer, volume, self._writing, max_waiting=self._capacity.waiting_pets
         )
         self._worker = asyncio.create_task(self._commits.run(), name="petstore-commit")
         return self

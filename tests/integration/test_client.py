@@ -26,7 +26,7 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually_async
 
 pytestmark = pytest.mark.oldest
@@ -122,6 +122,40 @@ async def test_a_read_right_after_a_write_shows_it(bench: Bench):
         assert await client.find(ConfigMap, created.key) is None
         again = await client.create(bench.config_map(f"c-{number}", value="3"))
         assert (await client.get(ConfigMap, created.key)).metadata.uid == again.metadata.uid
+
+
+class Job(Resource, group="batch", version="v1", plural="jobs"):
+    """A kind whose dependents stay by default."""
+
+    spec: dict[str, Any] = Field(default_factory=dict)
+
+
+@pytest.mark.parametrize("propagation", [None, "Foreground", "Orphan"])
+async def test_delete_takes_the_pods_of_a_job_along_unless_told_otherwise(
+    bench: Bench, control_plane: ControlPlane, propagation: Any
+):
+    control_plane.require(Feature.WORKLOADS)
+    pod = {"containers": [{"name": "main", "image": "image:1"}], "restartPolicy": "Never"}
+    template = {"metadata": {"annotations": {"devcluster.local/run-time": "3600"}}, "spec": pod}
+    named = ObjectMeta(name="work", namespace=bench.namespace)
+    client = bench.client
+    job = await client.create(Job(metadata=named, spec={"template": template}))
+
+    async def has_pod(owned: bool) -> bool:
+        pods = await client.uncached.list(core_v1.Pod, namespace=bench.namespace)
+        return any(bool(each.metadata.owner_references) == owned for each in pods)
+
+    await eventually_async(lambda: has_pod(True), within=20)
+    await (client.delete(job, propagation=propagation) if propagation else client.delete(job))
+
+    async def has_ended() -> bool:
+        return not await has_pod(True) and await has_pod(False) == (propagation == "Orphan")
+
+    async def is_gone() -> bool:
+        return await client.uncached.find(Job, job.key) is None
+
+    await eventually_async(is_gone, within=40)
+    await eventually_async(has_ended, within=40)
 
 
 async def test_a_selection_is_followed_and_a_read_that_names_none_is_refused(bench: Bench):
@@ -585,6 +619,53 @@ async def test_apply_removes_the_fields_of_a_former_manager(bench: Bench, crds: 
     assert "old" not in stored.metadata.annotations
     entries = orjson.loads(stored.origin or b"")["metadata"]["managedFields"]
     assert "test-old" not in {each["manager"].partition("+")[0] for each in entries}
+    before = bench.writes()
+    assert (await new.apply(wanted)).outcome is Outcome.UNCHANGED
+    assert bench.writes() == before
+
+
+AUTOSCALER = {"group": "autoscaling", "kind": "HorizontalPodAutoscaler", "plural": "horizontalpodautoscalers"}
+
+
+class AutoscalerV1(Resource, version="v1", **AUTOSCALER):
+    spec: dict[str, Any]
+
+
+class Autoscaler(Resource, version="v2", **AUTOSCALER):
+    spec: dict[str, Any]
+
+
+@pytest.mark.parametrize("way", ["created", "applied", "both"])
+@pytest.mark.parametrize("ours", [False, True])
+async def test_apply_removes_the_fields_of_a_former_manager_of_another_version(
+    bench: Bench, way: str, ours: bool
+):
+    """The two versions have the use of CPU in different places."""
+    client, old = bench.client, bench.client.named("old")
+    new = client.named("new", former_managers=("test-old",))
+    metadata = ObjectMeta(name="a", namespace=bench.namespace)
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    spec = {"scaleTargetRef": target, "maxReplicas": 5}
+    theirs = AutoscalerV1(
+        metadata=metadata, spec={**spec, "minReplicas": 2, "targetCPUUtilizationPercentage": 50}
+    )
+    if way == "applied":
+        await old.apply(theirs)
+    else:
+        await old.create(theirs)
+    if way == "both":
+        await old.apply(theirs.model_copy(update={"spec": {**theirs.spec, "minReplicas": 3}}))
+    memory = {"type": "Utilization", "averageUtilization": 60}
+    spec["metrics"] = [{"type": "Resource", "resource": {"name": "memory", "target": memory}}]
+    wanted = Autoscaler(metadata=metadata, spec=spec)
+    if ours:
+        await client.named("new").apply(wanted)
+    applied = await new.apply(wanted)
+    assert applied.object.spec == {**spec, "minReplicas": 1}
+    stored = await client.uncached.get(Autoscaler, wanted.key)
+    entries = orjson.loads(stored.origin or b"")["metadata"]["managedFields"]
+    booked = [(each["manager"], each["operation"], each["apiVersion"]) for each in entries]
+    assert booked == [("test-new", "Apply", "autoscaling/v2")]
     before = bench.writes()
     assert (await new.apply(wanted)).outcome is Outcome.UNCHANGED
     assert bench.writes() == before

@@ -28,6 +28,7 @@ from tests.support.crds import DEFINITIONS, wait_served
 from tests.support.eventually import eventually
 from tests.support.gadget import Gadget, OldGadget
 from tests.support.manager_process import run_once
+from tests.support.ticks import Tick
 from tests.support.widget import Widget
 
 pytestmark = pytest.mark.contract
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.contract
 @pytest.fixture(scope="module")
 def plane(crds: ControlPlane) -> Iterator[ControlPlane]:
     """The shared control plane, with the operators' definitions and those of this module's own kinds."""
-    own = custom_resource_definitions([Widget, OldGadget, Gadget])
+    own = custom_resource_definitions([Widget, OldGadget, Gadget, Tick])
     crds.api.apply(yaml.safe_load_all(yaml_stream(own)))
     wait_served(crds)
     yield crds
@@ -69,7 +70,13 @@ def widget(**spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "name", ["memcacheds.cache.example.com", "widgets.test.example.com", "gadgets.test.example.com"]
+    "name",
+    [
+        "memcacheds.cache.example.com",
+        "widgets.test.example.com",
+        "gadgets.test.example.com",
+        "ticks.demo.example.com",
+    ],
 )
 def test_the_server_has_nothing_to_complain_of(plane: ControlPlane, name: str):
     conditions = plane.api.get(f"{DEFINITIONS}/{name}")["status"]["conditions"]
@@ -195,6 +202,89 @@ def test_a_wrong_widget_is_refused(plane: ControlPlane, widgets: str, spec: dict
     assert message in plane.api.refusal(widgets, widget(**spec))
 
 
+def tick(**pod: Any) -> dict[str, Any]:
+    """A Tick with the template of a Job."""
+    spec = {"containers": [{"name": "main", "image": "busybox"}], **pod}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"template": {"spec": spec}}}
+    return manifest("demo.example.com/v1", "Tick", "sample", jobTemplate=template)
+
+
+def test_template_of_builtin_types_is_kept_with_its_defaults(plane: ControlPlane, namespace: str):
+    path = f"/apis/demo.example.com/v1/namespaces/{namespace}/ticks"
+    container = {
+        "name": "main",
+        "args": [],
+        "env": [{"name": "A", "value": ""}],
+        "ports": [{"containerPort": 80}],
+        "resources": {"limits": {"cpu": 1, "memory": "64Mi"}},
+        "livenessProbe": {"httpGet": {"port": "http"}},
+    }
+    volumes = [{"name": "a", "emptyDir": {}}, {"name": "b", "configMap": {"optional": True}}]
+    made = tick(containers=[container], volumes=volumes)
+    stored = plane.api.create(path, made)["spec"]["jobTemplate"]
+    wanted = made["spec"]["jobTemplate"]
+    pod = wanted["spec"]["template"]["spec"]
+    pod["containers"][0]["ports"][0]["protocol"] = "TCP"
+    pod["volumes"][1]["configMap"]["name"] = ""
+    assert stored == wanted
+    plane.api.delete(f"{path}/sample")
+
+
+def test_names_labels_and_selectable_fields_of_a_kind_are_served(plane: ControlPlane, namespace: str):
+    path = f"/apis/demo.example.com/v1/namespaces/{namespace}/ticks"
+    for name, suspend in (("a", True), ("b", False), ("c", None)):
+        made = tick() | {"metadata": {"name": name}}
+        made["spec"]["jobTemplate"]["spec"]["suspend"] = suspend
+        plane.api.create(path, made)
+    metadata = plane.api.get(f"{DEFINITIONS}/ticks.demo.example.com")["metadata"]
+    assert (metadata["labels"], metadata["annotations"]["test.example.com/why"]) == (
+        {"team": "blue"},
+        "to be read",
+    )
+    for selector, names in (("=true", ["a"]), ("=false", ["b"]), ("!=true", ["b", "c"]), ("=", ["c"])):
+        found = plane.api.get(path, fieldSelector=f"spec.jobTemplate.spec.suspend{selector}")
+        assert found["kind"] == "TickCollection"
+        assert [each["metadata"]["name"] for each in found["items"]] == names
+    with pytest.raises(ApiFailure, match="field label not supported"):
+        plane.api.get(path, fieldSelector="spec.size=1")
+    shown = plane.kubectl("get", "ticktock", "-n", namespace, "--field-selector=spec.when=", "-o", "name")
+    assert shown.stdout.split() == [f"tick.demo.example.com/{name}" for name in "abc"]
+    assert len(plane.kubectl("get", "clocks", "-n", namespace, "--no-headers").stdout.splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("pod", "message"),
+    [
+        ({"containers": None}, ".containers: Required value"),
+        ({"containers": [{}]}, ".containers[0].name: Required value"),
+        ({"containers": [{"name": 3}]}, '.containers[0].name: Invalid value: "integer"'),
+        ({"containers": [{"name": "a"}, {"name": "a"}]}, '.containers[1]: Duplicate value: {"name":"a"}'),
+        ({"containers": [{"name": "a", "ports": [{"containerPort": "80"}]}]}, ".ports[0].containerPort: Inv"),
+        (
+            {"containers": [{"name": "a", "ports": [{"containerPort": 80}, {"containerPort": 80}]}]},
+            '.ports[1]: Duplicate value: {"containerPort":80,"protocol":"TCP"}',
+        ),
+        ({"containers": [{"name": "a", "resources": {"limits": {"cpu": "lots"}}}]}, ".resources.limits.cpu"),
+        ({"containers": [{"name": "a", "resources": {"limits": {"cpu": 0.5}}}]}, ".resources.limits.cpu"),
+        (
+            {"containers": [{"name": "a", "env": [{"name": "A", "valueFrom": {"fieldRef": {}}}]}]},
+            ".env[0].valueFrom.fieldRef.fieldPath: Required value",
+        ),
+        ({"tolerations": [{"tolerationSeconds": "9"}]}, ".tolerations[0].tolerationSeconds: Invalid value"),
+        ({"terminationGracePeriodSeconds": 1.5}, ".terminationGracePeriodSeconds: Invalid value"),
+        ({"volumes": [{"emptyDir": {}}]}, ".volumes[0].name: Required value"),
+        ({"nodeSelector": {"a": 1}}, '.nodeSelector.a: Invalid value: "integer"'),
+    ],
+)
+def test_wrong_template_of_builtin_types_is_refused(
+    plane: ControlPlane, namespace: str, pod: dict[str, Any], message: str
+):
+    path = f"/apis/demo.example.com/v1/namespaces/{namespace}/ticks"
+    refusal = plane.api.refusal(path, tick(**pod))
+    assert "spec.jobTemplate.spec.template.spec" in refusal
+    assert message in refusal.replace('\\"', '"')
+
+
 def test_a_rule_on_what_a_field_was_holds_on_updates(plane: ControlPlane, widgets: str):
     plane.api.create(widgets, widget(colour="blue"))
     with pytest.raises(ApiFailure, match="the colour is immutable"):
@@ -312,6 +402,7 @@ EMBEDDED = {"x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unkno
         (ruled("self.matches('a{1,2000}')"), "invalid matches argument"),
         (ruled("self == 'a'", message="b\nc"), "must not contain line breaks"),
         (ruled("self == 'a'", reason="Odd"), 'Unsupported value: "Odd"'),
+        (ruled("self.split(',').all(x, x.matches('^a+$'))"), "exceeds budget by factor of more than 100x"),
     ],
 )
 def test_server_refuses_a_definition_that_the_generator_refuses(

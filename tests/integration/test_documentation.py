@@ -51,7 +51,7 @@ def test_what_a_page_shows_is_what_comes(
     page: str, plane: ControlPlane, run_manager: RunManager, tmp_path: Path
 ):
     with Terminal(tmp_path / "terminal", plane) as terminal:
-        terminal.run(".venv/bin/operator-manager crds | kubectl apply -f -")
+        terminal.run(".venv/bin/operator-manager crds | kubectl apply --server-side --force-conflicts -f -")
         wait_served(plane)
         manager = run_manager(plane.kubeconfig, f"--petstore-address={terminal.petstore_address}")
         manager.wait_ready()
@@ -88,7 +88,7 @@ def test_the_operator_of_writing_an_operator_runs(
     assert "config/crd/bases/hello.example.com_greetings.yaml" in example.run("controllers.main", "generate")
     assert "--greeting-separator VALUE" in example.run("controllers.main", "run", "--help")
     definitions = example.run("controllers.main", "crds")
-    plane.kubectl("apply", "-f", "-", stdin=definitions)
+    plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=definitions)
     wait_served(plane)
     manager = run_manager(
         plane.kubeconfig, "--controllers=greeting", environ=example.environ, program=example.program
@@ -111,7 +111,8 @@ def test_the_webhooks_of_the_page_answer(plane: ControlPlane, tmp_path: Path):
         folder = tmp_path / f"part-{number}"
         example = ExampleOperator(folder / "example", blocks[:there])
         assert "config/webhook/manifests.yaml" in example.run("controllers.main", "generate")
-        plane.kubectl("apply", "-f", "-", stdin=example.run("controllers.main", "crds"))
+        definitions = example.run("controllers.main", "crds")
+        plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=definitions)
         flags = ("--controllers=greeting",)
         with (
             webhook_manager(
@@ -131,7 +132,7 @@ def test_the_webhooks_of_the_page_answer(plane: ControlPlane, tmp_path: Path):
             if "kubectl delete" in text or "kubectl replace" in text:
                 terminal.run(text)
         # As it is where there is a Service: what has forgotten the URL takes that.
-        terminal.run(".venv/bin/operator-manager crds | kubectl apply -f -")
+        terminal.run(".venv/bin/operator-manager crds | kubectl apply --server-side --force-conflicts -f -")
         definitions = example.run("controllers.main", "crds")
         terminal.run("kubectl delete pets,greetings.v1.hello.example.com --all")
         remove_greetings(plane, definitions)

@@ -303,7 +303,7 @@ import importlib, pkgutil
 for top in ("apis", "controllers", "devcluster", "manager", "petstore"):
     for each in pkgutil.walk_packages(importlib.import_module(top).__path__, f"{top}."):
         own_program = each.name.endswith("__main__") or each.name.startswith("manager.scaffold.project")
-        if not own_program and each.name != "devcluster.pytest_plugin":
+        if not own_program and not each.name.endswith(".pytest_plugin"):
             importlib.import_module(each.name)
 """
 COMMANDS = (

@@ -96,7 +96,7 @@ def test_a_pet_is_refused_by_the_manager_that_make_run_starts(plane: ControlPlan
 
         eventually(converted)
         # What `make install` applies beside it leads to a Service that is not there.
-        plane.kubectl("apply", "--filename=-", stdin=printed_crds())
+        plane.kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=printed_crds())
         eventually(converted)
 
         # What it has registered goes with it.

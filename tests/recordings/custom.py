@@ -6,25 +6,32 @@ import copy
 import http
 import itertools
 import json
+import re
 import time
 from typing import Any
 
-from tests.recordings import load_cases
+from tests.recordings import load_answers, load_cases
 from tests.recordings.asking import CRDS, MERGE, Answer, Server
 from tests.recordings.change import change, changed
 
 __all__ = [
-    "DEFINITIONS", "OBJECTS", "RULES", "definition_cases", "object_cases", "record_definitions",
-    "record_objects", "record_rules", "rule_cases", "rules", "schemas",
+    "COSTS", "DEFINITIONS", "OBJECTS", "RULES", "cost_cases", "definition_cases", "object_cases",
+    "record_costs", "record_definitions", "record_objects", "record_rules", "rule_cases", "rules", "schemas",
 ]  # fmt: skip
 
 Json = dict[str, Any]
 
-DEFINITIONS, OBJECTS, RULES = "custom/definitions", "custom/objects", "custom/rules"
+COSTS, DEFINITIONS, OBJECTS, RULES = "custom/costs", "custom/definitions", "custom/objects", "custom/rules"
 TOGETHER = 8
 """So many rules of one definition cost no more than one may."""
 ESTABLISHED = 30.0
 DRY = {"dryRun": "All"}
+FACTOR = re.compile(
+    r"Forbidden: estimated (?:rule|messageExpression) cost exceeds budget by factor of (\S+|more than \S+) \("
+)
+EXACT, NEAR = 1.5, 1.3
+"""Below the first factor, the server says it with six digits."""
+CHEAP = "cheap"
 
 
 def definition_cases() -> dict[str, Json]:
@@ -100,6 +107,58 @@ def record_objects(server: Server) -> Json:
         if "kind" in answer.value and answer.value["kind"] != "Status":
             found[name] |= {"made": made} if (made := change(case["new"], answer.value["spec"])) else {}
     return found
+
+
+def cost_cases() -> dict[str, tuple[Json, Json]]:
+    """The schema and the rule, by name."""
+    (cases,) = load_cases(COSTS)
+    found = {}
+    for name, case in cases.items():
+        for rule in case.get("rules", "").splitlines():
+            found[f"{name}: {rule}"] = case["schema"], {"rule": rule, **case.get("options", {})}
+        for message in case.get("message", "").splitlines():
+            found[f"{name}: {message}"] = case["schema"], {"rule": "true", "messageExpression": message}
+    return found
+
+
+def record_costs(server: Server) -> Json:
+    before = load_answers(COSTS)
+    return {name: _cost(server, *case, before.get(name, "")) for name, case in cost_cases().items()}
+
+
+def _cost(server: Server, schema: Json, rule: Json, before: str) -> str:
+    """Return how many of the rule are too expensive, and by which factor.
+
+    The server says a small factor with six digits, so the number is chosen to make it small: the one that was
+    recorded `before`, if it still is.
+    """
+    if "messageExpression" in rule:  # costs the same, however many there are
+        return _exceeded(server, schema, rule, 1) or CHEAP
+    count = int(before.partition(":")[0]) if ":" in before else 1
+    said = _exceeded(server, schema, rule, count)
+    if said and (count == 1 or _factor(said) < EXACT):
+        return f"{count}: {said}"
+    count = 1
+    while not (said := _exceeded(server, schema, rule, count)):
+        count *= 10
+    if (factor := _factor(said)) > EXACT and count > 1:
+        count = int(count / factor * NEAR)
+        said = _exceeded(server, schema, rule, count)
+    return f"{count}: {said}"
+
+
+def _factor(said: str) -> float:
+    return float(said.removeprefix("more than ").removesuffix("x"))
+
+
+def _exceeded(server: Server, schema: Json, rule: Json, count: int) -> str:
+    """Return the factor by which so many of a rule exceed the limit; empty when the server takes them."""
+    values = {**schema, "x-kubernetes-validations": [rule]}
+    # Of a map, as a rule may then ask for what was before.
+    many = {"type": "object", "maxProperties": count, "additionalProperties": values}
+    definition = _definition("costs", _with_properties({"spec": many}))
+    causes = _judged(server.ask("POST", CRDS, definition, query=DRY)).get("causes", ())
+    return next((found[1] for each in causes if (found := FACTOR.match(each["message"]))), "")
 
 
 def record_rules(server: Server) -> Json:

@@ -86,6 +86,7 @@ PARTS = [
     *map(_conversations, files("conversations")),
     _bare(builtin.OBJECTS, builtin.object_cases(), builtin.record_objects),
     _bare(builtin.ROWS, builtin.row_cases(), builtin.record_rows),
+    _bare(custom.COSTS, list(custom.cost_cases()), custom.record_costs),
     _bare(custom.DEFINITIONS, custom.definition_cases(), custom.record_definitions),
     _bare(custom.OBJECTS, custom.object_cases(), custom.record_objects),
     _bare(custom.RULES, custom.rule_cases(), custom.record_rules),

@@ -61,7 +61,7 @@ DEPLOYED: Sequence[str] = (
 RUN_BY: Mapping[str, Sequence[str]] = {
     f"{_DOCUMENTATION}::test_what_pages_say_to_do_with_a_deployed_manager_can_be_done": DEPLOYED,
     f"{_DOCUMENTATION}::test_what_a_page_shows_is_what_comes": (
-        ".venv/bin/operator-manager crds | kubectl apply -f -",
+        ".venv/bin/operator-manager crds | kubectl apply --server-side --force-conflicts -f -",
         ".venv/bin/operator-manager run",
     ),
     f"{_DOCUMENTATION}::test_what_a_page_shows_without_a_cluster_is_what_comes": (".venv/bin/devcluster up",),
@@ -77,6 +77,17 @@ RUN_BY: Mapping[str, Sequence[str]] = {
         "kubectl delete validatingwebhookconfiguration operator-manager-validating-webhook-configuration",
     ),
     "tests/integration/test_make_run.py": ("kubectl get pets.v1beta1.petstore.example.com",),
+    "tests/integration/test_examples.py": (
+        ".venv/bin/python -m examples.cronjob crds | kubectl apply --server-side -f -",
+        ".venv/bin/python -m examples.cronjob run",
+        "kubectl apply -f examples/cronjob/sample.yaml",
+        ".venv/bin/python -m examples.dask crds | kubectl apply --server-side -f -",
+        ".venv/bin/python -m examples.dask run",
+        "kubectl apply -f examples/dask/sample.yaml",
+        ".venv/bin/python -m examples.database crds | kubectl apply --server-side -f -",
+        ".venv/bin/python -m examples.database run",
+        "kubectl apply -f examples/database/sample.yaml",
+    ),
     ".ci/run": ("make venv", "make tools", "make test", ".ci/run"),
     "tests/unit/benchmarks/test_cli.py": (".venv/bin/python -m benchmarks --help",),
     "tests/unit/benchmarks/micro/test_command.py": (

@@ -1,10 +1,20 @@
 from __future__ import annotations
 
+import enum
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from manager.address import parse_address
-from manager.duration import parse_duration
-from manager.settings import Setting, SettingValues, UndeclaredSetting
+from manager.duration import parse_duration, parse_wait
+from manager.settings import Setting, SettingValues, UndeclaredSetting, parse_text, parse_truth
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
 
 ADDRESS = Setting("store-address", parse_address, default="localhost:6742", description="where it is")
 INTERVAL = Setting("store-interval", parse_duration, default="1m30s", description="how often")
@@ -32,6 +42,54 @@ def test_what_cannot_be_a_flag_and_a_variable_is_no_name(name: str):
 def test_a_default_that_is_none_of_its_own_values_is_found_where_it_is_declared():
     with pytest.raises(ValueError, match=r"the default '90' of the setting 'x': a duration such as"):
         Setting("x", parse_duration, default="90", description="")
+
+
+@pytest.mark.parametrize(
+    ("parse", "default", "shown"),
+    [
+        (int, 0, "0"),
+        (float, 2, "2"),
+        (float, 0.5, "0.5"),
+        (parse_truth, False, "false"),
+        (parse_truth, True, "true"),
+        (parse_duration, 90, "1m30s"),
+        (parse_wait, 0.25, "250ms"),
+        (Colour, Colour.RED, "red"),
+        (Path, Path("/tmp"), "/tmp"),
+        (lambda text: tuple(text.split(",")), ("a", "b"), "a,b"),
+    ],
+)
+def test_default_may_be_a_value_of_the_settings_own_type(parse: Any, default: Any, shown: str):
+    setting = Setting("x", parse, default=default, description="")
+    assert (setting.default, setting.default_value()) == (shown, default)
+    assert setting.parse(shown) == default
+    assert Setting("x", parse, default=shown, description="").default_value() == default
+
+
+@pytest.mark.parametrize(
+    ("parse", "default", "expected"),
+    [
+        (int, 1.5, "a whole number is expected"),
+        (int, True, "a whole number is expected"),
+        (float, [], "a number is expected"),
+        (parse_text, 3, "a text is expected"),
+        (parse_address, 80, "a text is expected"),
+        (parse_truth, 1, "a text, or true or false, is expected"),
+        (parse_duration, True, "a text, or seconds as a number, is expected"),
+        (parse_wait, -1, "a duration of 0 or more is expected"),
+    ],
+)
+def test_default_of_another_type_is_refused_where_it_is_declared(parse: Any, default: Any, expected: str):
+    with pytest.raises(
+        ValueError, match=f"^the default {re.escape(repr(default))} of the setting 'x': {expected}$"
+    ):
+        Setting("x", parse, default=default, description="")
+
+
+def test_default_of_the_settings_own_type_is_typed():
+    size: Setting[int] = Setting("x", int, default=3, description="")
+    on: Setting[bool] = Setting("y", parse_truth, default=True, description="")
+    assert (size.default_value(), on.default_value()) == (3, True)
 
 
 def test_a_key_of_the_same_name_is_another_key():

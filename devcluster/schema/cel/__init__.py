@@ -9,6 +9,6 @@ functions of Kubernetes.
 from __future__ import annotations
 
 from devcluster.schema.cel.compiler import Program, compile_expression
-from devcluster.schema.cel.errors import CelError, CompileError
+from devcluster.schema.cel.errors import CelError, CompileError, InstantiationError
 
-__all__ = ["CelError", "CompileError", "Program", "compile_expression"]
+__all__ = ["CelError", "CompileError", "InstantiationError", "Program", "compile_expression"]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from devcluster.schema.cel import syntax
-from devcluster.schema.cel.errors import CelError, CompileError, no_such_overload
+from devcluster.schema.cel.cost import Checked, estimate_cost
+from devcluster.schema.cel.errors import CelError, CompileError, InstantiationError, no_such_overload
 from devcluster.schema.cel.library import FUNCTIONS, NAMESPACES, Overload
 from devcluster.schema.cel.operators import OPERATORS, evaluate_and, evaluate_or, get_item
 from devcluster.schema.cel.syntax import RESERVED
@@ -61,6 +62,8 @@ class Program:
     """
     uses: frozenset[str]
     """The variables it refers to."""
+    cost: int = 0
+    """What one evaluation costs at most, in the server's units; 0 where nobody asked."""
 
 
 _TYPE_NAMES = {
@@ -80,21 +83,33 @@ _TYPE_NAMES = {
 }
 
 
-def compile_expression(source: str, variables: Mapping[str, Type]) -> Program:
+def compile_expression(
+    source: str, variables: Mapping[str, Type], *, estimate: Type | None = None
+) -> Program:
     """Read and check `source`, in which `variables` may stand.
+
+    Args:
+        source: The text.
+        variables: Their types.
+        estimate: The type of `self`, whose bounds the cost is estimated with; None for no estimate.
 
     Raises:
         CompileError: it is wrong; with every issue found, as the server words them.
+        InstantiationError: it is right but for a constant.
     """
     compiler = Compiler(source, variables)
     try:
-        typed = compiler.visit(syntax.parse(source))
+        tree = syntax.parse(source)
+        typed = compiler.visit(tree)
     except RecursionError:
         raise CompileError(source, [(0, "expression recursion limit exceeded: 250")]) from None
     issues = compiler.issues or compiler.late_issues
     if issues:
         raise CompileError(source, issues)
-    return Program(typed.type, typed.run, frozenset(compiler.used))
+    if compiler.constant_issue is not None:
+        raise InstantiationError(compiler.constant_issue)
+    cost = 0 if estimate is None else estimate_cost(tree, compiler.checked, estimate)
+    return Program(typed.type, typed.run, frozenset(compiler.used), cost)
 
 
 class Compiler:
@@ -109,10 +124,20 @@ class Compiler:
         self.used: set[str] = set()
         self.mixed = False
         """Whether lists may hold what they like: the arguments of `format`."""
+        self.checked = Checked()
+        self.constant_issue: str | None = None
+        """Why the first constant that cannot be converted cannot."""
+        self._constants: set[int] = set()
+        """The conversions of constants, which are constants, by their nodes' identity."""
         self._declared = frozenset(variables)
 
     def visit(self, node: syntax.Expr) -> Typed:
         """Compile any node."""
+        typed = self._visit(node)
+        self.checked.types[id(node)] = typed.type
+        return typed
+
+    def _visit(self, node: syntax.Expr) -> Typed:
         match node:
             case syntax.Literal():
                 value = node.value
@@ -159,6 +184,7 @@ class Compiler:
         if dotted is not None and dotted.split(".")[0] not in self.scope:
             named = self._type_name(dotted)
             if named is not None:
+                self.checked.named[id(node)] = dotted
                 return named
         operand = self.visit(node.operand)
         kind, optional = operand.type, node.optional
@@ -244,11 +270,14 @@ class Compiler:
 
         expanded = expand(self, node)
         if expanded is not None:
+            self.checked.expanded.add(id(node))
             return expanded
         if node.target is not None:
             namespace = _dotted(node.target)
             if namespace in NAMESPACES and namespace not in self.scope:
-                return self._function(node, f"{namespace}.{node.function}", node.args, None)
+                name = f"{namespace}.{node.function}"
+                self.checked.named[id(node)] = name
+                return self._function(node, name, node.args, None)
         elif node.function in _SPECIAL:
             return self._special(node)
         return self._function(node, node.function, node.args, node.target)
@@ -283,13 +312,28 @@ class Compiler:
         fitting = [each for each in overloads if each.member == member and _fits(each, types)]
         if not fitting:
             return self.no_overload(node.at, name, types, member=member)
+        self.checked.overloads[id(node)] = fitting
         results = [_result(each, types) for each in fitting]
         result = results[0] if all(each == results[0] for each in results) else DYN
         known = name in OPERATORS or not any(map(_has_dyn, types))
         same = len({id(each.call) for each in fitting}) == 1
         call = fitting[0].call if known and same else _dispatch(name, fitting)
         self._check_literals(name, args)
-        return Typed(result, _bind(call, [each.run for each in typed]))
+        run = _bind(call, [each.run for each in typed])
+        if name in _CONVERSIONS and self._is_constant(args[0]):
+            self._convert_constant(node, run)
+        return Typed(result, run)
+
+    def _is_constant(self, node: syntax.Expr) -> bool:
+        return isinstance(node, syntax.Literal) or id(node) in self._constants
+
+    def _convert_constant(self, node: syntax.Call, run: Run) -> None:
+        try:
+            run({})
+        except CelError as error:
+            self.constant_issue = self.constant_issue or str(error)
+        else:
+            self._constants.add(id(node))
 
     def _check_literals(self, name: str, args: list[syntax.Expr]) -> None:
         check, last = _LITERALS.get(name), args[-1] if args else None
@@ -312,6 +356,9 @@ _LITERALS: dict[str, Callable[[str], Any]] = {
     "timestamp": FUNCTIONS["timestamp"][0].call,
     "duration": FUNCTIONS["duration"][0].call,
 }
+_CONVERSIONS = frozenset(
+    {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
+)
 _SPECIAL = frozenset({"_?_:_", "_&&_", "_||_"})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CelError", "CompileError", "no_such_overload"]
+__all__ = ["CelError", "CompileError", "InstantiationError", "no_such_overload"]
 
 
 class CelError(Exception):
@@ -15,6 +15,13 @@ class CompileError(Exception):
     def __init__(self, source: str, issues: list[tuple[int, str]]) -> None:
         """`issues` are offsets into `source` with what is wrong there."""
         super().__init__("\n".join(_shown(source, at, text) for at, text in sorted(issues)))
+
+
+class InstantiationError(CompileError):
+    """An expression with a constant that cannot be converted: `int('x')`."""
+
+    def __init__(self, text: str) -> None:
+        Exception.__init__(self, text)
 
 
 def no_such_overload() -> CelError:

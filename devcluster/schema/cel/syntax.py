@@ -361,11 +361,13 @@ class _Parser:
         text = text[len(prefix) :]
         text = text[3:-3] if len(text) >= 6 and text[:3] in {"'''", '"""'} else text[1:-1]  # noqa: PLR2004
         if "r" not in prefix:
-            text = _ESCAPE.sub(lambda matched: self._unescape(matched, token), text)
-        return text.encode() if "b" in prefix else text
+            text = _ESCAPE.sub(lambda matched: self._unescape(matched, token, binary="b" in prefix), text)
+        return text.encode(errors="surrogateescape") if "b" in prefix else text
 
-    def _unescape(self, matched: re.Match[str], token: _Token) -> str:
+    def _unescape(self, matched: re.Match[str], token: _Token, *, binary: bool) -> str:
         kind, digits = str(matched.lastgroup), matched[matched.lastgroup or 0]
+        if binary and kind in {"o", "x", "X"}:  # a byte, and no character
+            return bytes([int(digits, 8 if kind == "o" else 16)]).decode(errors="surrogateescape")
         if kind != "c":
             return chr(int(digits, 8 if kind == "o" else 16))
         if digits not in _ESCAPES:

@@ -57,6 +57,10 @@ class Type:
     identity: int = 0
     """Tells two objects' types apart, whatever their fields."""
     variable: bool = False
+    max_elements: int = dataclasses.field(default=0, compare=False)
+    """As the schema bounds it: bytes of a text, items of a list, entries of a map."""
+    min_size: int = dataclasses.field(default=2, compare=False)
+    """Bytes of the shortest JSON of a value."""
 
     def __str__(self) -> str:
         if not self.params:
@@ -113,9 +117,9 @@ def type_of(value: Type) -> Type:
     return Type("type", (value,))
 
 
-def object_of(fields: Mapping[str, Field]) -> Type:
+def object_of(fields: Mapping[str, Field], min_size: int = 2) -> Type:
     """A type of its own, with these fields."""
-    return Type("object", fields=fields, identity=id(fields))
+    return Type("object", fields=fields, identity=id(fields), min_size=min_size)
 
 
 def assignable(wanted: Type, given: Type, bindings: Bindings) -> bool:  # noqa: PLR0911 -- a return for each case

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
-from typing import Any
 
-import grpc
 import pytest
 
 from petstore.client import NoAnswer, PetStoreClient
-from petstore.proto import petstore_pb2 as pb
-from petstore.wire import pet_message
 from tests.support import ROOT
-from tests.support.daemon import limited
-from tests.support.fork_server import run
-from tests.support.petstore_process import CALL_WITHIN, PROGRAM, READY_WITHIN, PetStoreProcess, petstore
+from tests.support.petstore_process import CALL_WITHIN, PetStoreProcess, petstore
 from tests.support.petstores import pet
 
 TOOLS = ROOT.parent / "shared" / "tools" / "unpack"
@@ -180,66 +170,3 @@ def use_by_reflection(store: PetStoreProcess, grpcurl: str) -> None:
     assert json.loads(found) == {"id": identity, **thor}
     sampler = '{"sampler": {"type": "STFloat", "float_value": 0.5}}'
     assert json.loads(run("-d", sampler, store.address, "petstore.PetStore/ChangeSampler")) == {}
-
-
-@pytest.mark.long
-def test_large_requests_from_many_connections_do_not_fill_the_memory(store: PetStoreProcess):
-    large = pb.AddPetsReq(pets=[pet_message(pet("x" * 220))] * 1000).SerializeToString()
-
-    async def send_all_at_once() -> None:
-        async with AsyncExitStack() as stack:
-            calls: list[Any] = []
-            for _ in range(8):
-                own = (("grpc.use_local_subchannel_pool", 1),)
-                channel = grpc.aio.insecure_channel(store.address, options=own)
-                add = (await stack.enter_async_context(channel)).unary_unary("/petstore.PetStore/AddPets")
-                calls += [add(large) for _ in range(20)]
-            answers = await asyncio.gather(*calls, return_exceptions=True)
-            assert any(isinstance(answer, bytes) for answer in answers)
-
-    before = store.process.resident_bytes()
-    asyncio.run(send_all_at_once())
-    assert store.process.peak_bytes() - before < 130_000_000
-
-
-def test_connections_that_give_way_as_soon_as_they_have_come_leave_no_errors_in_the_log(
-    tmp_path: Path,
-):
-    with PetStoreProcess(tmp_path, "--max-connections=4") as store, ThreadPoolExecutor(16) as threads:
-        host, _, port = store.address.partition(":")
-
-        def come_and_go(number: int) -> None:
-            source = (f"127.0.0.{2 + number % 8}", 0)
-            with (
-                suppress(OSError),
-                socket.create_connection((host, int(port)), source_address=source) as client,
-            ):
-                client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
-                client.recv(1)
-
-        list(threads.map(come_and_go, range(800)))
-        assert petstore("search", "--address", store.address).returncode == 0
-        assert "ERROR" not in store.process.output()
-
-
-def test_a_store_that_may_have_few_files_open_takes_fewer_clients_and_says_so(tmp_path: Path):
-    few = limited(PROGRAM, soft=28, hard=140)
-    with PetStoreProcess(tmp_path, program=few) as store, ExitStack() as stack:
-        for address in (store.address, store.metrics_address):
-            host, _, port = address.partition(":")
-            for _ in range(150):
-                stack.enter_context(socket.create_connection((host, int(port))))
-        for _ in range(5):
-            assert "process_open_fds" in store.metrics()
-        assert "Too many open files" not in store.process.output()
-        [line] = [line for line in store.process.output().splitlines() if "ulimit" in line]
-        assert "140 open files are allowed (ulimit -n)" in line
-        assert "at most 20 connections and not 128 (--max-connections)" in line
-
-
-def test_too_few_open_files_end_it_with_one_line_that_names_the_limit():
-    done = run(
-        *limited(PROGRAM, soft=28, hard=28), "serve", "--memory", environ=os.environ, timeout=READY_WITHIN
-    )
-    assert done.returncode == 1
-    assert done.stderr == "petstore: 28 open files are allowed (ulimit -n), and at least 104 are needed\n"

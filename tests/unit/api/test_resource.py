@@ -8,13 +8,16 @@ from pydantic import Field, ValidationError
 
 from manager.api import (
     ApiModel,
+    Condition,
     GroupVersionKind,
     ObjectKey,
     ObjectMeta,
     PartialObjectMetadata,
     Resource,
+    Unstructured,
     recommended_labels,
 )
+from manager.api.model import without_defaults
 
 
 class Gadget(Resource, group="test.example.com", version="v1", plural="gadgets"):
@@ -195,3 +198,152 @@ def test_recommended_labels_name_what_an_object_belongs_to_and_who_keeps_it():
         "app.kubernetes.io/part-of": "shop",
         "app.kubernetes.io/managed-by": "our-manager",
     }
+
+
+class Step(ApiModel):
+    name: str
+    done: bool = False
+
+
+class BatchStatus(ApiModel):
+    phase: str = ""
+    last: Step | None = None
+    steps: list[Step] = Field(default_factory=list)
+    seen: dict[str, int] = Field(default_factory=dict)
+    parts: dict[str, Step] = Field(default_factory=dict)
+    conditions: list[Condition] = Field(default_factory=list)
+
+
+class Batch(Resource, group="test.example.com", version="v1", plural="batches"):
+    spec: Step = Field(default_factory=lambda: Step(name="first"))
+    status: BatchStatus = Field(default_factory=BatchStatus)
+
+
+def batch(**fields: Any) -> Batch:
+    metadata = {"name": "a", "namespace": "default", "resourceVersion": "1", **fields.pop("metadata", {})}
+    return Batch.decode(json.dumps({"metadata": metadata, **fields}).encode())
+
+
+def condition(name: str, status: str = "True") -> dict[str, Any]:
+    return {"type": name, "status": status, "reason": "Set", "message": "", "lastTransitionTime": None}
+
+
+def test_resource_take_keeps_every_object_inside_of_the_status():
+    held = batch(status={"last": {"name": "one"}, "steps": [{"name": "one"}], "parts": {"a": {"name": "x"}}})
+    status, last, steps = held.status, held.status.last, held.status.steps
+    first, seen, parts = steps[0], status.seen, status.parts
+    assert last is not None
+    last.done = first.done = True
+    seen["one"] = 1
+    sent = held.to_wire(only={"status"})
+    stored = batch(status={**sent["status"], "phase": "Set by the server"}, metadata={"resourceVersion": "2"})
+    held.take(stored, sent=sent)
+    assert held.status is status
+    assert (status.last, status.steps, steps[0], status.seen, status.parts) == (
+        last,
+        steps,
+        first,
+        seen,
+        parts,
+    )
+    assert status.last is last
+    assert status.steps is steps
+    assert steps[0] is first
+    assert status.seen is seen
+    assert status.parts is parts
+    assert (status.phase, held.metadata.resource_version) == ("Set by the server", "2")
+    assert held.origin == stored.origin
+
+
+def test_resource_take_keeps_what_is_changed_while_the_write_is_under_way():
+    held = batch(status={"steps": [{"name": "one"}]})
+    held.status.phase = "sent"
+    sent = held.to_wire(only={"status"})
+    held.status.phase = "later"
+    held.status.seen["two"] = 2
+    held.status.steps.append(Step(name="two"))
+    held.take(batch(status={**sent["status"], "last": {"name": "theirs"}}), sent=sent)
+    assert (held.status.phase, held.status.seen) == ("later", {"two": 2})
+    assert [each.name for each in held.status.steps] == ["one", "two"]
+    assert held.status.last == Step(name="theirs")
+
+
+def test_resource_take_brings_the_changes_of_others_to_what_was_not_sent():
+    held = batch(spec={"name": "one"}, status={"phase": "old", "conditions": [condition("Ready")]})
+    held.metadata.annotations["ours"] = "not sent yet"
+    held.status.seen["ours"] = 1
+    theirs = {"phase": "new", "conditions": [condition("Ready"), condition("Theirs")], "seen": {"theirs": 2}}
+    stored = batch(
+        spec={"name": "two", "size": 3},
+        status=theirs,
+        metadata={"resourceVersion": "2", "labels": {"a": "b"}},
+    )
+    held.take(stored, sent={})
+    assert held.metadata.annotations == {"ours": "not sent yet"}
+    assert (held.metadata.labels, held.metadata.resource_version) == ({"a": "b"}, "2")
+    assert held.spec.to_wire() == {"name": "two", "done": False, "size": 3}
+    assert (held.status.phase, held.status.seen) == ("new", {"ours": 1, "theirs": 2})
+    assert [each.type for each in held.status.conditions] == ["Ready", "Theirs"]
+
+
+@pytest.mark.parametrize(
+    ("held", "stored", "taken"),
+    [
+        (["a", "b", "c"], ["c"], ["c"]),
+        (["a", "b"], ["new", "b", "a"], ["new", "b", "a"]),
+        (["a"], [], []),
+        ([], ["a"], ["a"]),
+    ],
+)
+def test_resource_take_matches_the_items_of_a_list(held: list[str], stored: list[str], taken: list[str]):
+    obj = batch(status={"steps": [{"name": each} for each in held]})
+    steps = obj.status.steps
+    before = {each.name: each for each in steps}
+    obj.take(batch(status={"steps": [{"name": each} for each in stored]}), sent={})
+    assert [each.name for each in steps] == taken
+    assert all(each is before[each.name] for each in steps if each.name in before)
+    assert obj.status.steps is steps
+
+
+def test_resource_take_merges_conditions_by_type_when_both_have_changed_them():
+    held = batch(status={"conditions": [condition("Ready"), condition("Gone")]})
+    ready = held.status.conditions[0]
+    del held.status.conditions[1]
+    held.status.conditions.append(Condition.model_validate(condition("Ours")))
+    theirs = [condition("Theirs"), condition("Gone"), condition("Ready", "False")]
+    held.take(batch(status={"conditions": theirs}), sent={})
+    found = {each.type: each.status for each in held.status.conditions}
+    assert found == {"Theirs": "True", "Ready": "False", "Ours": "True"}
+    assert next(each for each in held.status.conditions if each.type == "Ready") is ready
+
+
+def test_resource_take_changes_plain_json_in_place():
+    held = Unstructured.of("test.example.com/v1", "Widget").decode(
+        b'{"metadata":{"name":"a"},"status":{"steps":[{"name":"x","n":1}],"old":1},"data":{"a":"1"},"gone":1}'
+    )
+    status, step = held.content["status"], held.content["status"]["steps"][0]
+    stored = type(held).decode(
+        b'{"metadata":{"name":"a"},"status":{"steps":[{"name":"x","n":2}],"new":1},"data":{"a":"2"}}'
+    )
+    held.take(stored, sent={})
+    assert held.content == {"status": {"steps": [{"name": "x", "n": 2}], "new": 1}, "data": {"a": "2"}}
+    assert held.content["status"] is status
+    assert status["steps"][0] is step
+
+
+def test_without_defaults_leaves_out_what_was_not_set_at_any_depth():
+    made = Batch(
+        spec=Step(name="one"), status=BatchStatus(steps=[Step(name="a"), Step(name="b", done=False)])
+    )
+    made.status.seen["changed in place"] = 1
+    made.status.parts = {"x": Step(name="x")}
+    assert without_defaults(made, made.to_wire()) == {
+        "spec": {"name": "one"},
+        "status": {
+            "steps": [{"name": "a"}, {"name": "b", "done": False}],
+            "seen": {"changed in place": 1},
+            "parts": {"x": {"name": "x"}},
+        },
+    }
+    read = batch(spec={"name": "one", "done": False, "more": 1})
+    assert without_defaults(read, read.to_wire())["spec"] == {"name": "one", "done": False, "more": 1}

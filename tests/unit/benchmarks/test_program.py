@@ -49,6 +49,16 @@ def test_another_version_of_the_manager_does_not_get_the_modules_of_this_one(
     assert daemon.output() == "None\n"
 
 
+@pytest.mark.parametrize(("head", "is_python"), [("#!/opt/bin/python3.13", True), ("#!/bin/sh", False)])
+def test_program_tells_python_by_the_first_line(tmp_path: Path, head: str, *, is_python: bool):
+    script = tmp_path / "operator"
+    script.write_text(f"{head}\n")
+    script.chmod(0o755)
+    assert Program("mine", [str(script)]).is_python is is_python
+    assert Program("mine", [sys.executable]).is_python
+    assert not Program("mine", [str(tmp_path / "absent")]).is_python
+
+
 def test_flags_of_a_setting_come_last():
     program = Program.parse("mine=/bin/mine {kubeconfig}")
     setting = Setting(flags=("--image=other",), election=Election("lease"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.report.aims import Aim, aims_of, all_aims, asides_of
-from benchmarks.report.tables import DASH, NOTHING, number, table_of
+from benchmarks.report.tables import DASH, NOTHING, imports_table, number, table_of
 from benchmarks.results import Results
 from benchmarks.summary import Summary, failure, quantile, requests, summarize
 from tests.support.benchmark_results import made_results, made_run
@@ -154,7 +154,7 @@ def decided(part: str, figure: str, ours: float, *theirs: float) -> list[Aim]:
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "reached"),
-    [(300.0, (180.0, 200.0), True), (299.0, (180.0, 200.0), False), (290.0, (200.0, 180.0), False)],
+    [(200.0, (180.0, 200.0), True), (199.0, (180.0, 200.0), False), (190.0, (200.0, 180.0), False)],
 )
 def test_objects_a_second_are_held_against_the_faster_setting(
     ours: float, theirs: tuple[float], reached: bool
@@ -167,16 +167,18 @@ def test_objects_a_second_are_held_against_the_faster_setting(
 @pytest.mark.parametrize(
     ("part", "figure", "ours", "reached"),
     [
-        ("cold", "cpu_ms", 1.4, True),
-        ("cold", "cpu_ms", 1.41, False),
+        ("cold", "cpu_ms", 1.75, True),
+        ("cold", "cpu_ms", 1.76, False),
         ("memory", "idle.mb", 2.8, True),
         ("memory", "idle.mb", 2.9, False),
-        ("change", "few.cpu_ms", 1.4, True),
-        ("change", "few.cpu_ms", 1.5, False),
+        ("change", "few.cpu_ms", 1.81, True),
+        ("change", "few.cpu_ms", 1.83, False),
+        ("startup", "ready_s", 2.0, True),
+        ("startup", "ready_s", 2.2, False),
         ("memory", "pods-metadata.mb", 0.35, True),
         ("memory", "pods-metadata.mb", 0.36, False),
-        ("latency", "at_300.p99_ms", 1.4, True),
-        ("latency", "at_300.p99_ms", 1.6, False),
+        ("latency", "at_50.p50_ms", 1.5, True),
+        ("latency", "at_50.p50_ms", 1.6, False),
         ("takeover", "sigkill.seconds", 1.4, True),
         ("takeover", "sigterm.seconds", 1.6, False),
     ],
@@ -192,10 +194,10 @@ def test_costs_are_held_against_the_cheaper_setting(part: str, figure: str, ours
     [
         # Go's was measured while the machine was as fast, half as fast, and twice as fast.
         ((1.0, 1.0), (1.1, 1.0), "reached"),
-        ((1.0, 1.0), (1.1, 2.0), "uncertain"),
+        ((1.2, 1.0), (1.1, 2.0), "uncertain"),
         ((1.0, 1.0), (2.1, 2.0), "reached"),
-        ((1.2, 2.0), (1.1, 1.0), "uncertain"),
-        ((2.3, 2.0), (1.1, 1.0), "not reached"),
+        ((1.5, 2.0), (1.1, 1.0), "uncertain"),
+        ((2.9, 2.0), (1.1, 1.0), "not reached"),
     ],
 )
 def test_an_aim_is_decided_where_the_machines_pace_makes_no_difference(
@@ -208,31 +210,6 @@ def test_an_aim_is_decided_where_the_machines_pace_makes_no_difference(
     (aim,) = aims_of(made_results(RUN, "cold", **figures))
     assert aim.verdict == verdict
     assert ("at one pace" in aim.found) == (verdict == "uncertain")
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "verdict"),
-    [
-        # Objects that wait, and the machine's pace; Go falls behind in both settings.
-        ((200.0, 2.0), 1.9, "not reached"),
-        ((200.0, 2.0), 1.0, "uncertain"),
-        ((10.0, 2.0), 1.0, "reached"),
-        ((10.0, 1.0), 1.9, "uncertain"),
-    ],
-)
-def test_who_keeps_up_where_all_fall_behind_does_so_at_the_pace_at_which_they_did(
-    ours: tuple[float, float], theirs: float, verdict: str
-):
-    figures = {
-        peer: {"at_300.behind": [waiting], "at_300.pace_ms": [pace]}
-        for peer, (waiting, pace) in {
-            "operator_manager": ours,
-            "controller_runtime": (200.0, theirs),
-            "controller_runtime_ryw": (180.0, 1.0),
-        }.items()
-    }
-    (aim,) = aims_of(made_results(RUN, "latency", **figures))
-    assert aim.verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -256,13 +233,13 @@ def test_a_change_among_many_is_held_against_one_among_few_at_the_same_pace(
 
 def test_who_was_slow_on_a_slow_machine_only_may_have_been_the_best():
     figures = {
-        "operator_manager": {"rate": [150.0], "pace_ms": [1.0]},
+        "operator_manager": {"rate": [100.0], "pace_ms": [1.0]},
         "controller_runtime": {"rate": [90.0], "pace_ms": [1.0]},
         "controller_runtime_ryw": {"rate": [80.0], "pace_ms": [2.0]},
     }
     (aim,) = aims_of(made_results(RUN, "cold", **figures))
     assert (aim.reached, aim.verdict) == (None, "uncertain")
-    assert aim.found == "150 against 90, 1.67 times; 0.94 at one pace"
+    assert aim.found == "100 against 90, 1.11 times; 0.62 at one pace"
 
 
 def test_where_one_setting_was_not_measured_the_other_counts():
@@ -270,37 +247,22 @@ def test_where_one_setting_was_not_measured_the_other_counts():
     assert aim.reached
 
 
-@pytest.mark.parametrize(
-    ("peer", "figure", "ours", "reached"),
-    [
-        ("kube_rs", "cpu_ms", 1.0, True),
-        ("kube_rs", "cpu_ms", 1.1, False),
-        ("bare", "server_cpu_ms", 1.0, True),
-        ("bare", "server_cpu_ms", 1.1, False),
-    ],
-)
-def test_the_leanest_operator_and_the_bare_requests_are_peers_too(
-    peer: str, figure: str, ours: float, reached: bool
-):
-    run = made_run("operator-manager", peer.replace("_", "-"))
-    figures = {"operator_manager": {figure: [ours]}, peer: {figure: [1.0]}}
-    (aim,) = aims_of(made_results(run, "cold", **figures))
+@pytest.mark.parametrize(("ours", "reached"), [(1.04, True), (1.1, False)])
+def test_aims_hold_the_api_servers_cpu_against_the_bare_requests(ours: float, reached: bool):
+    figures = {"operator_manager": {"server_cpu_ms": [ours]}, "bare": {"server_cpu_ms": [1.0]}}
+    (aim,) = aims_of(made_results(made_run("operator-manager", "bare"), "cold", **figures))
     assert aim.reached is reached
 
 
-@pytest.mark.parametrize(("ours", "reached"), [(10.5, True), (10.6, False)])
-def test_at_the_rates_that_are_aims_kube_rs_is_a_peer_too(ours: float, reached: bool):
-    run = made_run("operator-manager", "controller-runtime", "kube-rs")
-    for figure, theirs, leanest in (("at_50.p50_ms", 12.0, 10.0), ("at_100.p99_ms", 10.0, 12.0)):
-        figures = {"operator_manager": ours, "controller_runtime": theirs, "kube_rs": leanest}
-        made = {peer: {figure: [value]} for peer, value in figures.items()}
-        (aim,) = aims_of(made_results(run, "latency", **made))
-        assert aim.reached is reached
+def test_aims_ask_for_more_objects_than_the_one_pass_program():
+    figures = {"operator_manager": {"rate": [139.0]}, "controller_runtime_onepass": {"rate": [100.0]}}
+    run = made_run("operator-manager", "controller-runtime-onepass")
+    assert [aim.reached for aim in aims_of(made_results(run, "cold", **figures))] == [True, False]
 
 
 def test_the_one_that_does_all_in_one_pass_counts_as_go_does():
     run = made_run("operator-manager", "controller-runtime", "controller-runtime-onepass")
-    figures = {"operator_manager": 1.2, "controller_runtime": 1.3, "controller_runtime_onepass": 1.1}
+    figures = {"operator_manager": 1.4, "controller_runtime": 1.3, "controller_runtime_onepass": 1.1}
     made = {peer: {"cpu_ms": [value]} for peer, value in figures.items()}
     (aim,) = aims_of(made_results(run, "cold", **made))
     assert not aim.reached
@@ -333,7 +295,7 @@ def test_an_aim_that_nothing_has_been_measured_of_says_so_with_the_sizes_to_come
     found = {aim.text: aim for aim in all_aims(made_results(RUN, "cold", operator_manager={"rate": [1.0]}))}
     aim = found["start with 50,000 own objects, all done: at most 1.5 times its CPU"]
     assert (aim.reached, aim.verdict) == (None, "not measured")
-    assert found["cold convergence: at least 1.5 times its objects/s"].verdict == "not measured"
+    assert found["cold convergence: no fewer objects/s"].verdict == "not measured"
 
 
 def test_another_interpreter_is_shown_next_to_ours():
@@ -342,22 +304,6 @@ def test_another_interpreter_is_shown_next_to_ours():
     ((text, found),) = asides_of(made_results(run, "cold", **made))
     assert text.endswith("next to operator-manager-py3.13")
     assert found == "1 against 1.25, 0.80 times"
-
-
-@pytest.mark.parametrize(
-    ("part", "figure", "ours", "reached"),
-    [
-        ("memory", "idle.mb", 40.0, True),
-        ("memory", "idle.mb", 40.1, False),
-        ("memory", "five.mb", 60.0, True),
-        ("memory", "five.mb", 60.1, False),
-        ("startup", "ready_s", 0.35, True),
-        ("startup", "first_s", 0.36, False),
-    ],
-)
-def test_some_aims_are_figures_and_need_no_peer(part: str, figure: str, ours: float, reached: bool):
-    (aim,) = aims_of(made_results(RUN, part, operator_manager={figure: [ours]}))
-    assert aim.reached is reached
 
 
 @pytest.mark.parametrize(
@@ -378,13 +324,6 @@ def test_no_conflict_the_same_cost_among_many_and_one_watch_are_asked_of_ours_al
     assert aim.reached is reached
 
 
-@pytest.mark.parametrize(("ours", "reached"), [(20.0, True), (160.0, False)])
-def test_where_they_fall_behind_ours_has_to_keep_up(ours: float, reached: bool):
-    (aim,) = decided("latency", "at_300.behind", ours, 200.0, 180.0)
-    assert aim.reached is reached
-    assert decided("latency", "at_300.behind", ours, 200.0, 10.0) == []
-
-
 def test_what_was_measured_on_one_side_only_decides_nothing():
     assert decided("cold", "rate", 300.0) == []
     assert aims_of(Results.begin(RUN, ["cold", "latency", "change"])) == []
@@ -399,3 +338,19 @@ def test_other_settings_of_theirs_are_shown_and_decide_nothing():
     ((text, found),) = asides_of(results)
     assert "1 worker" in text
     assert found == "200 against 50, 4.00 times"
+
+
+def test_imports_table_sums_up_small_packages():
+    run = made_run("operator-manager", "kopf")
+    ours = {"imports.pydantic": [90.0, 100.0, 91.0], "imports.re": [0.4], "imports.enum": [0.5]}
+    theirs = {"imports.aiohttp": [50.0], "imports.pydantic": [0.0]}
+    table = imports_table(made_results(run, "startup", operator_manager=ours, kopf=theirs))
+    assert table is not None
+    assert (table.header, table.rows) == (
+        ["ms", "operator-manager", "kopf"],
+        [["pydantic", "91", "0"], ["aiohttp", "0", "50"], ["2 others", "0.90", "0"], ["all", "91.9", "50"]],
+    )
+
+
+def test_imports_table_needs_a_measured_program():
+    assert imports_table(made_results(RUN, "startup", operator_manager={"ready_s": [1.0]})) is None

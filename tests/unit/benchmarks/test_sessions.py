@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.sessions import process
+from benchmarks.sessions.busy import import_ms
 from benchmarks.sessions.many import quantile_of
 from benchmarks.sessions.requests import all_writes, conflicts, server_errors, writes
 
@@ -46,3 +47,13 @@ def test_the_machine_is_idle_in_the_part_of_the_time_in_which_no_processor_works
     times = iter([(100, 1000), (175, 1100)])
     monkeypatch.setattr(process.Machine, "_times", staticmethod(lambda: next(times)))
     assert process.Machine().idle_share() == 0.75
+
+
+def test_import_ms_sums_up_the_modules_of_each_package():
+    log = """import time: self [us] | cumulative | imported package
+import time:      1500 |       1500 |   pydantic.fields
+import time:       500 |       2000 | pydantic
+{"level": "info", "event": "import time: | 3"}
+import time:       250 |        250 |     _ssl
+"""
+    assert import_ms(log) == {"pydantic": 2.0, "_ssl": 0.25}

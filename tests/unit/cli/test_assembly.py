@@ -22,6 +22,7 @@ from manager.controller import ControllerOptions
 from manager.http.server import CannotServe
 from manager.kube.errors import ConfigError, Unreachable
 from manager.manager import CannotStart, Manager
+from manager.operator.rollouts import Rollouts
 from manager.settings import SettingValues
 from tests.support.certificates import trusting
 from tests.support.scripted_wire import LostBefore, Reply, ScriptedWire, Sent, Stall, Unreached
@@ -60,6 +61,20 @@ async def test_every_operator_is_set_up_with_its_limit(wire: ScriptedWire, set_u
     default = ControllerOptions().max_concurrent_reconciles
     assert await assemble({"concurrency": "foo=3"}, limits) == [default, 3, default]
     assert set_up == ["memcached", "foo", "pet"]
+
+
+@pytest.mark.virtual_time
+async def test_assembly_limits_rollouts_as_the_settings_say(
+    wire: ScriptedWire, set_up: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    limits: list[int | None] = []
+    monkeypatch.setattr(Rollouts, "limit", lambda self, most: limits.append(most))
+    monkeypatch.setattr(OPERATORS[2], "options", ControllerOptions(max_concurrent_rollouts=7))
+    await assemble({"max_concurrent_rollouts": "foo=3"})
+    assert limits == [None, 3, 7]
+    limits.clear()
+    await assemble({"max_concurrent_rollouts": "memcached=2,pet=0"})
+    assert limits == [2, None, None]
 
 
 @pytest.mark.virtual_time

@@ -15,7 +15,7 @@ from manager.cli import main
 from manager.version import KUBERNETES_VERSIONS, VERSION
 from tests.support.gadget import Gadget, GadgetOperator, OldGadget
 from tests.unit.cli.conftest import OPERATORS, Command, operator
-from tests.unit.cli.test_generate import UnboundedOperator
+from tests.unit.cli.test_generate import AheadOperator, UnboundedOperator
 
 COMMANDS = (
     *("run", "crds", "generate", "init", "create", "model", "simulate"),
@@ -95,6 +95,10 @@ def test_command_tells_in_one_line_when_a_model_is_wrong(
     outcome = command(name, operators=[UnboundedOperator])
     assert outcome.refusal(1) == (
         f"{name}: Unbounded.spec.anything: any value at all is accepted only with preserve_unknown()"
+    )
+    assert command(name, operators=[AheadOperator]).refusal(1) == (
+        f"{name}: Ahead.spec.name: the server's regular expressions have no '(?!' "
+        "(invalid or unsupported Perl syntax)"
     )
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from apis.cache.v1.memcached import Memcached
 from controllers.main import PROGRAM
+from manager import Operator, Watch
+from manager.api import ApiModel, Resource, crd
 from manager.cli.arguments import UsageError
 from manager.cli.flags import parse_flags
 from manager.cli.operators import declared_settings
 from manager.cli.settings import OWN
 from manager.duration import parse_duration
-from manager.settings import Setting, SettingsError, UndeclaredSetting
-from tests.unit.cli.conftest import Assemble, Command, operator
+from manager.settings import Setting, SettingsError, UndeclaredSetting, parse_truth
+from tests.unit.cli.conftest import Assemble, Command, Plain, operator
 
 LABEL = Setting("store-label", default="main", description="What it is called", placeholder="TEXT")
 INTERVAL = Setting("store-interval", parse_duration, default="10m", description="How often")
@@ -45,9 +49,123 @@ def test_one_that_operators_share_is_one():
 
 def test_a_name_that_two_operators_declare_is_told_with_both(command: Command):
     twice = (STORE, operator("other", setting("store-label")))
-    assert command("run", operators=twice).refusal() == (
-        "run: the operator other declares --store-label, but --store-label belongs to the operator store"
+    for each in COMMANDS:
+        assert command(each, operators=twice).refusal(1) == (
+            "the operator other declares --store-label, but --store-label belongs to the operator store"
+        )
+
+
+COMMANDS = ("run", "crds", "generate", "simulate", "plan")
+
+
+class Idle(Operator[Memcached]):
+    """Does nothing."""
+
+
+@crd()
+class Second(Resource, group="cache.example.com", version="v1", kind="Memcached", plural="memcacheds"):
+    """Another model of the same kind."""
+
+
+@crd()
+class SamePlural(Resource, group="cache.example.com", version="v1", plural="memcacheds"):
+    """Another kind with the same plural."""
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ((Idle,), "Idle has no reconcile, and no webhook either: it would do nothing"),
+        (
+            (Memcached,),
+            "<class 'apis.cache.v1.memcached.Memcached'> is no operator, as in class Name(Operator",
+        ),
+        (("memcached",), "'memcached' is no operator, as in class Name(Operator[Kind])"),
+        (
+            (type("Other", (Plain,), {"kind": Second, "name": "other"}),),
+            "Memcached: a version is there twice: v1, by apis.cache.v1.memcached.Memcached and tests.unit.",
+        ),
+        (
+            (type("Other", (Plain,), {"kind": SamePlural, "name": "other"}),),
+            "SamePlural: Memcached has the plural memcacheds already",
+        ),
+        (
+            (operator("b", setting("log-level")),),
+            "the operator b declares --log-level, but --log-level belongs",
+        ),
+        (
+            (operator("b", setting("operator-manager-colour")),),
+            "the operator b declares --operator-manager-colour, but OPERATOR_MANAGER_* is the manager's own",
+        ),
+        (
+            (operator("b", setting("store-port")),),
+            "the operator b declares --store-port, but Kubernetes sets STORE_PORT for a Service of that name",
+        ),
+    ],
+    ids=["idle", "a kind", "a text", "model", "plural", "flag", "prefix", "service"],
+)
+def test_commands_agree_on_what_operators_cannot_be(command: Command, more: tuple[Any, ...], told: str):
+    for each in COMMANDS:
+        assert command(each, operators=(*OPERATORS, *more)).refusal(1).startswith(told)
+
+
+def test_two_operators_may_be_for_one_kind(command: Command):
+    both = (operator("first"), operator("second"))
+    assert command("crds", operators=both).out == command("crds", operators=both[:1]).out
+
+
+@pytest.mark.parametrize(
+    ("declare", "told"),
+    [
+        (
+            lambda: type("Bad", (Plain,), {"owns": ("Deployment",)}),
+            "Bad.owns takes kinds, or `Owns(Kind, ...)`, and",
+        ),
+        (lambda: setting("Bad"), "'Bad' cannot name a setting: lower-case words joined by"),
+        (lambda: Watch(Memcached), "Watch(Memcached) needs either label or enqueue"),
+        (lambda: type("Bad", (ApiModel,), {"__annotations__": {"size": 5}}), "Unable to generate"),
+    ],
+    ids=["attribute", "setting", "source", "model"],
+)
+def test_class_that_the_library_refuses_is_told_in_one_line_with_its_place(
+    command: Command, declare: Callable[[], Any], told: str
+):
+    def operators() -> list[Any]:
+        return [declare()]
+
+    for each in COMMANDS:
+        place, line, said = command(each, operators=operators).refusal(1).split(":", 2)
+        assert place.endswith("test_declared.py")
+        assert line.isdigit()
+        assert said.startswith(f" {told}")
+
+
+def test_exception_of_the_authors_own_passes(command: Command):
+    def operators() -> list[Any]:
+        raise ValueError("their own")
+
+    with pytest.raises(ValueError, match=r"^their own$"):
+        command("crds", operators=operators)
+
+
+def test_default_of_a_setting_may_be_what_a_file_has(command: Command):
+    numbers = (
+        operator(
+            "numbers",
+            Setting("count", int, default=8, description="How many"),
+            Setting("ratio", float, default=0.5, description="Which part"),
+            Setting("store-open", parse_truth, default=True, description="Whether"),
+        ),
     )
+    assert [each.default_value() for each in declared_settings(numbers, PROGRAM)] == [8, 0.5, True]
+    shown = command("run", "--help", operators=numbers).out
+    assert all(f"(default {each};" in shown for each in ("8", "0.5", "true"))
+    with pytest.raises(
+        TypeError, match=r"^the default \[\] of the setting 'x' has to be a text or a number$"
+    ):
+        Setting("x", default=[], description="")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"^the setting 'x' needs a description"):
+        Setting("x")  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 import yaml
+from pydantic import Field
 
 from controllers.main import OPERATORS
 from controllers.petstore.pet import PetOperator
@@ -15,6 +17,19 @@ from tests.unit.cli.conftest import Command
 
 class Open(ApiModel):
     anything: object = None
+
+
+class LookingAhead(ApiModel):
+    name: Annotated[str, Field(pattern="^(?!x)[a-z]+$")] = "a"
+
+
+@crd()
+class Ahead(Resource, group="test.example.com", version="v1", plural="aheads"):
+    spec: LookingAhead
+
+
+class AheadOperator(Operator[Ahead]):
+    """Reconciles nothing."""
 
 
 @crd()

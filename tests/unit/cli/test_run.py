@@ -144,6 +144,7 @@ def test_a_fault_in_the_program_comes_with_its_traceback(
         (["--graceful-shutdown-timeout=30"], "invalid value '30' for --graceful-shutdown-timeout: "),
         (["--controllers=mamcached"], "--controllers: unknown controller 'mamcached'"),
         (["--concurrency=bar=1"], "--concurrency: unknown controller 'bar'"),
+        (["--max-concurrent-rollouts=bar=1"], "--max-concurrent-rollouts: unknown controller 'bar'"),
         (["--config=/nope"], "/nope: cannot read the settings file"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import re
 import shlex
@@ -10,20 +11,23 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from manager.api import ObjectMeta, Resource, apps_v1, core_v1, networking_v1
-from manager.cli import main
+from manager.cli import main, namespaces
 from manager.cli.flags import parse_flags
 from manager.program import Program
 from manager.scaffold import Names
 from manager.scaffold.names import plural_of
 from manager.scaffold.project.apis.hello.v1.greeting import Greeting
+from manager.scaffold.project.demo import is_ready
 from manager.scaffold.source import with_import, with_members
 from manager.scaffold.writing import beginnings, with_operator
 from manager.testing import operated
+from manager.yaml_text import yaml_documents, yaml_stream
 from tests.support import ROOT
 from tests.support.makefile import make
 from tests.support.tilt import Tilt, TiltfileFailed
@@ -87,6 +91,12 @@ def test_a_project_with_kinds_added_passes_its_style_types_tests_and_demo(comman
     # One after the other, and the stored version later than the other one.
     for more in ("--validation", "--conversion=v1", "--conversion=v1alpha1"):
         assert command("create", "webhook", "--kind=Company", more).code == 0
+    [path] = (project / "config/crd/bases").glob("*_companies.yaml")
+    definition = yaml.safe_load(path.read_text())
+    schemas = [each["schema"]["openAPIV3Schema"] for each in definition["spec"]["versions"]]
+    rules = [schema["x-kubernetes-validations"] for schema in schemas]
+    assert len(rules) == 3
+    assert all(each == rules[0] for each in rules), "the limit of the names"
     vendor = str(ROOT / "tests/unit/codegen/installation.yaml")
     assert command("model", "--from", vendor, "--output=apis/hello/v2/installation.py").code == 0
     python(project, "ruff", "check", ".")
@@ -527,3 +537,54 @@ def test_names_that_are_those_of_the_template_are_not_taken_for_them():
 )
 def test_plurals_are_those_of_english(kind: str, plural: str):
     assert plural_of(kind) == plural
+
+
+@pytest.mark.parametrize(
+    ("status", "ready"),
+    [
+        ({}, False),
+        ({"observedGeneration": 1}, True),
+        ({"observedGeneration": 0, "conditions": [("Ready", "True")]}, False),
+        ({"observedGeneration": 1, "conditions": [("Ready", "True")]}, True),
+        ({"observedGeneration": 1, "conditions": [("Ready", "False")]}, False),
+        ({"conditions": [("Available", "True"), ("Progressing", "True")]}, True),
+        ({"conditions": [("Happy", "True"), ("Degraded", "False")]}, True),
+        ({"conditions": [("Happy", "True"), ("Degraded", "True")]}, False),
+        ({"conditions": [("Happy", "Unknown")]}, False),
+    ],
+)
+def test_demo_of_a_project_needs_no_condition_called_ready(status: dict[str, Any], ready: bool):
+    given = {"reason": "Set", "message": "", "lastTransitionTime": None}
+    listed = [{"type": name, "status": holds, **given} for name, holds in status.get("conditions", ())]
+    metadata, spec = {"name": "a", "generation": 1}, {"text": "Hello"}
+    wire = {"metadata": metadata, "spec": spec, "status": status | {"conditions": listed}}
+    obj = Greeting.model_validate(wire)
+    assert is_ready(obj) is ready
+
+
+def test_manifests_of_a_project_are_limited_to_namespaces(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    role = {"kind": "ClusterRole", "metadata": {"name": "shop-manager-role"}}
+    webhook = {
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "shop"},
+        "webhooks": [{"name": "a", "namespaceSelector": {"matchLabels": {"team": "blue"}}}],
+    }
+    monkeypatch.setattr("sys.stdin", io.StringIO(yaml_stream([role, webhook])))
+    assert namespaces.main("team-a,team-b") == 0
+    first, second, scoped = yaml_documents(capsys.readouterr().out)
+    assert [(each["kind"], each["metadata"]["namespace"]) for each in (first, second)] == [
+        ("Role", "team-a"),
+        ("Role", "team-b"),
+    ]
+    [only] = scoped["webhooks"]
+    assert only["namespaceSelector"]["matchLabels"] == {"team": "blue"}
+    assert only["namespaceSelector"]["matchExpressions"][0]["values"] == ["team-a", "team-b"]
+    assert namespaces.main("Team A") == 2
+    assert (
+        capsys.readouterr().err
+        == "NAMESPACES=Team A: names of namespaces, separated by commas, are expected\n"
+    )
+    makefile = Path("manager/scaffold/project/Makefile").read_text()
+    assert "python -m manager.cli.namespaces $(NAMESPACES)" in makefile

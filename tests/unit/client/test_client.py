@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from manager.api import ObjectKey, OwnerReference
+from manager.api import ObjectKey, OwnerReference, Unstructured
 from manager.cache import Cache
 from manager.client import Client
 from manager.kube.errors import Gone
@@ -65,6 +65,13 @@ async def test_a_dry_run_says_so_and_no_read_shows_it(
     assert (await client.get(Pod, KEY)).metadata.resource_version == "5"
 
 
+async def test_create_names_a_namespace_that_is_missing(client: Client, wire: ScriptedWire):
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
+    with pytest.raises(ValueError, match=r"Pod.* is namespaced: 'a' needs a metadata\.namespace"):
+        await client.create(Unstructured.parse(manifest))
+    assert wire.sent("POST") == []
+
+
 async def test_of_metadata_alone_a_patch_returns_metadata_and_every_cache_learns_of_it(
     client: Client, cache: Cache, wire: ScriptedWire
 ):
@@ -103,7 +110,7 @@ async def test_metadata_of_what_is_in_no_namespace_gets_no_owner_that_is_in_one(
 
 class TestPages:
     async def read(self, client: Client) -> list[list[str]]:
-        pages = client.uncached.pages(Pod, namespace="ns", label_selector="app=web", limit=2)
+        pages = client.uncached.pages(Pod, namespace="ns", labels={"app": "web"}, limit=2)
         return [[each.metadata.name for each in found] async for found in pages]
 
     async def test_come_one_by_one(self, client: Client, wire: ScriptedWire):
@@ -157,4 +164,5 @@ class TestDeletingACollection:
             await client.delete_collection(Pod)
         wire.on("DELETE", "/api/v1/nodes", Reply.status(200, ""))
         await client.delete_collection(Node)
-        assert len(wire.sent("DELETE")) == 1
+        [sent] = wire.sent("DELETE")
+        assert sent.json()["propagationPolicy"] == "Background"

@@ -17,6 +17,7 @@ from manager.client.ownership import (
     may_repeat_keys,
     own_entries,
     takeover_patch,
+    version_patch,
     without_fields,
 )
 from tests.support.effort import Effort
@@ -317,8 +318,10 @@ def entry(manager: str, operation: str, *fields: str, **more: Any) -> dict[str, 
 def patched(entries: list[dict[str, Any]], *former: str, released: tuple[str, ...] = ()) -> Any:
     """The entries after the patch; None without one."""
     patch = takeover_patch(entries, "memcached", former, tuple(map(field_path, released)))
-    if patch is None:
-        return None
+    return None if patch is None else changed(entries, patch)
+
+
+def changed(entries: list[dict[str, Any]], patch: list[dict[str, Any]]) -> list[dict[str, Any]]:
     result = copy.deepcopy(entries)
     for each in patch:
         place = int(each["path"].rpartition("/")[2])
@@ -349,13 +352,42 @@ def test_takeover_patch_joins_the_fields_of_former_managers_with_ours(operation:
         entry("other", "Update", "c"),
         entry("older", "Update", "d"),
         entry("old", "Update", "e", subresource="status"),
-        entry("old", "Update", "f", apiVersion="v2"),
     ]
     joined = [entry("memcached", "Apply", "b", "a", "d"), entries[2], *entries[4:]]
     assert patched(entries, "old", "older") == joined
     assert patched(joined, "old", "older") is None, "it is not done again"
     assert not own_entries(joined, "memcached", ("old", "older")).former
     assert own_entries(entries, "memcached", ("old", "older")).former
+
+
+def test_version_patch_joins_the_entries_of_each_other_version_apart():
+    entries = [
+        entry("old", "Update", "a", apiVersion="v1beta1"),
+        entry("memcached", "Apply", "b"),
+        entry("old", "Apply", "c", apiVersion="v1beta1"),
+        entry("old", "Update", "d", apiVersion="v1alpha1"),
+        entry("other", "Update", "e", apiVersion="v1alpha1"),
+    ]
+    for version, fields in (("v1alpha1", ("d",)), ("v1beta1", ("c", "a"))):
+        found = version_patch(entries, "memcached", ("old",), (), "v1")
+        assert found is not None
+        name, patch = found
+        entries = changed(entries, patch)
+        made = next(each for each in entries if each["manager"] == name)
+        assert made == {**entry(name, "Apply"), "apiVersion": version, "fieldsV1": made["fieldsV1"]}
+        assert made["fieldsV1"]["f:spec"].keys() == {f"f:{field}" for field in fields}
+        assert version_patch(entries, "memcached", ("old",), (), "v1") == (name, []), "after an interruption"
+        made["apiVersion"] = "v1"  # as the server does it at an apply
+    assert version_patch(entries, "memcached", ("old",), (), "v1") is None
+    assert patched(entries, "old") == [
+        entry("memcached", "Apply", "b", "a", "c", "d"),
+        entry("other", "Update", "e", apiVersion="v1alpha1"),
+    ]
+
+
+def test_version_patch_leaves_entries_of_one_version_as_they_are():
+    entries = [entry("memcached+1", "Update", "a", apiVersion="v1beta1")]
+    assert version_patch(entries, "memcached", ("old",), (), "v1") is None
 
 
 def test_takeover_patch_leaves_released_fields_to_nobody():

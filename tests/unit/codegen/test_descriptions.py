@@ -6,7 +6,9 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from manager.api import ApiModel
+from manager.codegen import custom_resource_definitions
 from manager.codegen.model_schema import attribute_docs, model_schema, paragraphs
+from tests.unit.codegen.made_models import kind_with
 
 
 class Documented(BaseModel):
@@ -105,3 +107,36 @@ LISTED = "Either:\n- one\n- two\n  indented\n1. first\n* starred"
 )
 def test_lines_are_joined_within_a_paragraph_and_stay_apart_in_lists(text: str, shown: str):
     assert paragraphs(text) == shown
+
+
+class Described(ApiModel):
+    """A model. It has two sentences."""
+
+    description: str
+    """A field of this name, described without an end"""
+    inner: list[dict[str, str]] = Field(default_factory=list)
+    """Lists."""
+
+
+@pytest.mark.parametrize(
+    ("limit", "whole", "field"),
+    [
+        (None, "A model. It has two sentences.", "A field of this name, described without an end"),
+        (30, "A model. It has two sentences.", "A field of this name,"),
+        (29, "A model.", "A field of this name,"),
+        (8, "A model.", "A field"),
+        (4, "A", "A"),
+        (1, "A", "A"),
+        (0, None, None),
+    ],
+)
+def test_descriptions_are_cut_after_a_sentence_or_a_word(
+    limit: int | None, whole: str | None, field: str | None
+):
+    [made] = custom_resource_definitions([kind_with(Described)], max_description=limit)
+    [version] = made["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    value = spec["properties"]["value"]
+    assert value.get("description") == whole
+    assert value["properties"]["description"].get("description") == field
+    assert value["properties"]["description"]["type"] == "string"

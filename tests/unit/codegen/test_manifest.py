@@ -167,8 +167,10 @@ def test_versions_that_do_not_fit_together_are_refused():
 
     with pytest.raises(ModelError, match="same plural and the same scope"):
         custom_resource_definitions([Gadget, Elsewhere])
-    with pytest.raises(ModelError, match="a version is there twice: v1, v1"):
-        custom_resource_definitions([Gadget, Gadget])
+    assert custom_resource_definitions([Gadget, Gadget]) == custom_resource_definitions([Gadget])
+    elsewhere = type("Gadget", (Gadget,), {})
+    with pytest.raises(ModelError, match="Gadget: a version is there twice: v1, by "):
+        custom_resource_definitions([Gadget, elsewhere])
 
 
 def test_a_kind_that_is_converted_says_whom_to_ask():
@@ -178,7 +180,8 @@ def test_a_kind_that_is_converted_says_whom_to_ask():
         "strategy": "Webhook",
         "webhook": {
             "clientConfig": {
-                "service": {"namespace": "system", "name": "webhook-service", "path": "/convert"}
+                "service": {"namespace": "system", "name": "webhook-service", "path": "/convert"},
+                "url": None,
             },
             "conversionReviewVersions": ["v1"],
         },
@@ -247,3 +250,40 @@ def test_kind_has_the_status_subresource_without_a_status_when_it_says_so():
 
     [definition] = custom_resource_definitions([CrdOptions(status=True)(Stateless)])
     assert definition["spec"]["versions"][0]["subresources"] == {"status": {}}
+
+
+def test_definition_has_the_names_annotations_labels_and_selectable_fields_of_its_kind():
+    @crd(
+        singular="gadjet",
+        list_kind="Gadgetry",
+        annotations={"cert-manager.io/inject-ca-from": "system/ca"},
+        labels={"team": "blue"},
+        selectable_fields=(".spec.size",),
+    )
+    class Named(Resource, group="test.example.com", version="v1", kind="Gadget", plural="gadgets"):
+        spec: Spec
+
+    [made] = custom_resource_definitions([Named])
+    assert made["metadata"] == {
+        "name": "gadgets.test.example.com",
+        "annotations": {"cert-manager.io/inject-ca-from": "system/ca"},
+        "labels": {"team": "blue"},
+    }
+    assert made["spec"]["names"] == {
+        "kind": "Gadget",
+        "listKind": "Gadgetry",
+        "plural": "gadgets",
+        "singular": "gadjet",
+    }
+    assert made["spec"]["versions"][0]["selectableFields"] == [{"jsonPath": ".spec.size"}]
+
+
+@pytest.mark.parametrize("option", [{"labels": {"a": "b"}}, {"short_names": ("gg",)}, {"singular": "gadjet"}])
+def test_option_of_the_definition_is_refused_in_a_version_that_is_not_stored(option: dict[str, Any]):
+    @crd(storage=False, **option)
+    class Old(Resource, group="test.example.com", version="v1beta1", kind="Gadget", plural="gadgets"):
+        spec: Spec
+
+    [name] = option
+    with pytest.raises(ModelError, match=f"^Gadget: {name} of v1beta1 has no effect: v1 is stored"):
+        custom_resource_definitions([Old, Gadget])

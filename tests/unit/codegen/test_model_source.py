@@ -23,6 +23,7 @@ import yaml
 from devcluster import DevCluster
 from devcluster.errors import StatusError
 from manager.api import Condition, GroupVersionKind, ObjectMeta, Resource
+from manager.api.apps_v1 import StatefulSetSpec
 from manager.codegen import (
     DefinitionError,
     Served,
@@ -39,6 +40,7 @@ from manager.metrics import Metrics
 from manager.testing import LocalWire
 from manager.yaml_text import yaml_documents
 from tests.support import ROOT
+from tests.support.ticks import Tick
 
 VENDOR = Path(__file__).with_name("installation.yaml")
 OURS = sorted((ROOT / "config/crd/bases").glob("*.yaml"))
@@ -328,7 +330,33 @@ def test_a_kind_of_the_server_has_its_shape_and_no_definition(tmp_path: Path):
     assert model(metadata=ObjectMeta(name="new")).status.ready_replicas is None
 
 
+def test_kind_of_the_server_is_made_of_the_builtin_types_and_can_be_embedded(tmp_path: Path):
+    published, _ = asyncio.run(published_and_created())
+    gvk = GroupVersionKind("apps", "v1", "StatefulSet")
+    source = model_source(served_by_openapi(published, gvk, "statefulsets", namespaced=True), "a test")
+    assert "from manager.api.apps_v1 import StatefulSetSpec" in source.text
+    assert "class StatefulSetSpec" not in source.text
+    model = imported(source.text, "StatefulSet", tmp_path)
+    assert object_schema(model)["properties"]["spec"] == object_schema(StatefulSetSpec)
+
+
+def test_definition_of_builtin_types_makes_itself_again(tmp_path: Path):
+    theirs = json.loads(json.dumps(custom_resource_definitions([Tick])[0]))
+    [found] = definitions_in(json.dumps(theirs))
+    source = model_source(found.served(None), "a test")
+    assert [line for line in source.unsaid if "conditions" not in line and ".status: " not in line] == []
+    assert "size: Quantity | None = None" in source.text
+    assert "metadata: ObjectMeta | None = None" in source.text
+    [again] = custom_resource_definitions([imported(source.text, "Tick", tmp_path)])
+    assert schema_of(again, "v1") == schema_of(theirs, "v1")
+
+
 def test_the_source_is_as_the_formatter_and_the_linter_want_it(tmp_path: Path):
+    published, _ = asyncio.run(published_and_created())
+    served = served_by_openapi(
+        published, GroupVersionKind("apps", "v1", "Deployment"), "deployments", namespaced=True
+    )
+    (tmp_path / "deployment.py").write_text(model_source(served, "a test").text)
     for path in (VENDOR, *OURS):
         [found] = definitions_in(path.read_text())
         (tmp_path / f"{path.stem.replace('.', '_')}.py").write_text(
@@ -336,6 +364,19 @@ def test_the_source_is_as_the_formatter_and_the_linter_want_it(tmp_path: Path):
         )
     odd = {"type": "string", "description": f"x \u2013 {'y' * 200}", "default": "\u2013", "enum": ["\u2013"]}
     (tmp_path / "odd.py").write_text(model_of(odd).text)
+    word = {"type": "string", "minLength": 1, "maxLength": 63, "pattern": f"^{'a' * 20}$"}
+    deep: dict[str, Any] = {"type": "array", "items": word}
+    wide = {f"m{number}": {"type": "object", "properties": {"a": word}} for number in range(2)}
+    for number in range(60, 130, 3):
+        field = {"type": "object", "properties": {"a" * number: {"type": "boolean"}, "x": deep, **wide}}
+        named = {
+            "type": "object",
+            "required": [f"f{'b' * number}"],
+            "properties": {f"f{'b' * number}": field},
+        }
+        (tmp_path / f"long_{number}.py").write_text(model_of(named).text)
+        lists = {**deep, "items": {**word, "description": "d" * (number - 30)}}
+        (tmp_path / f"lists_{number}.py").write_text(model_of(lists).text)
     shutil.copy(ROOT / "manager/scaffold/project/pyproject.in.toml", tmp_path / "pyproject.toml")
     for check in (("format", "--check"), ("check",)):
         ran = subprocess.run(
@@ -381,6 +422,61 @@ def test_loss_is_told_when_a_model_has_no_word_for_it(value: Any, lost: str):
 
 
 @pytest.mark.parametrize(
+    ("value", "lost"),
+    [
+        (
+            {"type": "integer", "format": "int32", "maximum": 2**32 - 1},
+            "maximum is left out: its maximum 4294",
+        ),
+        (
+            {"type": "integer", "format": "int32", "minimum": -(2**40)},
+            "minimum is left out: its minimum -1099",
+        ),
+        ({"type": "integer", "minimum": 0.5}, "minimum is left out: its minimum 0.5 is no whole number"),
+        ({"type": "number", "maximum": 1e300}, "maximum is left out: its maximum 1e+300 is beyond int64"),
+        (
+            {"x-kubernetes-int-or-string": True, "maximum": 2**64},
+            "maximum is left out: its maximum 18446744073709551616 is beyond int64",
+        ),
+    ],
+)
+def test_bound_is_left_out_and_told_when_the_server_would_refuse_every_value(
+    value: Any, lost: str, tmp_path: Path
+):
+    source = model_of(value)
+    custom_resource_definitions([imported(source.text, "Kind", tmp_path)])
+    [told] = [line for line in source.unsaid if line != NO_STATUS]
+    assert told.startswith(f"Kind.spec.value: {lost}")
+
+
+def test_approval_of_a_protected_group_is_kept_and_other_metadata_is_told(tmp_path: Path):
+    manifest = yaml.safe_load(crd({"type": "object"}, group="a.x-k8s.io"))
+    approved = {"api-approved.kubernetes.io": "https://example.com/1"}
+    manifest["metadata"] = {
+        "annotations": {**approved, "controller-gen.kubebuilder.io/version": "v0", "example.com/a": "b"},
+        "labels": {"app": "x"},
+    }
+    for group in ("a.x-k8s.io", "a.k8s.io"):
+        manifest["spec"]["group"] = group
+        [found] = definitions_in(yaml.safe_dump(manifest))
+        source = model_source(found.served(None), "a test")
+        [again] = custom_resource_definitions([imported(source.text, "Kind", tmp_path)])
+        assert again["metadata"] == {"name": f"kinds.{group}", "annotations": approved}
+        assert source.unsaid[:2] == [
+            "metadata.labels are left out: app",
+            "metadata.annotations are left out: example.com/a",
+        ]
+
+
+def test_age_column_is_kept_with_its_description(tmp_path: Path):
+    age = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+    for column in (age, {**age, "description": "Since when it is there"}, {**age, "priority": 1}):
+        source = model_of({"type": "string"}, additionalPrinterColumns=[column])
+        [again] = custom_resource_definitions([imported(source.text, "Kind", tmp_path)])
+        assert again["spec"]["versions"][0]["additionalPrinterColumns"] == [column]
+
+
+@pytest.mark.parametrize(
     "value",
     [
         {"type": "integer", "format": "int32", "minimum": -(2**31), "maximum": 2**31 - 1},
@@ -392,6 +488,50 @@ def test_loss_is_told_when_a_model_has_no_word_for_it(value: Any, lost: str):
 )
 def test_model_source_has_no_loss_when_the_definition_means_the_same(value: Any):
     assert model_of(value).unsaid == [NO_STATUS]
+
+
+def test_names_annotations_labels_and_selectable_fields_are_kept(tmp_path: Path):
+    theirs = definition(OURS[0])
+    kind = theirs["spec"]["names"]["kind"]
+    theirs["spec"]["names"] |= {"singular": "thingummy", "listKind": f"{kind}Collection"}
+    theirs["metadata"] |= {"labels": {"team": "blue"}, "annotations": {"a.example.com/b": "c" * 120}}
+    [version] = theirs["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    path = next(f".spec.{name}" for name, each in spec.items() if each.get("type") in {"string", "integer"})
+    version["selectableFields"] = [{"jsonPath": path}]
+    tools = {
+        "controller-gen.kubebuilder.io/version": "v0",
+        "kubectl.kubernetes.io/last-applied-configuration": "",
+    }
+    read = copy.deepcopy(theirs)
+    read["metadata"]["annotations"] |= tools
+    [found] = definitions_in(json.dumps(read))
+    source = model_source(found.served(None), "a test")
+    assert [line for line in source.unsaid if "its limits are left out" not in line] == []
+    [again] = custom_resource_definitions([imported(source.text, kind, tmp_path)])
+    assert (again["metadata"], again["spec"]["names"]) == (theirs["metadata"], theirs["spec"]["names"])
+    assert again["spec"]["versions"][0]["selectableFields"] == version["selectableFields"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"metadata": {"labels": {"a": 1}}}, "metadata.labels[...]: Expected `str`, got `int`"),
+        ({"metadata": {"annotations": []}}, "metadata.annotations: Expected `object | null`, got `array`"),
+        (
+            {"spec": {"versions": [{"selectableFields": [".spec.a"]}]}},
+            "spec.versions[0].selectableFields[0]: ",
+        ),
+    ],
+)
+def test_metadata_of_another_shape_is_told_in_one_line(change: Manifest, said: str):
+    theirs = definition(OURS[0])
+    if "metadata" in change:
+        theirs["metadata"] |= change["metadata"]
+    else:
+        theirs["spec"]["versions"][0] |= change["spec"]["versions"][0]
+    with pytest.raises(DefinitionError, match=re.escape(said)):
+        definitions_in(json.dumps(theirs))
 
 
 def test_scale_is_left_out_and_told_when_its_paths_lead_nowhere(tmp_path: Path):

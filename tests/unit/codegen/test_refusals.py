@@ -5,16 +5,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, time, timedelta
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import pytest
-from pydantic import Field, SecretStr, create_model
+from pydantic import Field, SecretStr, create_model, model_validator
 
 from manager.api import (
     ApiModel,
     Column,
     Condition,
     CrdOptions,
+    Int32,
     Resource,
     Scale,
     atomic_list,
@@ -99,6 +100,27 @@ def test_what_a_structural_schema_cannot_say_is_refused_by_field(annotation: Any
 
 
 @pytest.mark.parametrize(
+    ("annotation", "default", "word"),
+    [
+        (str, "\ud800", "default"),
+        (Annotated[str, Field(description="x\udfff")], ..., "description"),
+        (list[Annotated[str, schema_words(enum=["a", "\ud800"])]], ..., "enum"),
+    ],
+)
+def test_definition_is_refused_when_a_text_has_half_a_character(annotation: Any, default: Any, word: str):
+    with pytest.raises(ModelError, match=rf"^Widget.spec.value: its {word} has half a character"):
+        custom_resource_definitions([kind_with(annotation, default)])
+
+
+class Validated(ApiModel):
+    name: Annotated[str, Field(pattern="^(?!x)a$")] = "a"
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        return self
+
+
+@pytest.mark.parametrize(
     ("pattern", "lacks"),
     [
         ("(?=a)", "(?="),
@@ -122,10 +144,32 @@ def test_what_a_structural_schema_cannot_say_is_refused_by_field(annotation: Any
     ],
 )
 def test_pattern_is_refused_when_the_servers_regular_expressions_lack_it(pattern: str, lacks: str):
-    with pytest.raises(ModelError) as caught:
-        field_schema(Annotated[str, schema_pattern(pattern)])
-    assert caught.value.field == "Widget.spec.value"
-    assert caught.value.reason.startswith(f"the server's regular expressions have no {lacks!r} (")
+    for limit in (schema_pattern(pattern), Field(pattern=pattern)):
+        with pytest.raises(ModelError) as caught:
+            field_schema(Annotated[str, limit])
+        assert caught.value.field == "Widget.spec.value"
+        assert caught.value.reason.startswith(f"the server's regular expressions have no {lacks!r} (")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "field"),
+    [
+        (Annotated[str, Field(pattern="a(?=b)")] | None, "Widget.spec.value"),
+        (Annotated[str | None, Field(pattern="a(?=b)")], "Widget.spec.value"),
+        (list[Annotated[str, Field(pattern="a(?=b)")]], "Widget.spec.value[]"),
+        (dict[str, Annotated[str, Field(pattern="a(?=b)", min_length=1)]], "Widget.spec.value{}"),
+        (Validated, "Widget.spec.value.name"),
+    ],
+)
+def test_pattern_of_pydantic_is_refused_by_field_wherever_it_stands(annotation: Any, field: str):
+    default = None if field == "Widget.spec.value" else ...
+    with pytest.raises(ModelError, match=rf"^{re.escape(field)}: the server's regular expressions have no"):
+        field_schema(annotation, default)
+
+
+def test_pattern_that_only_the_server_takes_limits_the_definition_alone():
+    schema = field_schema(Annotated[str, Field(pattern=r"^\Qa.b\E$")])
+    assert schema["pattern"] == r"^\Qa.b\E$"
 
 
 def test_pattern_is_refused_when_the_server_takes_a_repetition_literally():
@@ -157,6 +201,7 @@ def test_pattern_is_translated_into_the_servers_words(pattern: str, translated: 
         (float, float("-inf"), "its default is -inf"),
         (list[float], [1.0, float("inf")], "its default is inf"),
         (int, 2**63, "its default 9223372036854775808 is beyond int64"),
+        (Int32, 2**31, "its default 2147483648 is beyond int32"),
         (Annotated[int, Field(le=2**64)], ..., "its maximum 18446744073709551616 is beyond int64"),
         (Annotated[int, Field(lt=2**63)], ..., "its maximum 9223372036854775808 is beyond int64"),
         (Annotated[int, Field(le=2**63 - 5)], ..., "its maximum 9223372036854775803 is beyond int64"),
@@ -237,6 +282,74 @@ def test_definition_is_refused_by_field_when_the_server_would_refuse_it(
         assert re.fullmatch(r"Widget.spec.value(\[\])?", caught.value.field)
 
 
+class User(ApiModel):
+    name: str = ""
+    tags: list[str] = Field(default_factory=list)
+
+
+Distinct = cel("self.all(x, self.exists_one(y, x.name == y.name))", "no")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "field", "reason"),
+    [
+        (
+            Annotated[list[User], Distinct],
+            "Widget.spec.value",
+            r"its rule 'self.all.*; give Widget.spec.value and Widget.spec.value\[\].name a max_length",
+        ),
+        (
+            Annotated[list[User], Field(max_length=50), Distinct],
+            "Widget.spec.value",
+            r"78\.6 times the limit; give Widget.spec.value\[\].name a max_length",
+        ),
+        (
+            list[Annotated[str, Field(max_length=8), cel("self.matches('^[a-z]+$') && self != 'no'", "no")]],
+            "Widget.spec.value[]",
+            r"1\.153434 times the limit; give Widget.spec.value a max_length",
+        ),
+        (
+            dict[str, list[Annotated[User, cel("self.tags.all(t, t != self.name)", "no")]]],
+            "Widget.spec.value{}[]",
+            r"give .*Widget.spec.value and Widget.spec.value\{\} a max_length",
+        ),
+        (
+            Annotated[int, cel("lists.range(self).all(x, x > 3)", "no")],
+            "Widget.spec.value",
+            "; write a simpler rule",
+        ),
+        (
+            Annotated[list[str], cel("self.size() < 3", "no", message_expression="self.join(', ')")],
+            "Widget.spec.value",
+            r"its message_expression .*; give Widget.spec.value a max_length",
+        ),
+        (
+            Annotated[
+                list[User],
+                Field(max_length=25),
+                *(cel(f"self.all(x, x.name != self[{index}].name)", "no") for index in range(20)),
+            ],
+            "Widget.spec.value",
+            r"all rules together may cost more than the limit; give Widget.spec.value\[\].name a max_length",
+        ),
+    ],
+)
+def test_rule_that_may_cost_too_much_is_refused_with_the_missing_bounds(
+    annotation: Any, field: str, reason: str
+):
+    with pytest.raises(ModelError, match=reason) as caught:
+        custom_resource_definitions([kind_with(annotation)])
+    assert caught.value.field == field
+    assert "\n" not in str(caught.value)
+
+
+def test_rule_whose_values_are_bounded_is_not_refused():
+    class Short(ApiModel):
+        name: Annotated[str, Field(max_length=63)] = ""
+
+    custom_resource_definitions([kind_with(Annotated[list[Short], Field(max_length=50), Distinct])])
+
+
 def test_defaults_deep_inside_are_refused_by_their_own_field():
     class Inner(ApiModel):
         pairs: list[Short] = Field(default_factory=list)
@@ -260,12 +373,55 @@ class Short(ApiModel):
         (crd(columns=(Column("V", "string", ".spec.value", format="uuid"),)), "must be one of byte,date"),
         (crd(columns=(Column("V", "string", ".spec.value", priority=2**40),)), "cannot unmarshal number"),
         (crd(scale=Scale(".spec.value", ".spec.value")), "should be a json path under .status"),
+        (crd(singular="A widget"), r"singular of @crd\(\), spec.names.singular: Invalid value"),
+        (crd(list_kind="Widget"), r"list_kind of @crd\(\), spec.names.listKind: Invalid value"),
+        (crd(list_kind="Many Widgets"), r"list_kind of @crd\(\), spec.names.listKind: Invalid value"),
+        (crd(labels={"a": "b c"}), r"labels of @crd\(\), metadata.labels: Invalid value: \"b c\""),
+        (crd(labels={"/a": "b"}), r"labels of @crd\(\), metadata.labels: Invalid value: \"/a\""),
+        (crd(annotations={"a b": "c"}), r"annotations of @crd\(\), metadata.annotations: Invalid value"),
+        (crd(annotations={"a": "b" * 2**18}), r"annotations of @crd\(\), metadata.annotations: Too long"),
+        (crd(selectable_fields=(".spec",)), r"selectable_fields of @crd\(\), spec.selectableFields"),
+        (crd(selectable_fields=(".spec.value",) * 2), r"selectable_fields of @crd.*Duplicate value"),
+        (crd(selectable_fields=(".metadata.name",)), r"selectable_fields of @crd"),
     ],
 )
 def test_options_of_a_kind_are_refused_when_the_server_would_refuse_them(options: CrdOptions, reason: str):
     kind = kind_with(str)
     with pytest.raises(ModelError, match=f"^Widget: the API server refuses .*{reason}"):
         custom_resource_definitions([replace(options, status=False)(kind)])
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"short_names": "wd"}, "short_names of @crd() has to be a tuple of texts, not 'wd'"),
+        ({"categories": (1,)}, "categories of @crd() has to be a tuple of texts, not (1,)"),
+        (
+            {"selectable_fields": ".spec.value"},
+            "selectable_fields of @crd() has to be a tuple of texts, not '",
+        ),
+        ({"annotations": {"a": 1}}, "annotations of @crd() has to map texts to texts, not be {'a': 1}"),
+        ({"labels": ("a", "b")}, "labels of @crd() has to map texts to texts, not be ('a', 'b')"),
+        ({"singular": ""}, "singular of @crd() is empty"),
+        ({"list_kind": 3}, "list_kind of @crd() has to be a text, not 3"),
+        ({"scale": ".spec.value"}, "scale of @crd() has to be a Scale, not '.spec.value'"),
+        (
+            {"columns": (".spec.value",)},
+            "columns of @crd() has to be a tuple of Column, not ('.spec.value',)",
+        ),
+    ],
+)
+def test_option_of_another_type_is_refused_by_name(options: dict[str, Any], reason: str):
+    with pytest.raises(ModelError, match=f"^Widget: {re.escape(reason)}"):
+        custom_resource_definitions([crd(status=False, **options)(kind_with(str))])
+
+
+@pytest.mark.parametrize("path", [".spec.valu", "spec.value", ""])
+def test_selectable_field_that_the_schema_lacks_is_refused(path: str):
+    with pytest.raises(
+        ModelError, match=r"there is no such field, but selectable_fields of @crd\(\) names it"
+    ):
+        custom_resource_definitions([crd(status=False, selectable_fields=(path,))(kind_with(str))])
 
 
 @pytest.mark.parametrize("group", ["nodots", "Upper.example.com", "mine.k8s.io"])

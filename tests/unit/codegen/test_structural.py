@@ -14,7 +14,10 @@ from manager.codegen.structural import structural_schema
 from tests.support.widget import Limits, Mode, Port, Widget
 from tests.unit.codegen.made_models import field_schema, kind_with, spec_schema
 
-INT_OR_STRING = {"x-kubernetes-int-or-string": True}
+INT_OR_STRING = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "x-kubernetes-int-or-string": True,
+}
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -15,6 +16,7 @@ from manager.api import (
     ObjectKey,
     ObjectMeta,
     Resource,
+    Status,
     crd,
     find_condition,
     is_true,
@@ -85,9 +87,9 @@ def kind_with(status: Any, default: Any = None) -> type[Resource]:
 Act = Callable[["Doing", Any, Context], Awaitable[None]]
 
 
-def doing(kind: type[Resource], act: Act) -> type[Doing]:
+def doing(kind: type[Resource], act: Act, **attributes: Any) -> type[Doing]:
     """An operator of that kind."""
-    return type("Does", (Doing,), {"kind": kind, "name": "thing", "act": staticmethod(act)})
+    return type("Does", (Doing,), {"kind": kind, "name": "thing", "act": staticmethod(act), **attributes})
 
 
 class Doing(Operator[Any]):
@@ -258,7 +260,8 @@ async def test_reconcile_fails_by_name_when_the_definition_has_no_status_subreso
     kind: Any = kind_with(TheirStatus | None)
     del kind.crd_options  # others define it, and do so without the subresource
     theirs = crd(status=False)(kind_with(TheirStatus | None))
-    async with operated(doing(kind, make_ready), objects=[thing(kind)], kinds=[theirs]) as world:
+    operator = doing(kind, make_ready, extends_status=True)
+    async with operated(operator, objects=[thing(kind)], kinds=[theirs]) as world:
 
         def errors(_: Any) -> set[str]:
             runs = world.manager.history.of("thing").of(ObjectKey("default", "a"))
@@ -270,3 +273,76 @@ async def test_reconcile_fails_by_name_when_the_definition_has_no_status_subreso
             "the definition things.test.example.com has no subresource status in version v1"
         )
     assert GONE == []
+
+
+class OurStatus(Status, conditions={"Ready": "it works"}):
+    """One condition."""
+
+
+class MoreStatus(Status, conditions={"Available": "", "Progressing": "", "Degraded": ""}):
+    """Three conditions."""
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize(
+    ("status", "reason", "left"),
+    [
+        (OurStatus, "NoImage", {}),
+        (OurStatus, "NameTaken", {}),
+        (MoreStatus, "NoImage", {"Degraded": ("False", "AsExpected")}),
+    ],
+)
+async def test_condition_of_an_obstacle_is_taken_back_when_the_operator_sets_none(
+    status: type[Status], reason: str, left: dict[str, tuple[str, str]], restarted: bool
+):
+    blocked = [True]
+
+    async def act(_: Doing, obj: Any, ctx: Context) -> None:
+        if blocked[0]:
+            raise Blocked(reason, "something is in the way")
+
+    kind = kind_with(status)
+    async with operated(doing(kind, act)) as world:
+        obj = await world.create(thing(kind))
+        obj = await world.until(obj, lambda it: it.status and it.status.conditions)
+        assert {each.reason for each in obj.status.conditions} == {reason}
+        blocked[0] = False
+        [operator] = {each.reconciler._operator for each in world.manager.controllers}  # type: ignore[attr-defined]
+        if restarted:
+            operator.obstacles.clear()
+        await world.update(obj, lambda it: it.metadata.labels.update(a="b"))
+        await asyncio.sleep(1)
+        found = {each["type"]: (each["status"], each["reason"]) for each in stored_conditions(world)}
+        if restarted and reason == "NoImage" and status is OurStatus:
+            left = {"Ready": ("False", "NoImage")}  # an operator may have set it itself
+        assert found == left
+
+
+async def test_condition_that_the_operator_sets_stays_when_an_obstacle_has_gone():
+    steps = iter(["set", "blocked", "set once"])
+
+    async def act(_: Doing, obj: Any, ctx: Context) -> None:
+        step = next(steps, "")
+        if step == "blocked":
+            raise Blocked("NoImage", "something is in the way")
+        if step == "set":
+            ctx.condition("Told", True, "Set")
+            ctx.condition("Available", True, "Works")
+        if step == "set once":
+            ctx.condition("Available", True, "WorksAgain")
+
+    kind = kind_with(MoreStatus)
+    async with operated(doing(kind, act)) as world:
+        obj = await world.create(thing(kind))
+        for label in "ab":
+            await asyncio.sleep(1)
+            await world.update(obj, lambda it, label=label: it.metadata.labels.update(a=label))
+        await asyncio.sleep(1)
+        await world.update(obj, lambda it: it.metadata.labels.clear())
+        await asyncio.sleep(1)
+        found = {each["type"]: (each["status"], each["reason"]) for each in stored_conditions(world)}
+        assert found == {
+            "Told": ("True", "Set"),
+            "Available": ("True", "WorksAgain"),
+            "Degraded": ("False", "AsExpected"),
+        }

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from apis.example.v1.wordpress import Wordpress
-from manager import Context, ControllerOptions, Operator, Owns, index_by, webhook
-from manager.api import Resource, Unstructured
+from manager import Context, ControllerOptions, Operator, Owns, Watch, index_by, webhook
+from manager.api import Resource, Status, Unstructured
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
 from manager.operator import add_controller
@@ -33,6 +33,109 @@ def test_what_the_runtime_awaits_is_async(name: str):
 
 
 async def something(*_: Any) -> None: ...
+
+
+async def of_one(self: Any, obj: Any) -> None: ...
+async def of_three(self: Any, obj: Any, ctx: Any, more: Any) -> None: ...
+async def by_name(self: Any, obj: Any, *, ctx: Any) -> None: ...
+async def swapped(self: Any, ctx: Context, obj: Gadget) -> None: ...
+async def of_another_kind(self: Any, obj: Deployment, ctx: Context) -> None: ...
+async def of_a_key(self: Any, key: Gadget) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("owns", ("Deployment",), "takes kinds, or `Owns(Kind, ...)`, and has 'Deployment'"),
+        ("owns", (Watch(Pod, label="a"),), "takes kinds, or `Owns(Kind, ...)`, and has a Watch"),
+        ("owns", (Pod(),), "takes kinds, or `Owns(Kind, ...)`, and has a Pod"),
+        ("watches", (Pod,), "takes `Watch(Kind, label=...)` or `Watch(Kind, enqueue=...)`, and has Pod"),
+        (
+            "watches",
+            (Owns(Pod),),
+            "takes `Watch(Kind, label=...)` or `Watch(Kind, enqueue=...)`, and has a Owns",
+        ),
+        ("reads", (Watch(Pod, label="a"),), "takes kinds, or `Reads(Kind, ...)`, and has a Watch"),
+        (
+            "rights",
+            ({"groups": ""},),
+            "takes rules, as in `rbac(groups=..., resources=..., verbs=...)`, and has a dict",
+        ),
+        ("conditions", ("not ready",), "takes types of conditions, in CamelCase, and has 'not ready'"),
+        ("former_managers", ("",), "takes names of field managers, and has ''"),
+        ("versions", (Pod,), "has Pod.v1, which is not another version of Gadget.v1.test.example.com"),
+        ("versions", (Gadget,), "has Gadget.v1.test.example.com, which is not another version of Gadget"),
+        ("name", "Bad Name", "takes at most 63 lower-case letters, digits"),
+        ("name", "", "takes at most 63 lower-case letters, digits"),
+        ("on", "generation", "takes a predicate, such as `generation_changed`, and is 'generation'"),
+        ("selection", "app=web", 'takes `Selection.of(label_selector="app=web")`, and is'),
+        ("indexes", {"a": "spec.a"}, "takes functions by name, as in"),
+        ("errors", {ValueError: "not a reason"}, "takes reasons by type of exception"),
+        ("errors", {"ValueError": "Reason"}, "takes reasons by type of exception"),
+        ("options", {"max": 1}, "takes `ControllerOptions(...)`, and is a dict"),
+        ("admission", {}, "takes `webhook.AdmissionOptions(...)`, and is a dict"),
+        ("outside", "nowhere", "takes a name such as `module:Class`, and is 'nowhere'"),
+        ("reconcile", of_one, "is called with (self, obj, ctx), and takes (self, obj)"),
+        ("reconcile", of_three, "is called with (self, obj, ctx), and takes (self, obj, ctx, more)"),
+        ("reconcile", by_name, "is called with (self, obj, ctx), and takes (self, obj, ctx)"),
+        (
+            "reconcile",
+            swapped,
+            "is called with (self, obj, ctx): its ctx is annotated as Context, and gets a Gadget",
+        ),
+        (
+            "cleanup",
+            of_another_kind,
+            "is called with (self, obj, ctx): its obj is annotated as Deployment, and gets a Gadget",
+        ),
+        (
+            "gone",
+            of_a_key,
+            "is called with (self, key): its key is annotated as Gadget, and gets the ObjectKey",
+        ),
+        ("on_error", of_one, "is called with (self, obj, error, ctx), and takes (self, obj)"),
+        ("setup", something, "is called without await, and cannot be an `async def`"),
+        ("blocked", something, "is called without await, and cannot be an `async def`"),
+    ],
+)
+def test_operator_is_refused_when_a_declaration_cannot_be_used(name: str, value: Any, told: str):
+    with pytest.raises(TypeError, match=f"^{re.escape(f'Bad.{name} {told}')}"):
+        type("Bad", (Operator,), {"kind": Gadget, name: value})
+
+
+def test_operator_is_refused_when_a_source_cannot_be_used():
+    for source, told in (
+        (Watch(Pod, label="a", on=True), r"^Bad: on of Watch\(Pod\) takes a predicate, and is True$"),  # type: ignore[arg-type]
+        (
+            Watch(Pod, enqueue=lambda meta: []),
+            r"^Bad: enqueue of Watch\(Pod\) is called with \(meta, objects\)$",
+        ),  # type: ignore[misc,arg-type]
+    ):
+        with pytest.raises(TypeError, match=told):
+            type("Bad", (Operator,), {"kind": Gadget, "watches": (source,)})
+
+
+def test_status_is_refused_when_a_condition_has_no_type():
+    with pytest.raises(
+        TypeError, match=r"^Told: 'not ready' is no type of a condition; write it in CamelCase$"
+    ):
+        type("Told", (Status,), {}, conditions={"not ready": "said"})  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("failure_policy", "Ignored"),
+        ("match_policy", "exact"),
+        ("reinvocation_policy", True),
+        ("side_effects", None),
+        ("default_on", "CREATE"),
+        ("default_on", ("DELETE",)),
+    ],
+)
+def test_option_of_a_webhook_is_refused_when_the_server_would(name: str, value: Any):
+    with pytest.raises(RegistrationError, match=rf"^AdmissionOptions: {name} is .*, and takes '"):
+        webhook.AdmissionOptions(**{name: value})
 
 
 @pytest.mark.parametrize(
@@ -114,6 +217,18 @@ def test_one_that_would_do_nothing_is_refused():
         add_controller(without_manager(Idle))
 
 
+def test_operator_with_finalizers_and_without_reconcile_is_refused():
+    class Idle(Operator[Gadget]):
+        """Would leave the finalizers where they are."""
+
+        former_finalizers = ("old",)
+
+        def setup(self) -> None: ...
+
+    with pytest.raises(TypeError, match=r"^Idle has no reconcile, so it removes no finalizer$"):
+        add_controller(without_manager(Idle))
+
+
 def test_versions_that_nobody_converts_are_refused():
     class Lossy(Operator[Gadget]):
         """Its second version would lose what the first one does not have."""
@@ -156,7 +271,7 @@ async def test_kinds_of_others_are_judged_by_methods_that_know_the_operator():
 
         word = "free"
 
-        async def look(self, options: Unstructured, request: AdmissionRequest) -> None: ...
+        look = None
 
     pods, shells = registrations(Guard)
     assert [each.name for each in Webhooks([pods, shells]).validating] == [
@@ -176,8 +291,10 @@ async def test_kinds_of_others_are_judged_by_methods_that_know_the_operator():
 def test_a_method_for_what_is_no_attribute_of_the_class_is_refused():
     pods = webhook.Admission(Pod)
 
-    class Lost(Operator[Gadget]):
+    class Lost:
         """Its webhook would not be found where nothing runs."""
+
+        kind, versions, admission, finalizer = Gadget, (), webhook.AdmissionOptions(), ""
 
         @pods.validate_create
         async def check(self, pod: Pod, request: AdmissionRequest) -> None: ...

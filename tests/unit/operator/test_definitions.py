@@ -166,9 +166,7 @@ async def following(
     cluster: DevCluster, *, token: str = ""
 ) -> AsyncIterator[tuple[Definitions, DefinitionGate]]:
     """Follow the definition of Box; the gate is its controller's."""
-    wire = LocalWire(cluster)
-    if token:
-        cluster.token = token
+    wire = LocalWire(cluster, token)
     metrics, rng = Metrics(), random.Random(1)
     transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
     definitions = Definitions(transport, RestMapper(transport), metrics, rng)

@@ -509,7 +509,7 @@ async def test_undecodable_object_says_so(fields: dict[str, Any], types: set[str
             ],
         },
     }
-    async with operated(doing(raising(None), Ours)) as world:
+    async with operated(doing(raising(None), Ours, extends_status=True)) as world:
         api = world.cluster.client
         await api.create("customresourcedefinitions.apiextensions.k8s.io", "", definition)
         body = {"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, **fields}

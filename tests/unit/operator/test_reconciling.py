@@ -11,7 +11,7 @@ import orjson
 import pytest
 from pydantic import Field
 
-from manager import Blocked, Context, Operator, Owns, Result, TerminalError, Watch
+from manager import Blocked, Context, Operator, Owns, Result, TerminalError, Watch, rbac, webhook
 from manager.api import (
     ApiModel,
     Condition,
@@ -27,13 +27,21 @@ from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import ConfigMap, Namespace, Secret
 from manager.cache import Selection
 from manager.cache.intake import Intake
-from manager.controller import ControllerOptions, Predicate, generation_changed
+from manager.controller import (
+    ControllerOptions,
+    Predicate,
+    any_of,
+    generation_changed,
+    status_changed,
+)
 from manager.kube.errors import ServerError
 from manager.operator.context import Changed
 from manager.operator.difference import changed_fields
+from manager.operator.rights import rights_of
 from manager.operator.rollouts import is_rolled_out
 from manager.runs import SPARED, Run
 from manager.testing import World, operated
+from manager.webhook import Refused, forbidden
 from tests.unit.conftest import LogLines
 
 pytestmark = pytest.mark.virtual_time
@@ -56,6 +64,16 @@ class GreetingSpec(ApiModel):
 @crd()
 class Greeting(Resource, group="test.example.com", version="v1", plural="greetings"):
     """A greeting."""
+
+    spec: GreetingSpec = Field(default_factory=GreetingSpec)
+    status: GreetingStatus = Field(default_factory=GreetingStatus)
+
+
+@crd()
+class WideGreeting(
+    Resource, group="test.example.com", version="v1", plural="widegreetings", namespaced=False
+):
+    """A greeting to all."""
 
     spec: GreetingSpec = Field(default_factory=GreetingSpec)
     status: GreetingStatus = Field(default_factory=GreetingStatus)
@@ -164,6 +182,90 @@ async def test_what_another_writer_says_meanwhile_stays():
         assert said(found) == {"Theirs": ("True", "Set"), "Available": ("True", "Greeted")}
 
 
+async def test_write_status_keeps_the_status_that_the_operator_has_in_hand():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        status, conditions, metadata = obj.status, obj.status.conditions, obj.metadata
+        status.text = "first"
+        ctx.condition("Available", True, "Greeted")
+        metadata.annotations["kept"] = "as it is sent later"
+        await ctx.write_status()
+        assert (obj.status is status, status.conditions is conditions) == (True, True)
+        assert obj.metadata is metadata
+        status.text = "last"
+        conditions[0].message = "changed later"
+        await ctx.patch()
+        metadata.annotations["more"] = "yes"
+        await ctx.patch()
+
+    async with operated(doing(act)) as world:
+        obj = await world.create(greeting())
+        found = await world.until(obj, lambda it: it.status.text == "last")
+        assert [each.message for each in found.status.conditions] == ["changed later"]
+        assert found.metadata.annotations == {"kept": "as it is sent later", "more": "yes"}
+
+
+@pytest.mark.parametrize("write", ["write_status", "patch"])
+async def test_write_in_a_reconcile_takes_what_others_have_written_meanwhile(write: str):
+    theirs = {"type": "Theirs", "status": "True", "reason": "Set", "message": "", "lastTransitionTime": NOW}
+    path = "greetings.test.example.com", "default", "hello"
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if "Theirs" not in said(obj):
+            api = WORLD[-1].cluster.client
+            await api.patch(*path, {"status": {"conditions": [theirs]}}, subresource="status")
+            await api.patch(*path, {"spec": {"name": "Jack"}, "metadata": {"labels": {"a": "b"}}})
+        obj.metadata.annotations["ours"] = obj.status.text = "set"
+        await getattr(ctx, write)()
+        await ctx.patch()
+        await ctx.write_status()
+        assert (obj.spec.name, obj.metadata.labels) == ("Jack", {"a": "b"})
+        ctx.condition("Available", True, "Greeted")
+
+    async with operated(doing(act)) as world:
+        WORLD.append(world)
+        obj = await world.create(greeting())
+        found = await world.until(obj, lambda it: "Available" in said(it))
+        assert said(found) == {"Theirs": ("True", "Set"), "Available": ("True", "Greeted")}
+        assert (found.spec.name, found.metadata.labels, found.metadata.annotations) == (
+            "Jack",
+            {"a": "b"},
+            {"ours": "set"},
+        )
+
+
+class PartSpec(ApiModel):
+    """What a part is like."""
+
+    size: int = 1
+    paint: GreetingSpec = Field(default_factory=GreetingSpec)
+
+
+@crd(status=False)
+class Part(Resource, group="test.example.com", version="v1", plural="parts"):
+    """A child with defaults."""
+
+    spec: PartSpec = Field(default_factory=PartSpec)
+
+
+async def test_apply_claims_no_field_of_a_typed_child_that_was_not_set():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        await ctx.apply(Part(metadata=ObjectMeta(name="part", namespace="default"), spec=PartSpec(size=3)))
+        obj.status.text = obj.spec.name
+
+    async with operated(doing(act, owns=(Part,)), kinds=[Part]) as world:
+        obj = await world.create(greeting())
+        await world.until(obj, lambda it: it.status.text == "you")
+        part = await world.get(Part, "part")
+        assert (part.spec.size, part.spec.paint.name) == (3, "you")
+        [entry] = part.to_wire()["metadata"]["managedFields"]
+        assert entry["fieldsV1"]["f:spec"] == {".": {}, "f:size": {}}
+        await world.update(part, lambda it: setattr(it.spec.paint, "name", "Jack"))
+        await world.update(obj, lambda it: setattr(it.spec, "name", "Jill"))
+        await world.until(obj, lambda it: it.status.text == "Jill")
+        assert (await world.get(Part, "part")).spec.paint.name == "Jack"
+        assert "Restored" not in await world.events(obj)
+
+
 NOW = "2026-11-22T10:00:00Z"
 WORLD: list[World] = []
 
@@ -171,7 +273,7 @@ WORLD: list[World] = []
 @pytest.mark.parametrize(
     "other", [None, {}, {"text": None, "observedGeneration": None}, {"text": "what an earlier process told"}]
 )
-@pytest.mark.parametrize("on", [Operator.on, generation_changed])
+@pytest.mark.parametrize("on", [Operator.on, any_of(generation_changed, status_changed)])
 async def test_a_status_that_somebody_else_has_changed_is_written_again(on: Predicate, other: Any):
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "Hello"
@@ -216,6 +318,50 @@ async def test_a_status_that_somebody_else_changes_while_the_object_is_reconcile
         await world.until(obj, lambda it: it.status.text == "Hello", timeout=5.0)
         await settled(world)
         assert len(LAST[-1].seen) == 3
+
+
+@pytest.mark.parametrize("cluster_scoped", [False, True])
+async def test_on_lets_no_status_of_others_pass_unless_it_names_it(cluster_scoped: bool):
+    entered, going_on = asyncio.Event(), asyncio.Event()
+    going_on.set()
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        entered.set()
+        await going_on.wait()
+
+    kind = WideGreeting if cluster_scoped else Greeting
+    attributes = {"on": staticmethod(generation_changed), "kind": kind, "owns": ()}
+    async with operated(doing(act, **attributes)) as world:
+        namespace = "" if cluster_scoped else "default"
+        path = f"{kind.plural}.test.example.com", namespace, "hello"
+        obj = await world.create(kind(metadata=ObjectMeta(name="hello")))
+        await settled(world)
+        api = world.cluster.client
+        await api.patch(*path, {"status": {"text": "Hello"}}, subresource="status")
+        await settled(world)
+        assert len(LAST[-1].seen) == 1
+        entered.clear()
+        going_on.clear()
+        await world.update(obj, lambda it: setattr(it.spec, "name", "Jack"))
+        await entered.wait()
+        await api.patch(*path, {"status": {"text": "Goodbye"}}, subresource="status")
+        await asyncio.sleep(1)
+        going_on.set()
+        await settled(world)
+        assert len(LAST[-1].seen) == 2
+
+
+async def test_on_lets_the_beginning_of_a_deletion_pass_when_there_is_a_cleanup():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        pass
+
+    wanted = {"on": staticmethod(lambda event: "a" in event.meta.labels), "cleanup": cleanup}
+    async with operated(doing(act, **wanted)) as world:
+        obj = await world.create(greeting(labels={"a": "b"}))
+        await world.until(obj, lambda it: it.metadata.finalizers)
+        await world.update(obj, lambda it: it.metadata.labels.clear())
+        await world.delete(obj)
+        await world.until_gone(obj, timeout=10)
 
 
 async def test_an_event_of_a_condition_is_told_once_for_each_news():
@@ -324,6 +470,8 @@ async def test_what_an_earlier_owner_left_is_waited_for_without_alarm():
         obj = await world.until(obj, said)
         assert said(obj)["Progressing"] == ("True", "LeftOver")
         assert said(obj)["Degraded"][0] == "False"
+        # The garbage collector begins, and the finalizer holds the child.
+        await world.until(obj, lambda it: "waits for example.com/held" in it.status.conditions[0].message)
         await world.update(await world.get(Secret, "child"), lambda it: it.metadata.finalizers.clear())
         obj = await world.until(obj, lambda it: said(it)["Available"] == ("True", "Greeted"))
         assert await world.events(obj) == ["Created"]
@@ -368,6 +516,43 @@ async def test_the_log_has_a_line_for_each_deed_with_the_fields_and_whose_they_w
         assert ("Deleted Secret child", None, None) in deeds()
 
 
+@pytest.mark.parametrize("by_us", [False, True], ids=["another client", "another process of ours"])
+@pytest.mark.parametrize("applied", [False, True], ids=["created", "applied"])
+async def test_context_apply_has_restored_a_child_only_if_another_client_has_changed_it(
+    applied: bool, by_us: bool
+):
+    asked: list[str] = []
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        source = await ctx.find(ConfigMap, "source")
+        child = secret("child")
+        child.metadata.labels = {"from": source.data["a"] if source else ""}
+
+        def changed(before: Secret, after: Secret) -> tuple[str, str]:
+            asked.append(after.metadata.labels["from"])
+            return "Copied", "the source has changed"
+
+        await ctx.apply(child, changed=changed)
+
+    watches = (Watch(ConfigMap, enqueue=lambda meta, ours: [ObjectKey("default", "hello")]),)
+    source = ConfigMap(metadata=ObjectMeta(name="source", namespace="default"), data={"a": "1"})
+    async with operated(doing(act, watches=watches), objects=[source, greeting()]) as world:
+        child = await world.until(secret("child"), lambda it: it.metadata.labels["from"] == "1")
+        if applied:
+            await world.update(source, lambda it: it.data.update(a="2"))
+            await world.until(child, lambda it: it.metadata.labels["from"] == "2")
+        last = "2" if applied else "1"
+        client = world.manager.client.named("greeting" if by_us else "another")
+        theirs = secret("child")
+        theirs.metadata.labels = {"from": "another"}
+        await client.apply(theirs, owner=await world.get(Greeting, "hello"))
+        await world.until(child, lambda it: it.metadata.labels["from"] == last)
+        await settled(world)
+        obj = await world.get(Greeting, "hello")
+        assert asked == (["2"] if applied else []) + ([last] if by_us else [])
+        assert ("Restored" in await world.events(obj)) is not by_us
+
+
 def deployment(**changed: Any) -> Deployment:
     """A child with lists and an immutable selector."""
     labels = {"app": "hello", **({} if changed.get("fewer") else {"old": "1"})}
@@ -402,7 +587,7 @@ async def test_apply_changes_nothing_when_the_server_refuses_it(applied: bool):
         assert {run.error_type for run in runs if run.error} == {"Invalid"}
         assert state(await uncached.get(Deployment, ObjectKey("default", "child"))) == before
         sent = [each for run in runs if run.error for each in run.requests]
-        assert not [each.verb for each in sent if "patch" in each.verb and "deployments" in each.path]
+        assert not [each.verb for each in sent if each.verb == "patch" and "deployments" in each.path]
 
 
 @pytest.mark.parametrize("spoiled", [False, True], ids=["", "and something else is refused"])
@@ -429,6 +614,125 @@ async def test_apply_replaces_a_list_that_somebody_has_changed_if_only_that_is_i
         child = await world.until(child, lambda it: it.metadata.generation != generation)
         [container] = child.spec["template"]["spec"]["containers"]
         assert [each["containerPort"] for each in container["ports"]] == [80]
+
+
+class TestAListThatAnotherClientHasExtended:
+    """The repair of a refused apply: one patch that the server has accepted as a dry run, or nothing."""
+
+    def operator(self, act: Act, refused: list[str] | None = None) -> type[GreetingOperator]:
+        guard = webhook.Admission(Deployment)
+
+        async def check(operator: GreetingOperator, old: Deployment, child: Deployment, _: Any) -> None:
+            if refused is not None and child.metadata.labels.get("tier") == "refused":
+                refused.append("asked")
+                raise Refused(forbidden("metadata.labels[tier]", "no such tier"))
+
+        return doing(act, owns=(Deployment,), guard=guard, check=guard.validate_update(check))
+
+    def wanted(self, name: str) -> Deployment:
+        child = deployment()
+        [container] = child.spec["template"]["spec"]["containers"]
+        child.metadata.labels["tier"] = name
+        if name == "you":
+            container["env"] = [{"name": "OLD", "value": "1"}]
+            child.spec["minReadySeconds"] = 7
+        return child
+
+    @staticmethod
+    def extend(child: Deployment) -> None:
+        """Rename a key of our item, and add items of another client to this list and another one."""
+        template = child.spec["template"]["spec"]
+        template["containers"][0]["ports"][0]["containerPort"] = 8080
+        template["containers"].insert(0, {"name": "sidecar", "image": "sidecar:1"})
+
+    async def started(self, world: World) -> tuple[Greeting, Deployment]:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
+        await world.until(obj, lambda it: it.status.text == "nobody")
+        await world.update(await world.get(Deployment, "child"), self.extend)
+        await asyncio.sleep(60)  # its controller has written its status by then
+        return obj, await world.get(Deployment, "child")
+
+    async def act(self, operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if obj.spec.name != "nobody":
+            await ctx.apply(self.wanted(obj.spec.name))
+        obj.status.text = obj.spec.name
+
+    async def test_gets_our_items_and_loses_what_is_in_their_way_alone(self):
+        async with operated(self.operator(self.act), objects=[greeting()]) as world:
+            obj, child = await self.started(world)
+            await world.update(obj, lambda it: setattr(it.spec, "name", "me"))
+            await world.until(obj, lambda it: it.status.text == "me")
+            found = await world.client.uncached.get(Deployment, child.key)
+            assert found.metadata.generation == (child.metadata.generation or 0) + 1, "it is one change"
+            sidecar, container = found.spec["template"]["spec"]["containers"]
+            assert (sidecar["name"], container["ports"][0]["containerPort"]) == ("sidecar", 80)
+            # No longer wanted, and removed by the same patch.
+            assert "env" not in container
+            assert not found.spec.get("minReadySeconds")
+            entries = orjson.loads(found.origin or b"")["metadata"]["managedFields"]
+            ours = [each for each in entries if each["manager"].startswith("test-greeting")]
+            assert [each["operation"] for each in ours] == ["Apply"]
+            assert (await world.events(obj))[-1] == "Updated"
+            await world.update(obj, lambda it: setattr(it.spec, "name", "you"))
+            await world.until(obj, lambda it: it.status.text == "you")
+            await world.update(obj, lambda it: setattr(it.spec, "name", "me"))
+            await world.until(obj, lambda it: it.status.text == "me")
+            found = await world.client.uncached.get(Deployment, child.key)
+            assert "env" not in found.spec["template"]["spec"]["containers"][1], "nobody else owns it"
+
+    async def test_is_put_back_when_the_same_is_wanted(self):
+        async with operated(self.operator(self.act), objects=[greeting()]) as world:
+            obj, _ = await self.started(world)
+            await world.update(obj, lambda it: setattr(it.spec, "name", "you"))
+            await world.until(obj, lambda it: it.status.text == "you")
+            await asyncio.sleep(1)
+            [event] = [
+                each
+                for each in world.cluster.client.list("events", "default")
+                if each["reason"] == "Restored"
+            ]
+            port = '.spec.template.spec.containers[name="main"].ports[containerPort=8080,protocol="TCP"]'
+            assert event["message"] == f"Put Deployment child back as it should be: test-test had set {port}"
+
+    async def test_stays_as_it_is_when_the_rest_is_refused_and_the_repair_is_tried_once(self):
+        asked: list[str] = []
+        async with operated(self.operator(self.act, asked), objects=[greeting()]) as world:
+            obj, child = await self.started(world)
+            before = (await world.client.uncached.get(Deployment, child.key)).origin
+            await world.update(obj, lambda it: setattr(it.spec, "name", "refused"))
+            failed = await recorded(world, lambda runs: len([run for run in runs if run.error_type]) > 3)
+            assert (await world.client.uncached.get(Deployment, child.key)).origin == before
+            assert asked == ["asked"]
+            runs = [run for run in failed if run.error]
+            sent = [[each.verb for each in run.requests if "deployments" in each.path] for run in runs]
+            assert sent[0] == ["get", "apply, dry run", "get", "patch, dry run"]
+            assert all(each == ["get", "apply, dry run"] for each in sent[1:])
+            assert all("no such tier" in run.error for run in runs)
+            # A policy may have changed after some time.
+            await asyncio.sleep(1500)
+            assert 1 < len(asked) < 6
+
+    @pytest.mark.parametrize("image", ["", "image:2"])
+    async def test_has_no_part_in_it_when_our_own_items_are_refused(self, image: str):
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            child = deployment(image="image:1" if obj.spec.name == "you" else image)
+            if obj.spec.name != "you":
+                child.spec["template"]["spec"]["containers"].append({"name": "main", "image": "image:1"})
+                child.spec["template"]["spec"]["containers"][-1]["name"] = "Not A Name"
+            await ctx.apply(child)
+            obj.status.text = obj.spec.name
+
+        async with operated(doing(act, owns=(Deployment,)), objects=[greeting()]) as world:
+            obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+            await settled(world)
+            key = ObjectKey("default", "child")
+            before = (await world.client.uncached.get(Deployment, key)).origin
+            await world.update(obj, lambda it: setattr(it.spec, "name", "me"))
+            failed = await recorded(world, lambda runs: len([run for run in runs if run.error_type]) > 1)
+            assert (await world.client.uncached.get(Deployment, key)).origin == before
+            sent = [each for run in failed if run.error for each in run.requests]
+            assert "patch" not in [each.verb for each in sent if "deployments" in each.path]
 
 
 class TestAChildThatIsChangedTooOften:
@@ -744,6 +1048,75 @@ async def test_children_that_are_not_applied_any_more_are_pruned_when_asked_for(
         assert await world.events(obj) == ["Created", "Created", "Deleted"]
 
 
+class Job(Resource, group="batch", version="v1", plural="jobs"):
+    """A kind whose dependents stay by default."""
+
+    spec: dict[str, Any] = Field(default_factory=dict)
+
+
+def job(name: str) -> Job:
+    pod = {"containers": [{"name": "main", "image": "image:1"}], "restartPolicy": "Never"}
+    annotations = {"devcluster.local/run-time": "3600"}
+    template = {"metadata": {"annotations": annotations}, "spec": pod}
+    return Job(metadata=ObjectMeta(name=name, namespace="default"), spec={"template": template})
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan", None])
+async def test_context_delete_takes_the_pods_of_a_job_along_unless_told_otherwise(propagation: Any):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if obj.spec.name == "you":
+            await ctx.apply(job("work"))
+        for each in await ctx.children(Job) if obj.spec.name == "nobody" else ():
+            await (ctx.delete(each, propagation=propagation) if propagation else ctx.delete(each))
+        obj.status.text = obj.spec.name
+
+    async with operated(doing(act, owns=(Job,)), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await asyncio.sleep(10)
+        assert world.cluster.client.list("pods", "default")
+        await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
+        await world.until_gone(job("work"))
+        await asyncio.sleep(60)
+        assert bool(world.cluster.client.list("pods", "default")) is (propagation == "Orphan")
+
+
+async def test_prune_takes_the_pods_of_a_job_along():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if obj.spec.name == "you":
+            await ctx.apply(job("work"))
+        obj.status.text = obj.spec.name
+
+    async with operated(doing(act, owns=(Owns(Job, prune=True),)), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await asyncio.sleep(10)
+        assert world.cluster.client.list("pods", "default")
+        await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
+        await world.until_gone(job("work"))
+        await asyncio.sleep(60)
+        assert not world.cluster.client.list("pods", "default")
+
+
+async def test_context_delete_sends_nothing_for_a_child_that_is_being_deleted():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if obj.spec.name == "you":
+            child = secret("child")
+            child.metadata.finalizers = ["example.com/theirs"]
+            await ctx.apply(child)
+        for each in await ctx.children(Secret) if obj.spec.name == "nobody" else ():
+            await ctx.delete(each)
+        obj.status.text = obj.spec.name
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
+        await world.until(obj, lambda it: it.status.text == "nobody")
+        runs = await recorded(world, lambda runs: any("Secret modified" in run.why for run in runs))
+        await settled(world)
+        runs = world.manager.history.of("greeting").of(ObjectKey("default", "hello"))
+        sent = [each.verb for run in runs for each in run.requests]
+        assert sent.count("delete") == 1
+
+
 async def test_what_is_blocked_is_looked_at_again_after_its_time():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         if len(operator.seen) < 3:
@@ -754,7 +1127,7 @@ async def test_what_is_blocked_is_looked_at_again_after_its_time():
         obj = await world.until(
             greeting(namespace="default"), lambda it: said(it).get("Available") == ("True", "Greeted")
         )
-        assert said(obj)["Progressing"] == ("True", "NotYet")
+        assert "Progressing" not in said(obj)
         assert said(obj)["Degraded"] == ("False", "AsExpected")
         assert await world.events(obj) == []
 
@@ -809,6 +1182,59 @@ async def test_cleanup_brings_a_finalizer_which_goes_when_it_is_done():
         assert said(obj)["Available"] == ("Unknown", "CleanedUp")
         message = "is being deleted; waits for the finalizers of others: example.com/theirs"
         assert obj.status.conditions[0].message == message
+
+
+async def nothing_to_clean_up(self: GreetingOperator, obj: Greeting, ctx: Context) -> None: ...
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["", "while the reconcile fails"])
+@pytest.mark.parametrize("attributes", [{}, {"finalizer_first": False}, {"cleanup": nothing_to_clean_up}])
+async def test_former_finalizers_are_removed_with_cleanup_and_without(
+    attributes: dict[str, Any], fails: bool
+):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        assert "old" not in obj.metadata.finalizers
+        if fails:
+            raise RuntimeError
+        obj.status.text = "done"
+
+    theirs = greeting(finalizers=["old", "example.com/theirs", "older"])
+    operator = doing(act, former_finalizers=("old", "older"), **attributes)
+    own = [operator.finalizer] if "cleanup" in attributes else []
+    async with operated(operator, objects=[theirs]) as world:
+        obj = await world.until(theirs, lambda it: "old" not in it.metadata.finalizers)
+        assert obj.metadata.finalizers == ["example.com/theirs", *own]
+        await world.update(obj, lambda it: it.metadata.finalizers.remove("example.com/theirs"))
+        await world.delete(obj)
+        await world.until_gone(obj, timeout=3)
+    assert any(rule.verbs[-1] == "patch" for rule in rights_of(operator) if "greetings" in rule.resources)
+
+
+@pytest.mark.parametrize("held", [(), ("example.com/theirs",)])
+async def test_former_finalizers_are_removed_from_what_was_deleted_before(held: tuple[str, ...]):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if obj.metadata.name == "first":
+            theirs = await operator.client.create(greeting(namespace="default", finalizers=["old", *held]))
+            await operator.client.delete(theirs)
+
+    rights = (rbac(groups=Greeting.gvk.group, resources="greetings", verbs="create;delete"),)
+    operator = doing(act, former_finalizers=("old",), rights=rights)
+    async with operated(operator, objects=[greeting("first")]) as world:
+        await settled(world)
+        found = await world.find(Greeting, "hello")
+        assert (found.metadata.finalizers if found else []) == [*held]
+        assert "hello" in LAST[-1].forgotten
+
+
+def test_former_finalizers_and_cleanup_need_a_reconcile():
+    async def reconcile_key(self: Any, key: ObjectKey) -> None: ...
+
+    for attributes, what in (
+        ({"former_finalizers": ("old",)}, "former_finalizers"),
+        ({"cleanup": cleanup}, "cleanup"),
+    ):
+        with pytest.raises(TypeError, match=f"Doing has {what}, for which it needs `reconcile`"):
+            type("Doing", (Operator,), {"kind": Greeting, "reconcile_key": reconcile_key, **attributes})
 
 
 async def test_an_error_in_cleanup_keeps_the_finalizer():

@@ -198,6 +198,22 @@ async def test_each_object_is_reconciled_by_one_and_by_another_when_that_stops()
         assert not set(a.operator.left) & theirs
 
 
+async def test_object_of_another_replica_is_reconciled_only_if_on_lets_it_pass():
+    wanted = staticmethod(lambda event: "a" in event.meta.labels)
+    async with peers(on=wanted) as scene:
+        a, b = await scene.start("a", "b")
+        for number, name in enumerate(OBJECTS):
+            labels = {"a": "b"} if number % 2 else {}
+            await scene.cluster.client.create(
+                "secrets", "default", {"metadata": {"name": name, "labels": labels}}
+            )
+        await asyncio.sleep(1)
+        await b.stop()
+        scene.all.remove(b)
+        await asyncio.sleep(5)
+        assert a.seen == set(OBJECTS[1::2])
+
+
 async def test_what_somebody_else_takes_over_is_forgotten_and_what_is_gone_by_who_had_it():
     async with peers() as scene:
         (a,) = await scene.start("a")

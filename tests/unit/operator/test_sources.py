@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
 
-from manager import Operator, Owns, Reads, Result, Watch, all_of, created_or_deleted, not_, webhook
+from manager import (
+    Operator,
+    Owns,
+    Reads,
+    Result,
+    Watch,
+    all_of,
+    any_of,
+    created,
+    created_or_deleted,
+    generation_changed,
+    not_,
+    status_changed,
+    webhook,
+)
 from manager.api import ObjectKey, Resource, Unstructured
 from manager.cache import Cache, CacheEvent, Informer, Meta, Selection
 from manager.client import Client
@@ -248,6 +263,59 @@ async def test_of_an_owned_kind_others_objects_are_held_as_metadata_and_no_predi
         pods.put("ours")  # orphaned
         await turns()
     assert (judged, reconciler.names) == (["ours"], ["f2", "f1"])
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"owns": (Owns(Pod, on=generation_changed, metadata_only=True),)},
+        {"owns": (Owns(Pod, on=generation_changed),), "reads": (Pod,)},
+        {"owns": (Owns(Pod, on=generation_changed),)},
+        {"owns": (), "watches": (Watch(Pod, label="foo", on=generation_changed),)},
+        {"owns": (), "watches": (Watch(Pod, label="foo", on=generation_changed, metadata_only=True),)},
+    ],
+    ids=["owned metadata", "owned and read", "owned", "watched", "watched metadata"],
+)
+async def test_on_of_a_source_lets_only_its_events_pass(host: Host, declared: dict[str, Any]):
+    controller, reconciler = host.runs(declaring(**declared))
+    [source] = (each for each in declared["owns"] or declared["watches"])
+    informer = host.cache.lookup(Pod, metadata_only=source.metadata_only)
+    assert informer is not None
+    host.synced(Foo)
+    pods = Watched(host.cache, Pod, informer=informer)
+    pods.synced()
+    ours = {"ownerReferences": [owner("f1")], "labels": {"foo": "f1"}}
+    async with running(controller):
+        pods.put("p1", **ours, generation=1)
+        await turns()
+        pods.put("p1", **ours, generation=1, annotations={"a": "b"})
+        await turns()
+        assert reconciler.names == ["f1"]
+        pods.put("p1", **ours, generation=2)
+        await turns()
+        assert reconciler.names == ["f1", "f1"]
+        if declared["owns"]:
+            pods.put("p1", generation=2)  # orphaned
+            await turns()
+            assert reconciler.names == ["f1"] * 3
+
+
+@pytest.mark.parametrize("on", [status_changed, any_of(created, not_(all_of(status_changed)))])
+def test_on_that_compares_a_status_is_refused_when_the_source_keeps_none(on: Any):
+    for source, why in (
+        (Owns(Pod, on=on, metadata_only=True), "Owns(Pod): with metadata_only, "),
+        (Watch(Pod, label="foo", on=on, metadata_only=True), "Watch(Pod): with metadata_only, "),
+        (
+            Watch(Pod, label="foo", on=on, selection=Selection.of(keeps=["spec.statusPage"])),
+            "Watch(Pod): its selection keeps no status, so ",
+        ),
+    ):
+        of = "owns" if isinstance(source, Owns) else "watches"
+        with pytest.raises(
+            TypeError, match=re.escape(f"Declared: {why}status_changed never lets an event pass")
+        ):
+            declaring(**{of: (source,)})
+    declaring(watches=(Watch(Pod, label="foo", on=on, selection=Selection.of(keeps=["status.phase"])),))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from typing import Any, ClassVar
 import pytest
 from structlog.testing import capture_logs
 
-from manager import Context, Operator, Setting, every
+from manager import Context, ObjectKey, Operator, Setting, TerminalError, every
+from manager.console.told import told_of
+from manager.explain.telling import next_run
 from manager.testing import operated
 from tests.unit.operator.test_reconciling import Greeting, greeting
 
@@ -146,3 +148,77 @@ def test_what_cannot_be_a_timer_is_refused_in_one_line():
         every(0)
     with pytest.raises(ValueError, match=r"^@every needs a jitter from 0 to 1, not 2$"):
         every(1, jitter=2)
+
+
+class Refusing(Operator[Greeting]):
+    """Refuses what is called wrongly, in its reconcile or in its timer."""
+
+    name = "refusing"
+    in_timer: ClassVar[bool] = False
+    error: ClassVar[BaseException]
+    runs: ClassVar[list[str]]
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        self.runs.append("reconcile")
+        if greeting.spec.name == "wrong" and not self.in_timer:
+            raise self.error
+
+    @every(30)
+    async def refresh(self, greeting: Greeting, ctx: Context) -> None:
+        self.runs.append("refresh")
+        if greeting.spec.name == "wrong" and self.in_timer:
+            raise self.error
+
+
+@pytest.mark.parametrize("in_timer", [False, True])
+@pytest.mark.parametrize(
+    "error", [TerminalError("the name is wrong"), ExceptionGroup("", [TerminalError("the name is wrong")])]
+)
+async def test_timer_waits_for_a_change_after_a_terminal_error(error: Exception, in_timer: bool):
+    Refusing.error, Refusing.in_timer, Refusing.runs = error, in_timer, []
+    wrong = greeting("a")
+    wrong.spec.name = "wrong"
+    async with operated(Refusing, objects=[wrong]) as world:
+        await asyncio.sleep(300)
+        expected = ["reconcile", "refresh"] if in_timer else ["reconcile"]
+        assert Refusing.runs == expected
+        await world.update(wrong, lambda it: it.metadata.labels.update(a="b"))
+        await asyncio.sleep(300)
+        again = ["refresh"] if in_timer else ["refresh", "reconcile"]
+        assert Refusing.runs == [*expected, *again]
+        Refusing.runs.clear()
+        await world.update(wrong, lambda it: setattr(it.spec, "name", "right"))
+        await asyncio.sleep(100)
+        assert Refusing.runs[:2] == ["refresh", "reconcile"]
+        assert 3 <= Refusing.runs.count("refresh") <= 5
+
+
+async def test_timer_waits_for_a_change_when_the_object_does_not_fit_its_model():
+    Refusing.error, Refusing.in_timer, Refusing.runs = TerminalError("unused"), False, []
+    async with operated(Refusing, objects=[greeting("a")]) as world:
+        await asyncio.sleep(1)
+        path = "greetings.test.example.com", "default", "a"
+        definition = await world.cluster.client.get(
+            "customresourcedefinitions.apiextensions.k8s.io", "", "greetings.test.example.com"
+        )
+        version = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        version["properties"]["spec"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        await world.cluster.client.update("customresourcedefinitions.apiextensions.k8s.io", "", definition)
+        await world.cluster.client.patch(*path, {"spec": {"name": 5}})
+        await asyncio.sleep(300)
+        history = world.manager.history.of("refusing").of(ObjectKey("default", "a"))
+        assert [run.outcome for run in history] == ["success", "error"]
+
+
+async def test_explain_tells_the_next_timer_unless_the_object_waits_for_a_change():
+    Refusing.error, Refusing.in_timer, Refusing.runs = TerminalError("wrong"), False, []
+    async with operated(Refusing, objects=[greeting("a")]) as world:
+        await asyncio.sleep(10)
+        [controller] = world.manager.controllers
+        key = ObjectKey("default", "a")
+        told = told_of(world.manager, controller, key)
+        assert [each["text"] for each in told["next"]["why"]] == ["timer"]
+        assert next_run(told).endswith(": timer, or when something changes")
+        await world.update(greeting("a", namespace="default"), lambda it: setattr(it.spec, "name", "wrong"))
+        await asyncio.sleep(1)
+        assert next_run(told_of(world.manager, controller, key)) == "when something changes"

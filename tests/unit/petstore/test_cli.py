@@ -12,8 +12,7 @@ import pytest
 
 from petstore.address import BindAddress, parse_address
 from petstore.cli import main
-from petstore.cli.flags import command_line, limits
-from petstore.limits import Limits
+from petstore.cli.flags import command_line
 from tests.support import ROOT
 from tests.support.petstore_process import petstore
 from tests.support.ports import PortBlock
@@ -41,10 +40,6 @@ WRONG = {
     "an output": (["search", "-o", "yaml"], "--output: invalid choice: 'yaml'"),
     "a timeout": (["search", "--timeout", "soon"], "--timeout: 'soon': a duration such as"),
     "a limit": (["serve", "--max-calls", "0"], "--max-calls: '0': a number of at least 1 is expected"),
-    "a queue": (
-        ["serve", "--max-waiting-pets", "1Ki"],
-        "--max-waiting-pets: '1Ki': a number of at least 2000",
-    ),
     "no number": (["serve", "--max-data-size", "1GB"], "--max-data-size: '1GB'"),
     "too many": (["serve", "--max-pets", "2Gi"], "--max-pets: '2Gi'"),
     "an abbreviation": (
@@ -95,7 +90,7 @@ def test_limits_are_numbers_with_or_without_a_unit():
     options = command_line().read(
         ["serve", "--max-message-size=64Ki", "--max-data-size", "1Gi", "--max-calls=7"]
     )
-    assert limits(options) == Limits(message_bytes=65_536, data_bytes=2**30, calls=7)
+    assert (options.max_message_size, options.max_data_size, options.max_calls) == (65_536, 2**30, 7)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from petstore.limits import Limits
+from petstore.capacity import Capacity
 from petstore.pet import Pet, PetType
 from petstore.storage import (
     Add,
@@ -22,11 +22,15 @@ from petstore.storage import (
     PetUnknown,
     Query,
     Storage,
+    StoreFull,
+    TooBusy,
     Update,
     WriteFailed,
 )
 from petstore.storage.database import open_database
 from tests.support.petstores import pet
+
+LONG = "x" * 1024
 
 
 async def found(storage: Storage, query: Query | None = None) -> list[str]:
@@ -207,7 +211,7 @@ async def test_a_write_that_fails_is_told_and_the_next_one_works():
 
 
 async def test_write_to_a_full_disk_is_refused_as_such_and_keeps_nothing(tmp_path: Path):
-    async with Storage(tmp_path / "pets.db", Limits(pets=202)) as storage:
+    async with Storage(tmp_path / "pets.db", Capacity(pets=202)) as storage:
         await storage.write(Add([pet("before")]))
         storage._database.writer.execute("PRAGMA max_page_count=1")  # as many as the file has by now
         with pytest.raises(DiskFull, match="the disk of the store is full; nothing was written"):
@@ -266,3 +270,50 @@ async def test_what_is_far_behind_others_is_found(many: Path):
         for first in range(10, MANY, 10_000):
             await storage.write(Delete([f"id-{seq}" for seq in range(first, min(first + 10_000, MANY))]))
         assert await found(storage) == [*(f"pet-{seq}" for seq in range(10)), wanted]
+
+
+async def test_storage_refuses_writes_above_its_queue_and_forgets_cancelled_ones():
+    async with Storage(None, Capacity(waiting_pets=50)) as storage:
+        first = [asyncio.create_task(storage.write(Add([pet()] * 9))) for _ in range(5)]
+        await asyncio.sleep(0)  # all wait, and none has begun
+        with pytest.raises(TooBusy, match="try again later"):
+            await storage.write(Add([pet()]))
+        for task in first[1:]:
+            task.cancel()
+        await asyncio.sleep(0)
+        assert await storage.write(Add([pet("honest")]))
+        assert len([one async for page in storage.search(Query()) for one in page]) == 10
+
+
+async def test_storage_refuses_pets_above_its_capacity():
+    async with Storage(None, Capacity(pets=10)) as storage:
+        ids = await storage.write(Add([pet(str(number), idempotency_key=str(number)) for number in range(8)]))
+        with pytest.raises(StoreFull, match=r"the store is full: it may have 10 pets \(--max-pets\)"):
+            await storage.write(Add([pet(), pet(), pet()]))  # none of them
+        ids += await storage.write(Add([pet(), pet()]))
+        # Calls that need no room go on.
+        assert await storage.write(Add([pet(idempotency_key="7")])) == [ids[7]]
+        await storage.write(Update([pet("changed", id=ids[0])]))
+        both = await asyncio.gather(
+            storage.write(Add([pet()])), storage.write(Delete([*ids[:2], "none"])), return_exceptions=True
+        )
+        assert isinstance(both[0], StoreFull)
+        assert len(await storage.write(Add([pet(), pet()]))) == 2
+        with pytest.raises(StoreFull):
+            await storage.write(Add([pet()]))
+
+
+async def test_storage_refuses_bytes_above_its_capacity():
+    async with Storage(None, Capacity(data_bytes=300_000)) as storage:
+        ids: list[str] = []
+        with pytest.raises(StoreFull, match=r"it may have 300000 bytes \(--max-data-size\)"):
+            await storage.write(Add([pet(LONG)] * 1000))  # none of them
+        for _ in range(30):
+            ids += await storage.write(Add([pet(LONG)]))
+        with pytest.raises(StoreFull):
+            await storage.write(Add([pet(LONG)] * 100))
+        await storage.write(Delete(ids[:20]))
+        assert len(await storage.write(Add([pet(LONG)] * 15))) == 15
+        with pytest.raises(StoreFull):
+            await storage.write(Update([pet("y" * 100_000, id=identity) for identity in ids[20:]]))
+        await storage.write(Update([pet("short", id=identity) for identity in ids[20:]]))

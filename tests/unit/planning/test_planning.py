@@ -227,6 +227,38 @@ async def test_plan_shows_fields_that_go_and_none_that_are_given_up(by: str):
     assert sorted(changed) == sorted([*gone, *counted, "image: b", "image: c"])
 
 
+async def test_plan_shows_items_of_others_that_go_because_they_are_in_the_way():
+    labels = {"app": "web"}
+
+    def deployment(image: str) -> Deployment:
+        container = {"name": "a", "image": image, "ports": [{"name": "web", "containerPort": 80}]}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+        spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+        return Deployment(metadata=ObjectMeta(name="web", namespace="default"), spec=spec)
+
+    async def apply(greeting: Greeting, ctx: Context) -> None:
+        await ctx.apply(deployment("b"))
+
+    async with planning() as cluster:
+        transport = Transport(cluster.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+        mapper = RestMapper(transport)
+        cache = Cache(transport, mapper, field_manager="test", metrics=Metrics(), rng=random.Random(1))
+        client = Client(transport, mapper, cache, field_manager="test-greeting")
+        greeting = await client.uncached.get(Greeting, KEY)
+        child = (await client.apply(deployment("a"), owner=greeting)).object
+        child.spec["template"]["spec"]["containers"][0]["ports"][0]["containerPort"] = 8080
+        await client.named("other").patch(child)
+        planned = await cluster.plan(apply, owns=(Deployment,))
+        stored = await client.uncached.get(Deployment, child.key)
+    assert planned.ends == ""
+    changed = [line.strip("+- ") for line in unified(planned.changes[0]) if line[0] in "+-"][2:]
+    counted = ["generation: 2", "generation: 3"]
+    assert sorted(changed) == sorted(
+        [*counted, "containerPort: 8080", "containerPort: 80", "image: a", "image: b"]
+    )
+    assert stored.metadata.generation == 2
+
+
 async def test_what_is_deleted_is_gone_for_the_rest_of_the_reconcile():
     async def delete(greeting: Greeting, ctx: Context) -> None:
         found = await ctx.find(ConfigMap, "old")

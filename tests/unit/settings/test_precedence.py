@@ -106,6 +106,7 @@ def test_every_setting_can_be_given_in_every_way(monkeypatch: pytest.MonkeyPatch
         "namespaces": "a,b",
         "controllers": "*,-foo",
         "concurrency": "foo=2",
+        "max_concurrent_rollouts": "foo=0",
         "resync_period": "1h",
         "graceful_shutdown_timeout": "1m",
         "shutdown_delay": "5s",
@@ -150,6 +151,7 @@ def test_every_setting_can_be_given_in_every_way(monkeypatch: pytest.MonkeyPatch
     by_environment = load_settings({})
     assert read(by_flags) == read(by_environment) == read(by_file)
     assert by_flags.concurrency == {"foo": 2}
+    assert by_flags.max_concurrent_rollouts == {"foo": 0}
     assert by_flags.health_probe_bind_address is None
     assert {each.name.replace("-", "_") for each in OWN if by_flags.is_given(each)} == values.keys()
 

@@ -17,9 +17,11 @@ import pytest
 
 from controllers.example import parts, passwords, volumes
 from controllers.main import OPERATORS
+from controllers.myapp.mysrv import MySrvOperator
 from controllers.petstore.claims import Claims
 from controllers.petstore.keeper import Keeper
 from controllers.petstore.pet import PetOperator
+from controllers.tutorial.foo import FooOperator
 from manager.api import controller_reference, is_controlled_by
 from manager.cache import Cache
 from manager.cache.division import ByOwner
@@ -33,6 +35,7 @@ from manager.certificates.secret import SecretCertificate
 from manager.certificates.steps import Authorize
 from manager.client import applier
 from manager.client.write import MERGE_PATCH
+from manager.controller import generation_changed
 from manager.controller.queue import WorkQueue
 from manager.controller.source import TickerSource
 from manager.kube.transport import Transport
@@ -292,7 +295,8 @@ def a_name_that_comes_free_is_no_news(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("mysrv,foo", NOT_FRESH + ".*status is only there", took=12)
 def an_emptied_status_stays_empty(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(running, "status_changed", lambda _: False)
+    for operator in (FooOperator, MySrvOperator):
+        patch.setattr(operator, "on", generation_changed)
 
 
 @mutant("pet", "a record is left of a Pet that is gone", took=1)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -56,6 +57,29 @@ def test_what_is_somebody_elses_or_about_to_go_is_not_to_be_used(metadata: Objec
     assert blocked.value.reason == reason
     assert "PersistentVolumeClaim c" in blocked.value.message
     assert blocked.value.passing is (reason == "LeftOver")
+
+
+@pytest.mark.parametrize(
+    ("deleted", "finalizers", "awaited"),
+    [
+        (None, [], "the cluster's garbage collector has yet to delete it"),
+        (
+            NOW,
+            ["a/b", "c/d"],
+            "it is being deleted, and waits for a/b, c/d",
+        ),
+        (NOW, [], "it is being deleted, and waits for its end"),
+    ],
+)
+def test_check_ours_says_what_the_end_of_a_left_over_child_waits_for(
+    deleted: datetime | None, finalizers: list[str], awaited: str
+):
+    metadata = ObjectMeta(name="c", deletion_timestamp=deleted, finalizers=finalizers)
+    metadata.owner_references = [owner(uid="u-0")]
+    with pytest.raises(Blocked) as blocked:
+        check_ours("PersistentVolumeClaim", metadata, site(), "test")
+    earlier = "PersistentVolumeClaim c of an earlier Wordpress of this name is still there"
+    assert blocked.value.message == f"{earlier}: {awaited}"
 
 
 def test_the_policy_decides_whether_the_site_is_the_owner():

@@ -13,7 +13,7 @@ from apis.example.v1.wordpress import PASSWORD_LENGTH, Wordpress
 from controllers.main import PROGRAM
 from devcluster.errors import StatusError
 from manager import ObjectKey, Result
-from manager.api.core_v1 import Secret
+from manager.api.core_v1 import PersistentVolumeClaim, Secret
 from manager.kube.errors import ApiError, ServerError
 from tests.unit.controllers.fate import Fate
 from tests.unit.controllers.wordpress.world import SECRET, SITES, Process, World, in_process_cluster
@@ -134,6 +134,52 @@ async def test_a_child_that_lost_its_owner_or_a_label_gets_it_back(world: World)
     assert world.children() == before
     assert world.conditions()["Degraded"] == ("False", "AsExpected")
     assert world.events.reasons.count(("site", "Restored")) == len(WORKLOADS) + len(RETAINED)
+
+
+async def claim_changed(world: World, labels: dict[str, str | None], *, ours: bool = False) -> list[str]:
+    """Return what Events say of the database's claim after a change of its labels."""
+    await world.create()
+    process = world.process()
+    await process.reconcile(world.key)
+    await process.reconcile(world.key)
+    claims = "persistentvolumeclaims"
+    if ours:
+        claim = await process.client.uncached.get(
+            PersistentVolumeClaim, ObjectKey(world.namespace, CLAIMS[0])
+        )
+        claim.metadata.labels |= {name: value for name, value in labels.items() if value is not None}
+        await process.client.patch(claim)
+    else:
+        await world.api.patch(claims, world.namespace, CLAIMS[0], {"metadata": {"labels": labels}})
+    before = len(world.events.told)
+    await process.reconcile(world.key)
+    return [f"{reason}: {message}" for _, _, reason, message in world.events.told[before:]]
+
+
+async def test_take_up_says_updated_when_an_earlier_version_of_ours_wanted_other_labels(world: World):
+    said = await claim_changed(world, {"app.kubernetes.io/part-of": "press"}, ours=True)
+    assert said == ["Updated: Updated PersistentVolumeClaim site-mysql-pv-claim"]
+
+
+async def test_take_up_names_the_client_and_the_fields_that_it_had_changed(world: World):
+    (said,) = await claim_changed(world, {"tier": "wrong"})
+    assert said.startswith("Restored: Put PersistentVolumeClaim site-mysql-pv-claim back as it should be: ")
+    assert said.endswith(" had set .metadata.labels.tier")
+
+
+async def test_take_up_says_restored_when_another_client_had_removed_a_label(world: World):
+    (said,) = await claim_changed(world, {"tier": None})
+    assert said.endswith("as it should be: another client had changed .metadata.labels.tier")
+
+
+async def test_take_up_says_updated_when_the_policy_is_another(world: World):
+    await world.create()
+    await world.settle()
+    await world.change(reclaimPolicy="Delete")
+    await world.process().reconcile(world.key)
+    reasons = [reason for _, reason in world.events.reasons]
+    assert reasons.count("Updated") == len(RETAINED)
+    assert "Restored" not in reasons
 
 
 async def test_what_was_orphaned_is_taken_up_by_a_site_of_the_name_and_not_before(world: World):

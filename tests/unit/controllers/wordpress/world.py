@@ -68,7 +68,7 @@ class LiveClient(Client):
     def ours(self, selection: Selection) -> CachedReader:
         return self
 
-    def selecting(self, **_: Any) -> CachedReader:
+    def within(self, selection: Selection) -> CachedReader:
         return self
 
     async def records(self, kind: type[Resource], **_: Any) -> Sequence[Record]:

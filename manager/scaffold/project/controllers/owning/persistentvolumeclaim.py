@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from manager import Context, Operator
 from manager.api import ObjectMeta
-from manager.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResources
+from manager.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements
 from manager.scaffold.project.apis.hello.v1.greeting import Greeting
 
 __all__ = ["GreetingOperator"]
@@ -29,6 +29,6 @@ class GreetingOperator(Operator[Greeting]):
             metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace),
             spec=PersistentVolumeClaimSpec(
                 access_modes=["ReadWriteOnce"],
-                resources=VolumeResources(requests={"storage": "1Gi"}),
+                resources=VolumeResourceRequirements(requests={"storage": "1Gi"}),
             ),
         )

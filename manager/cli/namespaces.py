@@ -1,11 +1,18 @@
-"""The manager with rights in some namespaces only: Roles there in the place of its ClusterRole."""
+"""The manager with rights in some namespaces only: Roles there in the place of its ClusterRole.
+
+`make deploy` of a project pipes its manifests through `python -m manager.cli.namespaces team-a,team-b`.
+"""
+# ruff: noqa: T201 - a program's output is printed
 
 from __future__ import annotations
 
 import copy
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+from manager.yaml_text import yaml_documents, yaml_stream
 
 __all__ = ["LimitedAlready", "limited_to"]
 
@@ -15,6 +22,7 @@ _RBAC = "rbac.authorization.k8s.io"
 # The one of all operators, or those of each.
 _ROLE = re.compile(r"(manager|owner-references|console-reading)-role(-[a-z]+)?$")
 _MANAGER = re.compile(r"controller-manager(-[a-z]+)?$")
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _WEBHOOKS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 
 
@@ -71,4 +79,25 @@ def _watching(namespaces: Sequence[str], deployment: Manifest) -> Manifest:
 
 def _scoped(namespaces: Sequence[str], webhook: Manifest) -> Manifest:
     within = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": list(namespaces)}
-    return {**webhook, "namespaceSelector": {"matchExpressions": [within]}}
+    chosen = webhook.get("namespaceSelector") or {}
+    expressions = [*chosen.get("matchExpressions", ()), within]
+    return {**webhook, "namespaceSelector": {**chosen, "matchExpressions": expressions}}
+
+
+def main(argument: str) -> int:
+    """Print the manifests of the standard input, limited to the namespaces; return the exit code."""
+    names = argument.split(",")
+    if not all(map(_NAMESPACE.fullmatch, names)):
+        told = f"NAMESPACES={argument}: names of namespaces, separated by commas, are expected"
+        print(told, file=sys.stderr)
+        return 2
+    try:
+        print(yaml_stream(limited_to(names, yaml_documents(sys.stdin.read()))), end="")
+    except LimitedAlready as error:
+        print(f"NAMESPACES={argument}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

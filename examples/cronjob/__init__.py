@@ -1,0 +1,1 @@
+"""An operator that starts Jobs at the times of a schedule."""

@@ -1,0 +1,137 @@
+"""CronJob: starts a Job at each time of its schedule, and deletes old ones."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from cronsim import CronSim, CronSimError
+
+from examples.cronjob.v1 import CronJob, Job
+from examples.cronjob.v2 import CronJob as NextCronJob
+from examples.cronjob.v2 import Schedule
+from manager import Blocked, Context, Operator, clock, webhook
+from manager.webhook import AdmissionRequest, JsonObject, Refused, invalid
+
+SCHEDULED_AT = "cron.example.com/scheduled-at"
+"""The annotation of a Job with the time of its run."""
+LONGEST_NAME = 52
+"""A Job's name has 63 characters at most, and 11 of them are the time."""
+PARTS = [each.alias or name for name, each in Schedule.model_fields.items()]
+
+
+class CronJobOperator(Operator[CronJob]):
+    """Starts Jobs. One that is late has the name of its time, so that no run is started twice."""
+
+    versions = (NextCronJob,)
+    owns = (Job,)
+
+    async def reconcile(self, cronjob: CronJob, ctx: Context) -> None:
+        """Start the Job that is due."""
+        spec, status, now = cronjob.spec, cronjob.status, clock.now()
+        jobs = sorted(await ctx.children(Job), key=time_of)
+        active = [each for each in jobs if outcome_of(each) == ""]
+        status.active = [each.metadata.name for each in active]
+        times = [*map(time_of, jobs), status.last_schedule_time]
+        status.last_schedule_time = max(filter(None, times), default=None)
+        # A run is noted before its Job is deleted: a manager that dies in between would start it again.
+        await ctx.write_status()
+        for outcome, limit in (
+            ("Complete", spec.successful_jobs_history_limit),
+            ("Failed", spec.failed_jobs_history_limit),
+        ):
+            ended = [each for each in jobs if outcome_of(each) == outcome]
+            for each in ended[: max(len(ended) - limit, 0)]:
+                await ctx.delete(each)
+        if spec.suspend:
+            status.next_schedule_time = None
+            ctx.condition("Scheduled", False, "Suspended", "no Jobs are started while spec.suspend is true")
+            return
+        try:
+            due, following = due_time(cronjob, now), next(CronSim(spec.schedule, now))
+        except CronSimError as error:
+            raise Blocked("InvalidSchedule", f"spec.schedule: {error}") from None
+        status.next_schedule_time = following
+        # Also if the Job cannot be started, as somebody else has one of that name.
+        ctx.look_again_within((following - now).total_seconds())
+        if due is not None and active and spec.concurrency_policy == "Forbid":
+            message = f"the run of {due:%F %R} waits for {active[0].metadata.name}"
+            ctx.condition("Scheduled", True, "JobStillActive", message, event="Warning")
+        else:
+            if due is not None:
+                await self.start(cronjob, due, active, ctx)
+            ctx.condition("Scheduled", True, "Waiting")
+
+    async def start(self, cronjob: CronJob, due: datetime, active: list[Job], ctx: Context) -> None:
+        """Start the Job of that time, unless another manager has done so, and the cache does not know yet."""
+        live = await ctx.client.uncached.get(CronJob, cronjob.key)
+        if live.status.last_schedule_time is not None and live.status.last_schedule_time >= due:
+            return
+        if cronjob.spec.concurrency_policy == "Replace":
+            for each in active:
+                await ctx.delete(each)
+        template = cronjob.spec.job_template.to_wire()
+        job = Job.model_validate({"metadata": {}, **template})
+        job.metadata.name = f"{cronjob.metadata.name}-{int(due.timestamp()) // 60}"
+        job.metadata.namespace = cronjob.metadata.namespace
+        job.metadata.annotations[SCHEDULED_AT] = due.isoformat()
+        await ctx.apply(job)
+        cronjob.status.last_schedule_time = due
+
+    @webhook.default
+    async def tidy(self, cronjob: JsonObject, _: AdmissionRequest) -> None:
+        """Leave one space between the parts of the schedule, as conversion needs it."""
+        spec = cronjob.get("spec")
+        if isinstance(spec, dict) and isinstance(spec.get("schedule"), str):
+            spec["schedule"] = " ".join(spec["schedule"].split())
+
+    @webhook.validate_create
+    @webhook.validate_update
+    async def check(self, old: CronJob | None, new: CronJob, _: AdmissionRequest) -> None:
+        """Refuse a name that is too long, and a schedule that never comes."""
+        problems = []
+        name, schedule = new.metadata.name, new.spec.schedule
+        if old is None and len(name) > LONGEST_NAME:
+            problems.append(invalid("metadata.name", name, f"must be no more than {LONGEST_NAME} characters"))
+        if old is None or old.spec.schedule != schedule:
+            try:
+                next(CronSim(schedule, clock.now()))
+            except CronSimError as error:
+                problems.append(invalid("spec.schedule", schedule, str(error)))
+        if problems:
+            raise Refused(*problems)
+
+    @webhook.from_hub(NextCronJob)
+    async def to_v2(self, cronjob: JsonObject) -> None:
+        """Give each part of the schedule its field."""
+        with webhook.spec_and_annotations(cronjob) as (spec, _):
+            if isinstance(spec.get("schedule"), str):
+                spec["schedule"] = dict(zip(PARTS, spec["schedule"].split(" "), strict=False))
+
+    @webhook.to_hub(NextCronJob)
+    async def to_v1(self, cronjob: JsonObject) -> None:
+        """Write the schedule as one line."""
+        with webhook.spec_and_annotations(cronjob) as (spec, _):
+            if isinstance(spec.get("schedule"), dict):
+                spec["schedule"] = " ".join(spec["schedule"].get(each, "*") for each in PARTS)
+
+
+def due_time(cronjob: CronJob, now: datetime) -> datetime | None:
+    """Return the latest time at which a Job had to start and did not, unless that is too late."""
+    since = cronjob.status.last_schedule_time or cronjob.metadata.creation_timestamp or now
+    deadline = cronjob.spec.starting_deadline_seconds
+    latest = next(CronSim(cronjob.spec.schedule, now + timedelta(seconds=1), reverse=True))
+    if deadline is not None and latest < now - timedelta(seconds=deadline):
+        return None
+    return latest if latest > since else None
+
+
+def time_of(job: Job) -> datetime:
+    """Return the time of a Job's run."""
+    return datetime.fromisoformat(job.metadata.annotations[SCHEDULED_AT])
+
+
+def outcome_of(job: Job) -> str:
+    """Return Complete or Failed; empty while the Job runs."""
+    conditions = job.status.get("conditions") or ()
+    ended = (each["type"] for each in conditions if each["status"] == "True")
+    return next((each for each in ended if each in {"Complete", "Failed"}), "")

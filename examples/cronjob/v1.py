@@ -1,0 +1,74 @@
+"""CronJob v1: the schedule is a line, as crontab has it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from manager.api import ApiModel, Column, Int32, Int64, Resource, Status, crd
+from manager.api.batch_v1 import JobTemplateSpec
+
+__all__ = ["CronJob", "CronJobSpec", "CronJobStatus", "Job", "RunsSpec"]
+
+GROUP = "cron.example.com"
+
+
+class Job(Resource, group="batch", version="v1", plural="jobs"):
+    """Pods that run to an end."""
+
+    spec: dict[str, Any] = Field(default_factory=dict)
+    status: dict[str, Any] = Field(default_factory=dict)
+
+
+class RunsSpec(ApiModel):
+    """The fields that both versions have."""
+
+    starting_deadline_seconds: Annotated[Int64, Field(ge=10)] | None = None
+    """How late a Job may start; a run that is missed by more is left out. Any delay by default."""
+    concurrency_policy: Literal["Allow", "Forbid", "Replace"] = "Allow"
+    """Whether a Job starts beside an earlier one, waits for its end, or takes its place."""
+    suspend: bool = False
+    """Whether no Jobs are started for now."""
+    job_template: JobTemplateSpec
+    """The Jobs that are started."""
+    successful_jobs_history_limit: Annotated[Int32, Field(ge=0, le=1000)] = 3
+    """How many Jobs that succeeded are kept."""
+    failed_jobs_history_limit: Annotated[Int32, Field(ge=0, le=1000)] = 1
+    """How many Jobs that failed are kept."""
+
+
+class CronJobSpec(RunsSpec):
+    """The Jobs, and the times at which they start."""
+
+    schedule: Annotated[str, Field(max_length=200, pattern=r"^\S+( \S+){4}$")]
+    """Minute, hour, day of the month, month and day of the week, in UTC."""
+
+
+class CronJobStatus(Status, conditions={"Scheduled": "the next Job starts at status.nextScheduleTime"}):
+    """The Jobs that were started."""
+
+    active: list[str] = Field(default_factory=list)
+    """The names of the Jobs that run."""
+    last_schedule_time: datetime | None = None
+    """The time of the last run that was started."""
+    next_schedule_time: datetime | None = None
+    """The time of the next run."""
+
+
+@crd(
+    columns=(
+        Column("Schedule", "string", ".spec.schedule", "When Jobs start"),
+        Column("Suspend", "boolean", ".spec.suspend", "Whether no Jobs are started for now"),
+        Column("Last", "date", ".status.lastScheduleTime", "The time of the last run"),
+        Column.reason_of("Scheduled"),
+    )
+)
+class CronJob(Resource, group=GROUP, version="v1", plural="cronjobs"):
+    """Starts a Job at each time of a schedule."""
+
+    spec: CronJobSpec
+    """The Jobs, and the times at which they start."""
+    status: CronJobStatus = Field(default_factory=CronJobStatus)
+    """The Jobs that were started."""

@@ -1,0 +1,1 @@
+"""Operators that run Dask: clusters, groups of workers, jobs, and a scaler."""

@@ -1,0 +1,104 @@
+"""The kinds: DaskCluster, DaskWorkerGroup, DaskJob and DaskAutoscaler."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from manager.api import ApiModel, Column, Int32, Resource, Scale, Status, crd, preserve_unknown
+
+GROUP = "dask.example.com"
+
+PodSpec = Annotated[dict[str, Any], preserve_unknown()]
+Name = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[a-z0-9-]+$")]
+Workers = Annotated[Int32, Field(ge=0, le=1000)]
+
+
+class WorkerSpec(ApiModel):
+    """The workers that are wanted, and the spec of their pods."""
+
+    replicas: Workers = 3
+    spec: PodSpec
+
+
+class ClusterSpec(ApiModel):
+    """The scheduler's pod, the first group of workers, and how many of them there are at the beginning."""
+
+    scheduler: PodSpec
+    worker: WorkerSpec
+    idle_timeout: Annotated[Int32, Field(ge=0)] = 0
+    """Seconds without work after which the cluster is deleted; 0 for never."""
+
+
+@crd(columns=(Column.reason_of("Ready"),))
+class DaskCluster(Resource, group=GROUP, version="v1", plural="daskclusters"):
+    """A Dask scheduler with workers."""
+
+    spec: ClusterSpec
+    status: Status = Field(default_factory=Status)
+
+
+class WorkerGroupSpec(ApiModel):
+    """The cluster, and the workers that are wanted for it."""
+
+    cluster: Name
+    worker: WorkerSpec
+
+
+class WorkerGroupStatus(Status, conditions={"Ready": "there are as many workers as wanted"}):
+    """The workers as they were last seen."""
+
+    replicas: Int32 = 0
+
+
+@crd(scale=Scale(".spec.worker.replicas", ".status.replicas"))
+class DaskWorkerGroup(Resource, group=GROUP, version="v1", plural="daskworkergroups"):
+    """Workers of one sort, which `kubectl scale` takes."""
+
+    spec: WorkerGroupSpec
+    status: WorkerGroupStatus = Field(default_factory=WorkerGroupStatus)
+
+
+class JobSpec(ApiModel):
+    """A program's pod, and the cluster that is there for as long as it runs."""
+
+    cluster: ClusterSpec
+    job: PodSpec
+
+
+class JobStatus(Status, conditions={"Ready": "the program has ended well"}):
+    """The state of the program."""
+
+    phase: Literal["ClusterCreated", "Running", "Successful", "Failed"] | None = None
+
+
+@crd(columns=(Column("Phase", "string", ".status.phase", "The state of the program"),))
+class DaskJob(Resource, group=GROUP, version="v1", plural="daskjobs"):
+    """A program that runs on a cluster of its own."""
+
+    spec: JobSpec
+    status: JobStatus = Field(default_factory=JobStatus)
+
+
+class AutoscalerSpec(ApiModel):
+    """The cluster whose first group is scaled, and how many workers it may have."""
+
+    cluster: Name
+    minimum: Workers = 1
+    maximum: Workers = 10
+
+
+class AutoscalerStatus(Status, conditions={"Ready": "the scheduler says how many workers it wants"}):
+    """The last change."""
+
+    scaled_at: datetime | None = None
+
+
+@crd()
+class DaskAutoscaler(Resource, group=GROUP, version="v1", plural="daskautoscalers"):
+    """Gives a cluster as many workers as its scheduler wants."""
+
+    spec: AutoscalerSpec
+    status: AutoscalerStatus = Field(default_factory=AutoscalerStatus)

@@ -1,0 +1,160 @@
+"""The operators of the four kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, ClassVar, TypeVar
+
+from examples.dask.kinds import GROUP, DaskAutoscaler, DaskCluster, DaskJob, DaskWorkerGroup, WorkerGroupSpec
+from examples.dask.scheduler import DASHBOARD, SchedulerAway, SchedulerClient
+from manager import AnyOperator, Blocked, Context, Operator, Result, clock, every, rbac
+from manager.api import ObjectMeta, Resource
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import Pod, Service
+
+T = TypeVar("T", bound=Resource)
+
+COOLDOWN = timedelta(seconds=15)
+"""So long after a change the autoscaler takes no workers away."""
+
+
+class _AsksScheduler(Operator[T]):
+    """What has a client of schedulers."""
+
+    client_of_schedulers: ClassVar[Callable[[], SchedulerClient]] = SchedulerClient
+
+    def setup(self) -> None:
+        """Open the client for as long as the manager runs."""
+        self.schedulers = type(self).client_of_schedulers()
+        self.manager.keep(lambda: self.schedulers, name="the client of schedulers")
+
+
+class ClusterOperator(_AsksScheduler[DaskCluster]):
+    """Keeps a scheduler, its Service, and the first group of workers."""
+
+    owns = (Deployment, Service, DaskWorkerGroup)
+    rights = (rbac(groups=GROUP, resources="daskclusters", verbs="delete"),)
+
+    async def reconcile(self, cluster: DaskCluster, ctx: Context) -> Result | None:
+        """Bring one cluster up to date, or delete it when it has had no work for long."""
+        if await self.is_idle(cluster):
+            await ctx.delete(cluster)
+            return None
+        name = f"{cluster.metadata.name}-scheduler"
+        labels = {f"{GROUP}/component": name}
+        scheduler = await ctx.apply(deployment(cluster, name, labels, cluster.spec.scheduler))
+        ports = [{"name": "comm", "port": 8786}, {"name": "dashboard", "port": DASHBOARD}]
+        await ctx.apply(Service(metadata=named(cluster, name), spec={"selector": labels, "ports": ports}))
+        workers = WorkerGroupSpec(cluster=cluster.metadata.name, worker=cluster.spec.worker)
+        group = DaskWorkerGroup(metadata=named(cluster, f"{cluster.metadata.name}-default"), spec=workers)
+        # From then on the number is the autoscaler's, or of who calls `kubectl scale`.
+        await ctx.apply(group, initial=(".spec.worker.replicas",))
+        ready = scheduler.is_available
+        ctx.condition("Ready", ready, "SchedulerAvailable" if ready else "SchedulerStarts")
+        return Result(requeue_after=10) if cluster.spec.idle_timeout else None
+
+    async def is_idle(self, cluster: DaskCluster) -> bool:
+        """Return whether the scheduler has had no work for the time that the cluster allows."""
+        limit, address = cluster.spec.idle_timeout, address_of(cluster.metadata.name, cluster)
+        try:
+            since = await self.schedulers.idle_since(address) if limit else None
+        except SchedulerAway:
+            return False
+        return since is not None and clock.now() - since > timedelta(seconds=limit)
+
+
+class WorkerGroupOperator(_AsksScheduler[DaskWorkerGroup]):
+    """Keeps a Deployment for each worker, as each has a name; those of the highest numbers leave first."""
+
+    owns = (Deployment,)
+    reads = (DaskCluster,)
+
+    async def reconcile(self, group: DaskWorkerGroup, ctx: Context) -> None:
+        """Bring one group up to date."""
+        wanted = [f"{group.metadata.name}-worker-{number}" for number in range(group.spec.worker.replicas)]
+        there = await ctx.children(Deployment)
+        leaving = [each for each in there if each.metadata.name not in wanted]
+        # Without a cluster, nobody is there to take what a worker holds.
+        if leaving and await ctx.find(DaskCluster, group.spec.cluster) is not None:
+            names = [each.metadata.name for each in leaving]
+            await self.schedulers.retire(address_of(group.spec.cluster, group), names)
+        for each in leaving:
+            await ctx.delete(each)
+        for name in wanted:
+            await ctx.apply(deployment(group, name, {f"{GROUP}/component": name}, group.spec.worker.spec))
+        group.status.replicas = len(wanted)
+        ctx.condition("Ready", True, "AsWanted", f"there are {len(wanted)} workers")
+
+
+class JobOperator(Operator[DaskJob]):
+    """Runs a program once, on a cluster that goes when the program has ended."""
+
+    owns = (DaskCluster, Pod)
+
+    async def reconcile(self, job: DaskJob, ctx: Context) -> None:
+        """Bring one job further."""
+        name, status = job.metadata.name, job.status
+        runner = next(iter(await ctx.children(Pod)), None)
+        ended = {"Succeeded": "Successful", "Failed": "Failed"}
+        phase = ended.get(runner.status.get("phase", "")) if runner is not None else None
+        if phase is not None or status.phase in ended.values():
+            status.phase = phase or status.phase  # type: ignore[assignment]
+            await ctx.write_status()  # before the pod can be deleted: the program is not to run again
+            for cluster in await ctx.children(DaskCluster):
+                await ctx.delete(cluster)
+            ctx.condition("Ready", status.phase == "Successful", status.phase or "")
+            return
+        cluster = await ctx.apply(DaskCluster(metadata=named(job, name), spec=job.spec.cluster))
+        ready = any(each.type == "Ready" and each.status == "True" for each in cluster.status.conditions)
+        status.phase = "ClusterCreated"
+        if ready or runner is not None:
+            spec = {"restartPolicy": "Never", **job.spec.job}
+            runner = runner or await ctx.apply(Pod(metadata=named(job, f"{name}-runner"), spec=spec))
+            status.phase = "Running"
+        ctx.condition("Ready", False, status.phase)
+
+
+class AutoscalerOperator(_AsksScheduler[DaskAutoscaler]):
+    """Asks the scheduler how many workers it wants, and scales the first group."""
+
+    reads = (DaskWorkerGroup,)
+    rights = (rbac(groups=GROUP, resources="daskworkergroups", verbs="patch"),)
+
+    @every(5)
+    async def scale(self, scaler: DaskAutoscaler, ctx: Context) -> None:
+        """Scale up at once, and down when the last change is some time ago."""
+        spec, status = scaler.spec, scaler.status
+        group = await ctx.find(DaskWorkerGroup, f"{spec.cluster}-default")
+        if group is None:
+            raise Blocked("NoCluster", f"there is no DaskCluster {spec.cluster}", awaited=True)
+        wanted = await self.schedulers.wanted_workers(address_of(spec.cluster, scaler))
+        wanted, there = max(spec.minimum, min(wanted, spec.maximum)), group.spec.worker.replicas
+        ctx.condition("Ready", True, "Answered")
+        if wanted < there and status.scaled_at is not None and clock.now() - status.scaled_at < COOLDOWN:
+            return
+        if wanted != there:
+            group.spec.worker.replicas = wanted
+            await ctx.client.patch(group)
+            status.scaled_at = clock.now()
+            ctx.event("Scaled", f"from {there} to {wanted} workers")
+
+
+OPERATORS: tuple[AnyOperator, ...] = (ClusterOperator, WorkerGroupOperator, JobOperator, AutoscalerOperator)
+
+
+def deployment(owner: Resource, name: str, labels: dict[str, str], pod: dict[str, Any]) -> Deployment:
+    """Return a Deployment of one pod."""
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    return Deployment(metadata=named(owner, name, labels), spec=spec)
+
+
+def named(owner: Resource, name: str, labels: dict[str, str] | None = None) -> ObjectMeta:
+    """Return the metadata of a child."""
+    return ObjectMeta(name=name, namespace=owner.metadata.namespace, labels=labels or {})
+
+
+def address_of(cluster: str, near: Resource) -> str:
+    """Return where the scheduler of a cluster answers, in the namespace of an object."""
+    return f"{cluster}-scheduler.{near.metadata.namespace}.svc:{DASHBOARD}"

@@ -1,0 +1,58 @@
+"""The HTTP API of a Dask scheduler, as far as the operators use it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Self
+
+import aiohttp
+
+from manager import Blocked
+
+DASHBOARD = 8787
+"""The port of the API."""
+
+
+class SchedulerAway(Blocked):
+    """The scheduler does not answer, or not as it should: it starts, or is being replaced."""
+
+    def __init__(self, address: str, why: object) -> None:
+        message = f"the scheduler at {address} does not answer: {why}"
+        super().__init__("SchedulerAway", message, awaited=True, retry_after=5)
+
+
+class SchedulerClient:
+    """Asks schedulers; their addresses are `HOST:PORT`. Tests have another one."""
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=4))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def wanted_workers(self, address: str) -> int:
+        """Return how many workers the scheduler has work for."""
+        return int((await self._ask("GET", address, "adaptive_target"))["workers"])
+
+    async def idle_since(self, address: str) -> datetime | None:
+        """Return since when the scheduler has had no work; None while it has some."""
+        since = (await self._ask("GET", address, "check_idle"))["idle_since"]
+        return None if since is None else datetime.fromtimestamp(float(since), UTC)
+
+    async def retire(self, address: str, names: Sequence[str]) -> None:
+        """Have workers hand over what they hold, and stop; those that are unknown have done so."""
+        known = (await self._ask("GET", address, "get_workers"))["workers"]
+        leaving = [each["address"] for each in known if each["name"] in names]
+        if leaving:
+            await self._ask("POST", address, "retire_workers", {"workers": leaving})
+
+    async def _ask(self, method: str, address: str, what: str, body: Any = None) -> dict[str, Any]:
+        try:
+            async with self._session.request(method, f"http://{address}/api/v1/{what}", json=body) as answer:
+                answer.raise_for_status()
+                found: dict[str, Any] = await answer.json()
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise SchedulerAway(address, error) from error
+        return found

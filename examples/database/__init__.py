@@ -1,0 +1,1 @@
+"""An operator that upgrades a database in eight steps."""

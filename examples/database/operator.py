@@ -1,0 +1,148 @@
+"""Database: keeps its servers, and upgrades them in eight steps, one pod at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from examples.database.kinds import Database, Job, StatefulSet
+from manager import Context, Operator, Steps, Watch, rbac
+from manager.api import ObjectMeta
+from manager.api.core_v1 import ConfigMap, Pod
+
+LABEL = "db.example.com/database"
+REVISION = "controller-revision-hash"
+"""The label with which a StatefulSet marks pods of one template."""
+
+
+class DatabaseOperator(Operator[Database]):
+    """Keeps a StatefulSet whose pods are replaced by the operator alone, and the ConfigMap that they read."""
+
+    owns = (StatefulSet, Job, ConfigMap)
+    watches = (Watch(Pod, label=LABEL),)
+    rights = (rbac(groups="", resources="pods", verbs="delete"),)
+    upgrade = Steps(".status.upgrade", of=("spec.version",), limit=3600)
+
+    async def reconcile(self, database: Database, ctx: Context) -> None:
+        """Go on with the upgrade; when it is done, keep what it has achieved."""
+        pods = await ctx.list(Pod, labels={LABEL: database.metadata.name})
+        ready = sum(map(is_ready, pods))
+        database.status.ready, wanted = ready, database.spec.replicas
+        ctx.condition("Available", ready >= wanted, "PodsReady", f"{ready} of {wanted} pods are ready")
+        if await ctx.run_steps(self.upgrade):
+            await ctx.apply(servers(database))
+            await ctx.apply(settings(database, writable=True))
+            waits = await self.replace_pods(database, ctx)
+            ctx.condition(
+                "Progressing", waits is not None, "AsWanted" if waits is None else "Pods", waits or ""
+            )
+
+    @upgrade.step(limit=300)
+    async def check(self, database: Database, ctx: Context) -> str | None:
+        """Find out whether the new version starts at all."""
+        return await job_done(database, ctx, "check")
+
+    @upgrade.step(limit=1800)
+    async def back_up(self, database: Database, ctx: Context) -> str | None:
+        """Keep what there is."""
+        return await job_done(database, ctx, "backup")
+
+    @upgrade.step(limit=60)
+    async def stop_writes(self, database: Database, ctx: Context) -> None:
+        """Have the servers refuse writes."""
+        await ctx.apply(settings(database, writable=False))
+
+    @upgrade.step(limit=60)
+    async def prepare(self, database: Database, ctx: Context) -> None:
+        """Give the StatefulSet the new version, which its pods get when they are replaced."""
+        await ctx.apply(servers(database))
+
+    @upgrade.step(limit=1800)
+    async def replace_pods(self, database: Database, ctx: Context) -> str | None:
+        """Replace one pod when all others are ready; one that is not ready goes first."""
+        servers = await ctx.find(StatefulSet, database.metadata.name)
+        if servers is None or servers.status.get("observedGeneration") != servers.metadata.generation:
+            return "waits for the StatefulSet"
+        wanted, revision = database.spec.replicas, servers.status.get("updateRevision")
+        # The cache may not know yet that a pod is away.
+        found = await ctx.client.uncached.list(
+            Pod, namespace=database.metadata.namespace, labels={LABEL: database.metadata.name}
+        )
+        pods = sorted((each for each in found), key=lambda each: each.metadata.name)
+        old = [each for each in pods if each.metadata.labels.get(REVISION) != revision]
+        down = [each for each in pods if not is_ready(each)]
+        broken = [each for each in old if each in down]
+        if broken or (old and not down and len(pods) == wanted):
+            await ctx.delete((broken or old)[-1])
+        elif not old and not down and len(pods) == wanted:
+            return None
+        return f"{len(pods) - len(old)} of {wanted} pods are replaced, {len(pods) - len(down)} ready"
+
+    @upgrade.step(limit=1800)
+    async def migrate(self, database: Database, ctx: Context) -> str | None:
+        """Bring the tables to the new version."""
+        return await job_done(database, ctx, "migrate")
+
+    @upgrade.step(limit=60)
+    async def allow_writes(self, database: Database, ctx: Context) -> None:
+        """Have the servers accept writes again."""
+        await ctx.apply(settings(database, writable=True))
+
+    @upgrade.step(limit=60)
+    async def finish(self, _: Database, ctx: Context) -> None:
+        """Delete the Jobs of this upgrade, and of those before that were given up."""
+        for job in await ctx.children(Job):
+            await ctx.delete(job)
+
+
+async def job_done(database: Database, ctx: Context, work: str) -> str | None:
+    """Have a Job done, once for each upgrade; return what it waits for."""
+    # Another upgrade has another generation, and does not take this Job for its own.
+    name = f"{database.metadata.name}-{work}-{database.status.upgrade.generation}"
+    container = {"name": work, "image": f"database:{database.spec.version}", "args": [work]}
+    job = await ctx.find(Job, name) or await ctx.apply(
+        Job(
+            metadata=named(database, name),
+            spec={"template": {"spec": {"restartPolicy": "OnFailure", "containers": [container]}}},
+        )
+    )
+    return None if job.status.get("succeeded") else f"waits for Job {name}"
+
+
+def servers(database: Database) -> StatefulSet:
+    """Return the wanted StatefulSet. It replaces no pod by itself."""
+    labels = {LABEL: database.metadata.name}
+    container: dict[str, Any] = {
+        "name": "server",
+        "image": f"database:{database.spec.version}",
+        "envFrom": [{"configMapRef": {"name": database.metadata.name, "optional": True}}],
+    }
+    return StatefulSet(
+        metadata=named(database, database.metadata.name),
+        spec={
+            "replicas": database.spec.replicas,
+            "serviceName": database.metadata.name,
+            "selector": {"matchLabels": labels},
+            "updateStrategy": {"type": "OnDelete"},
+            "podManagementPolicy": "Parallel",
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    )
+
+
+def settings(database: Database, *, writable: bool) -> ConfigMap:
+    """Return the ConfigMap that the servers read."""
+    return ConfigMap(
+        metadata=named(database, database.metadata.name), data={"WRITABLE": str(writable).lower()}
+    )
+
+
+def named(database: Database, name: str) -> ObjectMeta:
+    """Return the metadata of a child."""
+    return ObjectMeta(name=name, namespace=database.metadata.namespace)
+
+
+def is_ready(pod: Pod) -> bool:
+    """Return whether a pod is ready, and not being deleted."""
+    conditions = pod.status.get("conditions") or ()
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return ready and pod.metadata.deletion_timestamp is None

@@ -1,0 +1,291 @@
+"""Long operations: steps with limits, whose progress is in the status of the object."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from manager import clock
+from manager.api import Resource, StepsStatus
+from manager.cache.parts import steps_on
+from manager.controller.failure import describe, is_transient
+from manager.operator.conditions import status_model, status_of
+from manager.operator.context import Changed, Gone
+from manager.operator.declaration import bare, check_path
+
+if TYPE_CHECKING:
+    from manager.operator.context import Context
+    from manager.operator.operator import Operator
+
+F = TypeVar("F", bound=Callable[..., Awaitable[str | None]])
+
+
+_LAST_LOOK = 10.0
+"""Seconds for a step whose time is over, to find out whether it is done."""
+
+
+class _TooLate(Exception):
+    """A step is not done in time; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    name: str
+    limit: float | None
+    every: float | None
+
+    @property
+    def title(self) -> str:
+        """The name in CamelCase, as conditions and Events take it for a reason."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+class Steps:
+    '''A long operation of an operator: methods that are called one after the other, each until it is done.
+
+        class DatabaseOperator(Operator[Database]):
+            """Keeps a database, and upgrades it."""
+
+            upgrade = Steps(".status.upgrade", of=("spec.version",), limit=3600)
+
+            async def reconcile(self, database: Database, ctx: Context) -> None:
+                if await ctx.run_steps(self.upgrade):
+                    ...
+
+            @upgrade.step(limit=600)
+            async def back_up(self, database: Database, ctx: Context) -> str | None:
+                """Wait for a backup."""
+                job = await ctx.apply(...)
+                return None if job.status.get("succeeded") else f"waits for Job {job.metadata.name}"
+
+    The operation begins when a field of `of` differs from what the last successful one has achieved, and
+    again from its first step whenever one changes. It fails when it, or a step, takes longer than its limit,
+    and is tried again when the spec changes.
+
+    A step returns None when it is done, or a text that says what it waits for. It is called again when
+    something changes, every `every` seconds, and after a crash: so it looks at what is there, and does what
+    is missing. An exception is an error of the reconcile, and retried with back-off.
+    '''
+
+    def __init__(self, status: str, *, of: Sequence[str], limit: float) -> None:
+        """Args:
+        status: the path of a `StepsStatus`, such as `.status.upgrade`.
+        of: paths of the fields that the operation brings about, such as `spec.version`. Their values are
+            copied into the status, so they must not be confidential.
+        limit: seconds for all steps together.
+        """
+        if isinstance(of, str) or not of:
+            raise TypeError(f"Steps(of=...) takes a list of paths, such as ('spec.version',), not {of!r}")
+        self.field = status.removeprefix(".").removeprefix("status.")
+        self.of = {path.removeprefix("."): steps_on(path.removeprefix(".")) for path in of}
+        self.limit = _checked(limit)
+        self.name = ""
+        self._steps: list[_Step] = []
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def step(self, *, limit: float | None = None, every: float | None = None) -> Callable[[F], F]:
+        """Make a method the next step, of at most `limit` seconds, looked at every `every` seconds."""
+
+        def mark(method: F) -> F:
+            name = getattr(method, "__name__", "")
+            parameters = inspect.signature(method).parameters
+            if not inspect.iscoroutinefunction(method) or len(parameters) != len(("self", "obj", "ctx")):
+                raise TypeError(f"a step has to be `async def {name}(self, obj, ctx)`")
+            timing = [None if seconds is None else _checked(seconds) for seconds in (limit, every)]
+            self._steps.append(_Step(name, *timing))
+            return cast("F", method)
+
+        return mark
+
+    def check(self, operator: type[Operator[Any]]) -> None:
+        """Raise TypeError for fields that the operator's kind does not have."""
+        where, kind = f"{operator.__name__}.{self.name}", operator.kind
+        status = status_model(kind)
+        field = None if status is None else status.model_fields.get(self.field)
+        if field is None or bare(field.annotation) is not StepsStatus:
+            raise TypeError(f"{where}: {kind.__name__}.status needs a field `{self.field}: StepsStatus`")
+        for path, steps in self.of.items():
+            if (wrong := check_path(kind, steps)) is not None:
+                raise TypeError(f"{where}: {path!r}: {kind.__name__} {wrong}")
+        if not self._steps:
+            raise TypeError(f"{where} has no steps: mark methods with `@{self.name}.step()`")
+
+    async def run(self, operator: Operator[Any], ctx: Context) -> bool:
+        """Go on with the operation of the object; return whether there is nothing left to do."""
+        obj, is_new = ctx.object, False
+        status, numbers = self._status(obj), {each.title: number for number, each in enumerate(self._steps)}
+        while True:
+            # Each write of the status may bring another spec.
+            target, generation = _values(obj, self.of), obj.metadata.generation
+            if status.state == "Succeeded" and status.target == target:
+                self._show(operator, ctx, "Progressing", False, self._reason("Succeeded"))
+                self._show(operator, ctx, "Degraded", False, "AsExpected")
+                return True
+            if status.state == "Failed" and status.target == target and status.generation == generation:
+                self._show_failure(status, operator, ctx)
+                return False
+            # A new leader's cache may be older than what the last one did.
+            await ctx.confirm(latest=True)
+            if status.state != "Running" or status.target != target or status.step not in numbers:
+                await self._begin(status, target, ctx)
+                continue
+            number = numbers[status.step]
+            step, (left, late) = self._steps[number], self._time_left(status, self._steps[number])
+            try:
+                waits = await self._call(operator, step, ctx, left, may_be_done=not is_new)
+            except _TooLate as error:
+                await self._fail(status, late, str(error) or status.message, operator, ctx)
+                continue
+            if waits is not None:
+                status.message = waits
+                ctx.awaits(waits)
+                self._show_progress(status, operator, ctx)
+                return False
+            if number + 1 < len(self._steps):
+                await self._advance(status, number + 1, ctx)
+                is_new = True
+            else:
+                await self._succeed(status, ctx)
+
+    async def _call(
+        self, operator: Operator[Any], step: _Step, ctx: Context, left: float, *, may_be_done: bool
+    ) -> str | None:
+        """Call a step, which has `left` seconds; return what it waits for.
+
+        A step whose time is over is called once more if it `may_be_done` by now, as after an outage.
+        """
+        if left <= 0 and not may_be_done:
+            raise _TooLate
+        before, limit = ctx.look_again_after, asyncio.timeout(max(left, _LAST_LOOK))
+        ctx.look_again_within(max(left, 0.0))
+        try:
+            async with limit:
+                waits = await getattr(operator, step.name)(ctx.object, ctx)
+        except (Gone, Changed):
+            raise
+        except Exception as error:
+            if limit.expired():
+                raise _TooLate("it does not return") from error
+            if left > 0 or is_transient(error):
+                raise
+            raise _TooLate(describe(error, operator.errors)[1]) from error
+        if waits is None:
+            ctx.look_again_after = before
+            return None
+        if not isinstance(waits, str):
+            raise TypeError(f"{step.name} returns None, or a text that says what it waits for, not {waits!r}")
+        if left <= 0:
+            raise _TooLate(waits)
+        if step.every is not None:
+            ctx.look_again_within(step.every)
+        return waits
+
+    async def _advance(self, status: StepsStatus, number: int, ctx: Context) -> None:
+        """Go on to the next step, and have that stored before it does anything."""
+        status.step, status.step_started_at, status.message = self._steps[number].title, clock.now(), ""
+        status.progress = f"{number + 1}/{len(self._steps)}"
+        await ctx.write_status()
+
+    def _time_left(self, status: StepsStatus, step: _Step) -> tuple[float, str]:
+        """Return the seconds that are left, and what to say when they are over."""
+        now = clock.now()
+        limits = [(status.started_at, self.limit, "all steps together")]
+        if step.limit is not None:
+            limits.append((status.step_started_at, step.limit, step.title))
+        ends = [
+            (limit - (now - (since or now)).total_seconds(), f"{what} took longer than {limit:g} s")
+            for since, limit, what in limits
+        ]
+        return min(ends)
+
+    async def _begin(self, status: StepsStatus, target: dict[str, Any], ctx: Context) -> None:
+        """Begin with the first step, and have that stored before it does anything."""
+        cancelled = status.state == "Running"
+        status.state, status.target, status.generation = "Running", target, ctx.object.metadata.generation
+        status.step, status.progress, status.message = self._steps[0].title, f"1/{len(self._steps)}", ""
+        status.started_at = status.step_started_at = clock.now()
+        status.ended_at = None
+        await ctx.write_status()
+        changes = ", ".join(
+            f"{path}: {before} -> {after}" for path, (before, after) in status.changes.items()
+        )
+        ctx.event(self._reason("Restarted" if cancelled else "Started"), changes or "as it was before")
+
+    async def _succeed(self, status: StepsStatus, ctx: Context) -> None:
+        status.state, status.message, status.ended_at = "Succeeded", "", clock.now()
+        status.achieved = dict(status.target)
+        await ctx.write_status()
+        ctx.event(self._reason("Succeeded"), f"{len(self._steps)} steps are done")
+
+    async def _fail(
+        self, status: StepsStatus, late: str, why: str, operator: Operator[Any], ctx: Context
+    ) -> None:
+        status.state, status.ended_at = "Failed", clock.now()
+        status.message = f"{late}: {why}" if why else late
+        self._show_failure(status, operator, ctx)
+        await ctx.write_status()
+        ctx.event(self._reason("Failed"), f"{status.step}: {status.message}", warning=True)
+
+    def _show_progress(self, status: StepsStatus, operator: Operator[Any], ctx: Context) -> None:
+        message = f"{status.progress}: {status.message}"
+        shown = "Progressing" if "Progressing" in operator.conditions else "Ready"
+        self._show(operator, ctx, shown, shown == "Progressing", status.step, message)
+        self._show(operator, ctx, "Degraded", False, "AsExpected")
+
+    def _show_failure(self, status: StepsStatus, operator: Operator[Any], ctx: Context) -> None:
+        reason, message = self._reason("Failed"), f"{status.progress} {status.step}: {status.message}"
+        self._show(operator, ctx, "Progressing", False, reason, message)
+        if operator.conditions and ctx.can_set_conditions:
+            told_in, value = operator.condition_of_failure()
+            ctx.condition(told_in, value, reason, message)
+
+    def _show(
+        self, operator: Operator[Any], ctx: Context, kind: str, holds: bool, reason: str, message: str = ""
+    ) -> None:
+        """Set a condition that the operator's kind has."""
+        if kind in operator.conditions and ctx.can_set_conditions:
+            ctx.condition(kind, holds, reason, message)
+
+    def _status(self, obj: Resource) -> StepsStatus:
+        found: StepsStatus = getattr(status_of(obj), self.field)
+        return found
+
+    def _reason(self, what: str) -> str:
+        return f"{_Step(self.name, None, None).title}{what}"
+
+
+def _values(obj: Resource, paths: Mapping[str, Sequence[tuple[str, bool]]]) -> dict[str, Any]:
+    """Return the values at the paths that have one."""
+    wire, found = obj.to_wire(), dict[str, Any]()
+    for path, steps in paths.items():
+        at: Any = wire
+        for name, _ in steps:
+            at = at.get(name) if isinstance(at, dict) else None
+        if at is not None:
+            found[path] = dict(_without_nulls(at)) if isinstance(at, dict) else at
+    return found
+
+
+def _without_nulls(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Leave out what no status can hold: a null in a patch removes a field."""
+    for name, each in value.items():
+        if each is not None:
+            yield name, dict(_without_nulls(each)) if isinstance(each, dict) else each
+
+
+def _checked(seconds: float) -> float:
+    if not seconds > 0:
+        raise ValueError(f"Steps need more than 0 seconds, not {seconds}")
+    return seconds
+
+
+def check_steps(operator: type[Operator[Any]], members: Iterable[object]) -> None:
+    """Check the operations among the members of an operator; see `Steps.check`."""
+    for each in members:
+        if isinstance(each, Steps):
+            each.check(operator)

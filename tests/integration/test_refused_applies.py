@@ -1,0 +1,257 @@
+"""Applies that the API server refuses: the object stays as it is, in every part."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from manager.api import Resource, Unstructured
+from manager.client import Client, Outcome
+from manager.kube.errors import Forbidden, Invalid
+from tests.integration.test_client import Bench, running
+from tests.support.control_plane import ControlPlane, Feature
+from tests.support.eventually import eventually_async
+
+pytestmark = pytest.mark.contract
+
+LABELS = {"app": "child"}
+TEMPLATE = {
+    "metadata": {"labels": LABELS},
+    "spec": {
+        "containers": [{"name": "main", "image": "image:1", "ports": [{"name": "web", "containerPort": 80}]}]
+    },
+}
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+WORKLOAD = {"replicas": 0, "selector": {"matchLabels": LABELS}, "template": TEMPLATE}
+OBJECTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "Deployment": ("apps/v1", {"spec": WORKLOAD}),
+    "StatefulSet": (
+        "apps/v1",
+        {
+            "spec": {
+                **WORKLOAD,
+                "serviceName": "one",
+                "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": CLAIM}],
+            }
+        },
+    ),
+    "Job": (
+        "batch/v1",
+        {"spec": {"suspend": True, "template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}}},
+    ),
+    "Service": ("v1", {"spec": {"selector": LABELS, "ports": [{"name": "web", "port": 80}]}}),
+    "PersistentVolumeClaim": ("v1", {"spec": {**CLAIM, "storageClassName": "none"}}),
+    "Secret": ("v1", {"immutable": True, "data": {"a": "YQ=="}}),
+    "ConfigMap": ("v1", {"immutable": True, "data": {"a": "1"}}),
+}
+
+
+def named(bench: Bench, kind: str, *changes: Callable[[dict[str, Any]], None]) -> Resource:
+    """The child, with changes."""
+    version, fields = OBJECTS[kind]
+    content = copy.deepcopy(fields)
+    content["metadata"] = {"name": "child", "namespace": bench.namespace, "annotations": {"n": "1"}}
+    for change in changes:
+        change(content)
+    return Unstructured.of(version, kind).model_validate(content)
+
+
+def at(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    """Set the value at a path, as `spec.ports.0.port`; None removes it."""
+
+    def change(content: dict[str, Any]) -> None:
+        there: Any = content
+        *steps, last = (int(step) if step.isdigit() else step for step in path.split("."))
+        for step in steps:
+            there = there[step] if isinstance(step, int) else there.setdefault(step, {})
+        if value is None:
+            del there[last]
+        else:
+            there[last] = value
+
+    return change
+
+
+CONTAINER = "spec.template.spec.containers.0"
+CASES = {
+    "selector": ("Deployment", [at("spec.selector.matchLabels", {"app": "other"})]),
+    "selector and labels": (
+        "Deployment",
+        [at("spec.selector.matchLabels.a", "b"), at("spec.template.metadata.labels.a", "b")],
+    ),
+    "serviceName": ("StatefulSet", [at("spec.serviceName", "two")]),
+    "volumeClaimTemplates": (
+        "StatefulSet",
+        [at("spec.volumeClaimTemplates.0.spec.resources.requests.storage", "2Gi")],
+    ),
+    "another claim template": (
+        "StatefulSet",
+        [at("spec.volumeClaimTemplates", [{"metadata": {"name": "more"}, "spec": CLAIM}])],
+    ),
+    "Job's template": ("Job", [at(f"{CONTAINER}.image", "image:2")]),
+    "Job's completions": ("Job", [at("spec.completions", 5)]),
+    "clusterIP": ("Service", [at("spec.clusterIP", "None")]),
+    "a port twice": (
+        "Service",
+        [at("spec.ports", [{"name": "web", "port": 80}, {"name": "web", "port": 81}])],
+    ),
+    "access modes": ("PersistentVolumeClaim", [at("spec.accessModes", ["ReadWriteMany"])]),
+    "storage class": ("PersistentVolumeClaim", [at("spec.storageClassName", "other")]),
+    "immutable Secret": ("Secret", [at("data.a", "Yg==")]),
+    "immutable Secret made mutable": ("Secret", [at("immutable", None)]),
+    "immutable ConfigMap": ("ConfigMap", [at("data", {"b": "1"})]),
+    "name of a container": ("Deployment", [at(f"{CONTAINER}.name", "No Name")]),
+    "no image": ("Deployment", [at(CONTAINER, {"name": "main"})]),
+}
+
+
+@pytest_asyncio.fixture
+async def bench(crds: ControlPlane, namespace: str):
+    async with running(crds, namespace) as ready:
+        yield ready
+
+
+async def state(client: Client, child: Resource) -> dict[str, Any]:
+    """Return all of the object that its controllers do not write."""
+    found = json.loads((await client.uncached.get(type(child), child.key)).origin or b"")
+    found.pop("status", None)
+    metadata = found["metadata"]
+    del metadata["resourceVersion"]
+    metadata["annotations"].pop("deployment.kubernetes.io/revision", None)
+    ours = [each for each in metadata["managedFields"] if each["manager"].startswith("test")]
+    return {**found, "metadata": {**metadata, "managedFields": ours}}
+
+
+@pytest.mark.parametrize("extended", [False, True], ids=["", "extended by another client"])
+@pytest.mark.parametrize("applied", [False, True], ids=["created", "applied"])
+@pytest.mark.parametrize(("kind", "changes"), CASES.values(), ids=CASES)
+async def test_refused_apply_changes_nothing(
+    bench: Bench, kind: str, changes: list[Any], applied: bool, extended: bool
+):
+    client = bench.client.named("child")
+    child = (await client.apply(named(bench, kind))).object
+    if applied:
+        await client.apply(named(bench, kind, at("metadata.annotations.n", "2")))
+    if extended:
+        await extend(bench, kind, child)
+    before = await state(client, child)
+    refused = named(bench, kind, at("metadata.annotations.n", "3"), *changes)
+    for _ in range(2):
+        with pytest.raises(Invalid):
+            await client.apply(refused)
+        assert await state(client, child) == before
+
+
+async def extend(bench: Bench, kind: str, child: Resource) -> None:
+    """Put items of another client into lists of the child, where the kind has any that may change."""
+    other = await bench.client.uncached.get(type(child), child.key)
+    spec = other.content.get("spec", {})
+    if kind in {"Deployment", "StatefulSet"}:
+        [container] = spec["template"]["spec"]["containers"]
+        container["ports"].append({"name": "metrics", "containerPort": 81})
+        spec["template"]["spec"]["containers"].append({"name": "sidecar", "image": "image:1"})
+    elif kind == "Service":
+        spec["ports"].append({"name": "metrics", "port": 81})
+    else:
+        other.metadata.labels["theirs"] = "1"
+    await bench.client.named("another").patch(other)
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["created", "applied"])
+async def test_apply_whose_list_another_client_has_extended_is_one_change(bench: Bench, applied: bool):
+    client = bench.client.named("child")
+    first = at(f"{CONTAINER}.env", [{"name": "OLD", "value": "1"}])
+    child = (await client.apply(named(bench, "Deployment", first))).object
+    if applied:
+        await client.apply(named(bench, "Deployment", first, at("metadata.annotations.n", "2")))
+    other = await client.uncached.get(type(child), child.key)
+    containers = other.content["spec"]["template"]["spec"]["containers"]
+    containers[0]["ports"][0]["containerPort"] = 8080
+    containers.insert(0, {"name": "sidecar", "image": "image:1"})
+    generation = (await bench.client.named("another").patch(other)).metadata.generation
+    wanted = named(
+        bench, "Deployment", at(f"{CONTAINER}.image", "image:2"), at("metadata.annotations.n", "4")
+    )
+    found = await client.apply(wanted)
+    assert found.outcome is Outcome.UPDATED
+    assert {each.manager for each in found.conflicts} == {"test-another"}
+    after = found.object
+    sidecar, main = after.content["spec"]["template"]["spec"]["containers"]
+    assert (sidecar["name"], main["image"], main["ports"][0]["containerPort"]) == ("sidecar", "image:2", 80)
+    assert ("env" in main, after.metadata.annotations["n"]) == (False, "4")
+    assert after.metadata.generation == generation + 1
+    before = bench.writes()
+    assert (await client.apply(wanted)).outcome is Outcome.UNCHANGED
+    assert bench.writes() == before
+
+
+@pytest.mark.parametrize("extended", [False, True], ids=["", "extended by another client"])
+async def test_apply_that_a_policy_refuses_changes_nothing(
+    bench: Bench, control_plane: ControlPlane, extended: bool
+):
+    control_plane.require(Feature.ADMISSION_POLICIES)
+    api = control_plane.api
+    base = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    rule = {
+        "apiGroups": ["apps"],
+        "apiVersions": ["v1"],
+        "operations": ["UPDATE"],
+        "resources": ["deployments"],
+    }
+    label = "object.metadata.?annotations[?'n'].orValue('') != 'refused'"
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": label}]}
+    place = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": bench.namespace}}}
+    binding = {"policyName": bench.namespace, "validationActions": ["Deny"], "matchResources": place}
+    for path, body in ((base, spec), (base.replace("policies", "policybindings"), binding)):
+        api.create(path, {"metadata": {"name": bench.namespace}, "spec": body})
+    try:
+        client = bench.client.named("child")
+        child = (await client.apply(named(bench, "Deployment"))).object
+        probe = await client.uncached.get(type(child), child.key)
+        probe.metadata.annotations["n"] = "refused"
+
+        async def is_refused() -> bool:
+            try:
+                await client.patch(probe, dry_run=True)
+            except Invalid:
+                return True
+            return False
+
+        await eventually_async(is_refused, within=40)
+        if extended:
+            other = await client.uncached.get(type(child), child.key)
+            other.content["spec"]["template"]["spec"]["containers"][0]["ports"][0]["containerPort"] = 8080
+            await bench.client.named("another").patch(other)
+        before = await state(client, child)
+        refused = at("metadata.annotations.n", "refused")
+        for _ in range(2):
+            with pytest.raises(Invalid, match="ValidatingAdmissionPolicy"):
+                await client.apply(named(bench, "Deployment", at(f"{CONTAINER}.image", "image:2"), refused))
+            assert await state(client, child) == before
+    finally:
+        for path in (base, base.replace("policies", "policybindings")):
+            api.delete(f"{path}/{bench.namespace}")
+
+
+async def test_apply_beyond_a_quota_changes_nothing(bench: Bench, control_plane: ControlPlane):
+    control_plane.require(Feature.QUOTAS)
+    path = f"/api/v1/namespaces/{bench.namespace}/resourcequotas"
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"services.nodeports": "0"}}}
+    control_plane.api.create(path, quota)
+
+    async def is_counted() -> bool:
+        return bool(control_plane.api.get(f"{path}/none").get("status", {}).get("used"))
+
+    await eventually_async(is_counted, within=20)
+    client = bench.client.named("child")
+    child = (await client.apply(named(bench, "Service"))).object
+    before = await state(client, child)
+    for _ in range(2):
+        with pytest.raises(Forbidden, match="exceeded quota"):
+            await client.apply(named(bench, "Service", at("spec.type", "NodePort")))
+        assert await state(client, child) == before

@@ -1,0 +1,195 @@
+"""docs/taking-over.md, followed with what another operator leaves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.control_plane import ControlPlane, Feature
+from tests.support.eventually import eventually
+from tests.support.fork_server import run
+from tests.support.manager_process import ManagerProcess
+from tests.support.markdown import Page
+
+pytestmark = pytest.mark.contract
+
+KOPF = "kopf.zalando.org/KopfFinalizerMarker"
+GO = "webs.example.com/finalizer"
+MANAGERS = '"OpenAPI-Generator", "kopf"'
+DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+ANY = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def definition() -> dict[str, Any]:
+    """The definition of the old operator: anything goes, and no status subresource."""
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": ANY, "status": ANY}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "webs.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "webs", "singular": "web", "kind": "Web", "listKind": "WebList"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
+class Old:
+    """The objects of an old operator in a namespace."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, *, finalizer: str, manager: str) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        self.finalizer = finalizer
+        self.manager = manager
+        self.webs = f"/apis/example.com/v1/namespaces/{namespace}/webs"
+        self.deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+
+    def web(self, name: str) -> dict[str, Any]:
+        """Create an object with progress and status, as kopf keeps them."""
+        annotations = {
+            "kopf.zalando.org/last-handled-configuration": '{"spec":{"image":"image:1"}}\n',
+            "kopf.zalando.org/create_fn": '{"started":"2026-01-01T00:00:00","success":true}',
+            "web.example.com/visits": "7",
+            "example.com/note": "of a person",
+        }
+        body = {
+            "apiVersion": "example.com/v1",
+            "kind": "Web",
+            "metadata": {"name": name, "finalizers": [self.finalizer], "annotations": annotations},
+            "spec": {"image": "image:1"},
+            "status": {"kopf": {"progress": {}}, "create_fn": {"done": True}},
+        }
+        made: dict[str, Any] = self.plane.api.create(self.webs, body)
+        return made
+
+    def child(self, web: dict[str, Any], *, owned: bool = True, labels: dict[str, str] | None = None) -> None:
+        """Create the Deployment of an object, with a field that the new operator does not want."""
+        name = web["metadata"]["name"]
+        labels = labels or {"web": name}
+        owner = {
+            "apiVersion": "example.com/v1",
+            "kind": "Web",
+            "name": name,
+            "uid": web["metadata"]["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+        container = {"name": "web", "image": "image:1", "env": [{"name": "OLD", "value": "1"}]}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+        body = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name, "ownerReferences": [owner] if owned else []},
+            "spec": {"replicas": 3, "selector": {"matchLabels": labels}, "template": template},
+        }
+        path = f"{self.deployments}?fieldManager={self.manager}"
+        self.plane.api.create(path, body)
+
+    def get(self, path: str, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.plane.api.get(f"{path}/{name}")
+        return found
+
+    def is_taken_over(self, name: str) -> bool:
+        """Return whether the object says that its child is available."""
+        conditions = self.get(self.webs, name).get("status", {}).get("conditions", ())
+        return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Writes the page's operator down, for an old operator with other names."""
+
+    def write(finalizer: str, managers: str) -> Path:
+        [text] = [each.text for each in Page(Path("docs/taking-over.md")).blocks() if "# web.py" in each.text]
+        path = tmp_path / "web.py"
+        path.write_text(text.replace(KOPF, finalizer).replace(MANAGERS, managers))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("finalizer", "managers", "manager"),
+    [(KOPF, MANAGERS, "OpenAPI-Generator"), (GO, '"manager",', "manager")],
+    ids=["kopf", "controller-runtime"],
+)
+def test_new_operator_takes_over_as_the_page_says(
+    control_plane: ControlPlane,
+    namespace: str,
+    tmp_path: Path,
+    written: Callable[[str, str], Path],
+    finalizer: str,
+    managers: str,
+    manager: str,
+):
+    control_plane.require(Feature.READY_PODS)
+    program = (sys.executable, str(written(finalizer, managers)))
+    flags = (f"--kubeconfig={control_plane.kubeconfig}", f"--namespaces={namespace}")
+
+    def web(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return run(*program, *arguments, environ={"HOME": str(tmp_path)}, timeout=50)
+
+    api = control_plane.api
+    api.delete(f"{DEFINITION}/webs.example.com")
+    eventually(lambda: api.find(f"{DEFINITION}/webs.example.com") is None)
+    api.create(DEFINITION, definition())
+    old = Old(control_plane, namespace, finalizer=finalizer, manager=manager)
+    eventually(lambda: api.find(old.webs) is not None)
+    try:
+        old.child(old.web("plain"))
+        old.child(old.web("alone"), owned=False)
+        old.child(old.web("other"), labels={"app": "other", "by": "old"})
+        old.web("going")
+        api.delete(f"{old.webs}/going")
+        uids = {
+            each: old.get(old.deployments, each)["metadata"]["uid"] for each in ("plain", "alone", "other")
+        }
+
+        planned = web("plan", "--all", *flags)
+        assert planned.returncode == 2, planned.stderr
+        assert "-        - name: OLD" in planned.stdout
+        assert f"-  - {finalizer}" in planned.stdout
+        assert "+  replicas:" not in planned.stdout
+        assert "install the definitions first" in planned.stdout
+        assert old.get(old.webs, "plain")["metadata"]["finalizers"] == [finalizer]
+
+        definitions = web("crds")
+        assert definitions.returncode == 0, definitions.stderr
+        control_plane.kubectl(
+            "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=definitions.stdout
+        )
+        with ManagerProcess(
+            control_plane.kubeconfig, *flags[1:], folder=tmp_path / "m", program=program
+        ) as new:
+            for name in uids:
+                eventually(lambda name=name: old.is_taken_over(name))
+            eventually(lambda: api.find(f"{old.webs}/going") is None)
+            new.stop()
+
+        for name, uid in uids.items():
+            obj, child = old.get(old.webs, name), old.get(old.deployments, name)
+            assert "finalizers" not in obj["metadata"]
+            assert obj["metadata"]["annotations"] == {"example.com/note": "of a person"}
+            assert obj["status"]["visits"] == 7
+            assert "kopf" not in obj["status"]
+            assert "env" not in child["spec"]["template"]["spec"]["containers"][0]
+            assert child["metadata"]["ownerReferences"][0]["uid"] == obj["metadata"]["uid"]
+            assert child["spec"]["selector"] == {"matchLabels": {"web": name}}
+            assert (child["metadata"]["uid"] == uid) is (name != "other")
+            assert child["spec"]["replicas"] == (1 if name == "other" else 3)
+            entries = [each for each in child["metadata"]["managedFields"] if "subresource" not in each]
+            assert manager not in {each["manager"] for each in entries}
+        done = web("plan", "--all", *flags)
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    finally:
+        for each in api.get(old.webs)["items"]:
+            api.patch(f"{old.webs}/{each['metadata']['name']}", {"metadata": {"finalizers": None}})
+        api.delete(f"{DEFINITION}/webs.example.com")

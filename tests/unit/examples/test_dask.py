@@ -1,0 +1,119 @@
+"""examples/dask: clusters, workers, jobs and scaling, with schedulers that are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, ClassVar
+
+import pytest
+
+from examples.dask.kinds import DaskAutoscaler, DaskCluster, DaskJob, DaskWorkerGroup
+from examples.dask.operators import OPERATORS
+from examples.dask.scheduler import SchedulerAway, SchedulerClient
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import Pod, Service
+from manager.testing import VirtualClock, World, operated
+
+POD = {"containers": [{"name": "dask", "image": "dask:2026"}]}
+CLUSTER: dict[str, Any] = {"scheduler": POD, "worker": {"replicas": 2, "spec": POD}}
+
+
+class FakeScheduler(SchedulerClient):
+    """Answers for all schedulers."""
+
+    wanted: ClassVar[int | None]
+    idle: ClassVar[datetime | None]
+    retired: ClassVar[list[str]]
+
+    async def wanted_workers(self, address: str) -> int:
+        if self.wanted is None:
+            raise SchedulerAway(address, "it is made up")
+        return self.wanted
+
+    async def idle_since(self, address: str) -> datetime | None:
+        return self.idle
+
+    async def retire(self, address: str, names: Sequence[str]) -> None:
+        self.retired.extend(names)
+
+
+@pytest.fixture(autouse=True)
+def schedulers(monkeypatch: pytest.MonkeyPatch) -> type[FakeScheduler]:
+    FakeScheduler.wanted, FakeScheduler.idle, FakeScheduler.retired = 2, None, []
+    for each in OPERATORS:
+        monkeypatch.setattr(each, "client_of_schedulers", FakeScheduler, raising=False)
+    return FakeScheduler
+
+
+def made(kind: Any, **spec: Any) -> Any:
+    return kind.model_validate({"metadata": {"name": "a"}, "spec": spec})
+
+
+async def workers(world: World) -> list[str]:
+    found = await world.client.uncached.list(Deployment, namespace="default")
+    return [each.metadata.name for each in found if "worker" in each.metadata.name]
+
+
+async def test_cluster_has_a_scheduler_and_workers_until_it_is_idle(schedulers: type[FakeScheduler]) -> None:
+    clock = VirtualClock()
+    async with operated(*OPERATORS, clock=clock) as world:
+        cluster = await world.create(made(DaskCluster, **CLUSTER, idleTimeout=60))
+        await world.until(cluster, lambda it: any(each.status == "True" for each in it.status.conditions))
+        assert [each["port"] for each in (await world.get(Service, "a-scheduler")).spec["ports"]] == [
+            8786,
+            8787,
+        ]
+        await clock.advance(minutes=5)
+        assert await workers(world) == ["a-default-worker-0", "a-default-worker-1"]
+        schedulers.idle = clock.now()
+        await clock.advance(seconds=55)
+        assert await world.find(DaskCluster, "a") is not None
+        await clock.advance(seconds=20)
+        assert await world.find(DaskCluster, "a") is None
+        assert await workers(world) == []
+
+
+async def test_worker_group_retires_workers_that_leave(schedulers: type[FakeScheduler]) -> None:
+    clock = VirtualClock()
+    async with operated(*OPERATORS, clock=clock) as world:
+        await world.create(made(DaskCluster, **CLUSTER))
+        await clock.advance(seconds=5)
+        group = await world.get(DaskWorkerGroup, "a-default")
+        await world.client.subresource("scale").patch(group, {"spec": {"replicas": 4}})
+        await clock.advance(seconds=5)
+        assert len(await workers(world)) == 4
+        await world.client.subresource("scale").patch(group, {"spec": {"replicas": 1}})
+        await clock.advance(seconds=5)
+        assert await workers(world) == ["a-default-worker-0"]
+        assert schedulers.retired == [f"a-default-worker-{number}" for number in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(("ended", "phase"), [("Succeeded", "Successful"), ("Failed", "Failed")])
+async def test_job_runs_once_and_takes_its_cluster_along(ended: str, phase: str) -> None:
+    clock = VirtualClock()
+    async with operated(*OPERATORS, clock=clock) as world:
+        job = await world.create(made(DaskJob, cluster=CLUSTER, job=POD))
+        await world.until(job, lambda it: it.status.phase == "Running")
+        runner = await world.get(Pod, "a-runner")
+        runner.status["phase"] = ended
+        await world.client.status.patch(runner)
+        await world.until(job, lambda it: it.status.phase == phase)
+        await world.delete(runner)
+        await clock.advance(hours=1)
+        assert await world.find(DaskCluster, "a") is None
+        assert await world.find(Pod, "a-runner") is None
+
+
+async def test_autoscaler_follows_the_scheduler(schedulers: type[FakeScheduler]) -> None:
+    clock = VirtualClock()
+    async with operated(*OPERATORS, clock=clock) as world:
+        await world.create(made(DaskCluster, **CLUSTER))
+        scaler = await world.create(made(DaskAutoscaler, cluster="a", minimum=1, maximum=5))
+        for wanted, seconds, there in ((4, 7, 4), (9, 7, 5), (0, 7, 5), (0, 14, 1), (None, 7, 1)):
+            schedulers.wanted = wanted
+            await clock.advance(seconds=seconds)
+            assert len(await workers(world)) == there
+        conditions = (await world.get(DaskAutoscaler, "a")).status.conditions
+        assert [each.reason for each in conditions] == ["SchedulerAway"]
+        assert "Scaled" in await world.events(scaler)

@@ -1,0 +1,261 @@
+"""Steps: long operations whose progress is in the status."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar
+
+import pytest
+from pydantic import Field
+
+from manager import Context, Operator, Steps
+from manager.api import ApiModel, Condition, ObjectMeta, Resource, Status, StepsStatus, crd, preserve_unknown
+from manager.api.core_v1 import ConfigMap
+from manager.simulation.seeds import Plan, crash_points, run, told
+from manager.simulation.workload import Step
+from manager.testing import VirtualClock, operated
+
+
+class JourneySpec(ApiModel):
+    """Where to."""
+
+    to: str = "Rome"
+    """The place."""
+    by: Annotated[dict[str, Any] | None, preserve_unknown()] = None
+    """The means."""
+    note: str = ""
+    """Anything else."""
+
+
+class JourneyStatus(Status, conditions={"Progressing": "it is on its way", "Degraded": "it has failed"}):
+    """Where it is."""
+
+    trip: StepsStatus = Field(default_factory=StepsStatus)
+    """The trip."""
+
+
+@crd()
+class Journey(Resource, group="trips.example.com", version="v1", plural="journeys"):
+    """A journey."""
+
+    spec: JourneySpec = Field(default_factory=JourneySpec)
+    """Where to."""
+    status: JourneyStatus = Field(default_factory=JourneyStatus)
+    """Where it is."""
+
+
+class JourneyOperator(Operator[Journey]):
+    """Goes in three steps, and keeps a ConfigMap that says where it is."""
+
+    owns = (ConfigMap,)
+    trip = Steps(".status.trip", of=("spec.to", "spec.by"), limit=1000)
+
+    calls: ClassVar[list[str]]
+    waits: ClassVar[dict[str, str]]
+    raises: ClassVar[set[str]]
+    hangs: ClassVar[set[str]]
+
+    async def reconcile(self, journey: Journey, ctx: Context) -> None:
+        if await ctx.run_steps(self.trip):
+            await self.note(journey, ctx, f"in {journey.spec.to}")
+
+    async def note(self, journey: Journey, ctx: Context, text: str) -> None:
+        named = ObjectMeta(name=journey.metadata.name, namespace=journey.metadata.namespace)
+        await ctx.apply(ConfigMap(metadata=named, data={"where": text}))
+
+    async def at(self, step: str, journey: Journey) -> str | None:
+        self.calls.append(f"{step} {journey.spec.to}")
+        if step in self.raises:
+            raise LookupError(step)
+        if step in self.hangs:
+            await asyncio.sleep(10_000)
+        return self.waits.get(step)
+
+    @trip.step(limit=600, every=20)
+    async def pack(self, journey: Journey, ctx: Context) -> str | None:
+        return await self.at("pack", journey)
+
+    @trip.step(limit=100)
+    async def go_there(self, journey: Journey, ctx: Context) -> str | None:
+        await self.note(journey, ctx, f"to {journey.spec.to}")
+        return await self.at("go", journey)
+
+    @trip.step()
+    async def unpack(self, journey: Journey, ctx: Context) -> str | None:
+        return await self.at("unpack", journey)
+
+
+@pytest.fixture(autouse=True)
+def calm() -> None:
+    cls = JourneyOperator
+    cls.calls, cls.waits, cls.raises, cls.hangs = [], {}, set(), set()
+
+
+def journey() -> Journey:
+    return Journey(metadata=ObjectMeta(name="a"))
+
+
+def ended(state: str) -> Callable[[Journey], bool]:
+    return lambda it: it.status.trip.state == state
+
+
+def condition(journey: Journey, kind: str) -> Condition:
+    return next(each for each in journey.status.conditions if each.type == kind)
+
+
+async def test_steps_are_done_in_order_and_once() -> None:
+    async with operated(JourneyOperator, clock=VirtualClock()) as world:
+        mine = await world.until(await world.create(journey()), ended("Succeeded"))
+        assert JourneyOperator.calls == ["pack Rome", "go Rome", "unpack Rome"]
+        assert mine.status.trip.achieved == {"spec.to": "Rome"}
+        mine = await world.update(mine, lambda it: setattr(it.spec, "note", "no reason to go"))
+        await world.until(mine, lambda it: it.status.observed_generation == 2)
+        assert len(JourneyOperator.calls) == 3
+        assert (await world.get(ConfigMap, "a")).data == {"where": "in Rome"}
+        assert await world.events(mine) == ["TripStarted", "Created", "TripSucceeded", "Updated"]
+
+
+async def test_steps_show_what_they_wait_for_and_look_again() -> None:
+    clock = VirtualClock()
+    async with operated(JourneyOperator, clock=clock) as world:
+        JourneyOperator.waits = {"pack": "waits for a bag"}
+        mine = await world.create(journey())
+        mine = await world.until(mine, lambda it: it.status.trip.message == "waits for a bag")
+        assert (mine.status.trip.step, mine.status.trip.progress) == ("Pack", "1/3")
+        progressing = condition(mine, "Progressing")
+        assert (progressing.status, progressing.reason) == ("True", "Pack")
+        assert progressing.message == "1/3: waits for a bag"
+        await clock.advance(seconds=90)
+        assert JourneyOperator.calls == ["pack Rome"] * 5
+        JourneyOperator.waits = {}
+        mine = await world.until(mine, ended("Succeeded"), timeout=30)
+        assert condition(mine, "Progressing").status == "False"
+
+
+@pytest.mark.parametrize("how", ["waits", "raises", "hangs"])
+async def test_steps_fail_when_one_takes_too_long(how: str) -> None:
+    async with operated(JourneyOperator, clock=VirtualClock()) as world:
+        setattr(JourneyOperator, how, {"go": "waits for a train"} if how == "waits" else {"go"})
+        mine = await world.until(await world.create(journey()), ended("Failed"), timeout=200)
+        trip = mine.status.trip
+        why = {
+            "waits": "waits for a train",
+            "raises": "LookupError; the log of the manager says more",
+            "hangs": "it does not return",
+        }
+        assert trip.message == f"GoThere took longer than 100 s: {why[how]}"
+        assert trip.ended_at is not None
+        assert trip.step_started_at is not None
+        assert 100 <= (trip.ended_at - trip.step_started_at).total_seconds() < 101
+        degraded = condition(mine, "Degraded")
+        assert (degraded.status, degraded.reason) == ("True", "TripFailed")
+        assert condition(mine, "Progressing").status == "False"
+        calls = len(JourneyOperator.calls)
+        # Only a change of the spec makes another attempt.
+        setattr(JourneyOperator, how, {})
+        mine = await world.update(mine, lambda it: it.metadata.labels.update(a="b"))
+        await asyncio.sleep(3000)
+        assert len(JourneyOperator.calls) == calls
+        mine = await world.update(mine, lambda it: setattr(it.spec, "note", "once more"))
+        mine = await world.until(mine, ended("Succeeded"))
+        assert condition(mine, "Degraded").status == "False"
+
+
+async def test_steps_fail_when_all_together_take_too_long() -> None:
+    clock = VirtualClock()
+    async with operated(JourneyOperator, clock=clock) as world:
+        JourneyOperator.waits = {"pack": "waits for a bag"}
+        mine = await world.create(journey())
+        await clock.advance(seconds=570)
+        JourneyOperator.waits = {"unpack": "waits for a room"}
+        mine = await world.until(mine, ended("Failed"), timeout=600)
+        message = "all steps together took longer than 1000 s: waits for a room"
+        assert (mine.status.trip.step, mine.status.trip.message) == ("Unpack", message)
+
+
+async def test_steps_begin_again_when_what_they_are_for_changes() -> None:
+    async with operated(JourneyOperator, clock=VirtualClock()) as world:
+        mine = await world.until(await world.create(journey()), ended("Succeeded"))
+        JourneyOperator.calls.clear()
+        JourneyOperator.waits = {"unpack": "waits for a room"}
+        by = {"train": {"class": 2, "seat": None}, "ship": None}
+        mine = await world.update(mine, lambda it: vars(it.spec).update(to="Oslo", by=by))
+        mine = await world.until(mine, lambda it: it.status.trip.message == "waits for a room")
+        train = {"train": {"class": 2}}
+        assert mine.status.trip.changes == {"spec.to": ("Rome", "Oslo"), "spec.by": (None, train)}
+        mine = await world.update(mine, lambda it: vars(it.spec).update(to="Rome", by=None))
+        mine = await world.until(mine, lambda it: it.status.trip.generation == 3)
+        JourneyOperator.waits = {}
+        mine = await world.update(mine, lambda it: setattr(it.spec, "note", "go on"))
+        mine = await world.until(mine, ended("Succeeded"))
+        assert mine.status.trip.changes == {}
+        calls = list(dict.fromkeys(JourneyOperator.calls))
+        assert calls[:4] == ["pack Oslo", "go Oslo", "unpack Oslo", "pack Rome"]
+        assert (await world.get(ConfigMap, "a")).data == {"where": "in Rome"}
+        events = await world.events(mine)
+        assert [each for each in events if each.startswith("Trip")] == [
+            "TripStarted",
+            "TripSucceeded",
+            "TripStarted",
+            "TripRestarted",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ({"status": ".status.nothing"}, r"Wrong\.trip: Journey\.status needs a field `nothing: StepsStatus`"),
+        ({"status": ".status.conditions"}, r"needs a field `conditions: StepsStatus`"),
+        ({"of": ("spec.too",)}, r"Wrong\.trip: 'spec\.too': Journey has no field spec\.too; did you mean"),
+        ({"of": "spec.to"}, r"takes a list of paths, such as"),
+        ({"of": ()}, r"takes a list of paths, such as"),
+    ],
+)
+def test_steps_refuse_fields_that_are_not_there(steps: dict[str, Any], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+
+        class Wrong(Operator[Journey]):
+            trip = Steps(**{"status": ".status.trip", "of": ("spec.to",), "limit": 10, **steps})
+
+            @trip.step()
+            async def go(self, journey: Journey, ctx: Context) -> None: ...
+
+
+def test_steps_refuse_what_is_no_step() -> None:
+    trip = Steps(".status.trip", of=("spec.to",), limit=10)
+    with pytest.raises(TypeError, match=r"`async def go\(self, obj, ctx\)`"):
+
+        @trip.step()
+        async def go(self: object, journey: Journey) -> None: ...
+
+    with pytest.raises(ValueError, match="more than 0 seconds, not -1"):
+        trip.step(limit=-1)(JourneyOperator.pack)
+    with pytest.raises(TypeError, match=r"has no steps: mark methods with `@trip\.step\(\)`"):
+
+        class Wrong(Operator[Journey]):
+            trip = Steps(".status.trip", of=("spec.to",), limit=10)
+
+
+async def test_steps_look_once_more_when_time_has_passed_unseen() -> None:
+    async with operated(JourneyOperator, clock=VirtualClock()) as world:
+        JourneyOperator.waits = {"go": "waits for a train"}
+        mine = await world.create(journey())
+        mine = await world.until(mine, lambda it: it.status.trip.message == "waits for a train")
+        JourneyOperator.waits = {}
+        mine = await world.until(mine, ended("Succeeded"), timeout=110)
+        assert JourneyOperator.calls[-2:] == ["go Rome", "unpack Rome"]
+
+
+@pytest.mark.parametrize("at", [1.008, pytest.param(60.0, marks=pytest.mark.long)])
+def test_steps_go_on_after_a_crash_at_each_write(at: float) -> None:
+    # The place changes on the way, or long afterwards.
+    plan = Plan(0, 1, (Step(0.0, "create", 0, 1), Step(at, "change", 0, 18)), ())
+    points = [each for each in crash_points(plan, (JourneyOperator,)) if each.crash_at and each.replicas == 1]
+    points = [each for each in points if each.crash_at and each.crash_at[1] in {"after", "stale"}]
+    assert len(points) > 24
+    for point in points:
+        JourneyOperator.calls.clear()
+        outcome = run(point, (JourneyOperator,))
+        assert outcome.violations == (), told(outcome)
+        assert "unpack 2Gi" in JourneyOperator.calls

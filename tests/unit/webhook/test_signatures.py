@@ -1,0 +1,383 @@
+"""Webhook methods that cannot be called are refused when their class is made, and by type checkers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mypy import api as mypy
+
+from manager import Operator, webhook
+from manager.api import Resource, Unstructured
+from manager.api.core_v1 import Pod
+from manager.webhook import Admission, AdmissionRequest, JsonObject, RegistrationError
+from tests.unit.webhook.reviews import OldThing, Thing
+
+Warnings = Iterable[str] | None
+
+
+def operator(**members: Any) -> type[Operator[Any]]:
+    return type("Judging", (Operator,), {"kind": Thing, "name": "judging", **members})
+
+
+async def no_request(self: Any, new: Thing) -> None: ...
+async def of_one(self: Any, new: Thing, request: AdmissionRequest) -> Warnings: ...
+async def of_two(self: Any, old: Thing | None, new: Thing, request: AdmissionRequest) -> Warnings: ...
+async def of_both_there(self: Any, old: Thing, new: Thing, request: AdmissionRequest) -> Warnings: ...
+async def of_three(self: Any, old: Thing, new: Thing, request: AdmissionRequest, more: int) -> None: ...
+async def by_name(self: Any, new: Thing, *, request: AdmissionRequest) -> None: ...
+async def of_json(self: Any, thing: JsonObject, request: AdmissionRequest) -> None: ...
+async def of_json_alone(self: Any, thing: JsonObject) -> None: ...
+async def of_model_alone(self: Any, thing: Thing) -> None: ...
+async def of_json_that_returns(self: Any, thing: JsonObject, request: AdmissionRequest) -> JsonObject: ...
+async def of_an_old_version(self: Any, new: OldThing, request: AdmissionRequest) -> None: ...
+async def of_a_pod(self: Any, pod: Pod, request: AdmissionRequest) -> None: ...
+async def of_options(self: Any, options: Unstructured, request: AdmissionRequest) -> None: ...
+async def swapped(self: Any, request: AdmissionRequest, new: Thing) -> None: ...
+async def that_says_no(self: Any, new: Thing, request: AdmissionRequest) -> bool: ...
+async def untyped(self, new, request): ...  # type: ignore[no-untyped-def] # noqa: ANN001
+async def of_any(self: Any, *arguments: Any) -> Any: ...
+async def of_parents(self: Any, new: Resource | None, request: object, more: int = 0) -> list[str]: ...
+async def of_unknown(self: Any, new: NotImported, request: AdmissionRequest) -> None: ...  # type: ignore[name-defined] # noqa: F821
+def plain(self: Any, new: Thing, request: AdmissionRequest) -> None: ...
+
+
+create, update, delete = webhook.validate_create, webhook.validate_update, webhook.validate_delete
+to_hub, from_hub = webhook.to_hub(OldThing), webhook.from_hub(OldThing)
+VERSIONS = {"versions": (OldThing,)}
+
+
+def decorated(function: Any, *decorators: Any) -> Any:
+    """Return a copy of a function with these decorators."""
+    copied = type(function)(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    copied.__annotations__, copied.__kwdefaults__ = function.__annotations__, function.__kwdefaults__
+    for decorator in decorators:
+        copied = decorator(copied)
+    return copied
+
+
+CREATE, UPDATE, DELETE = "@webhook.validate_create", "@webhook.validate_update", "@webhook.validate_delete"
+
+
+@pytest.mark.parametrize(
+    ("function", "decorators", "why"),
+    [
+        (no_request, [create], f"{CREATE} calls it with (new, request) after self, and it takes new"),
+        (
+            of_two,
+            [create],
+            f"{CREATE} calls it with (new, request) after self, and it takes old, new, request",
+        ),
+        (by_name, [create], f"{CREATE} calls it with (new, request) after self, and it takes new, request"),
+        (
+            of_one,
+            [update],
+            f"{UPDATE} calls it with (old, new, request) after self, and it takes new, request",
+        ),
+        (
+            of_one,
+            [create, update],
+            f"{CREATE} and {UPDATE} call it with (old, new, request) after self, and it takes new, request",
+        ),
+        (
+            of_both_there,
+            [update, create],
+            (
+                f"{UPDATE} and {CREATE} call it with None for old when the object is new: "
+                "write `old: Thing | None`"
+            ),
+        ),
+        (
+            of_three,
+            [update],
+            f"{UPDATE} calls it with (old, new, request) after self, and it takes old, new, request, more",
+        ),
+        (
+            of_both_there,
+            [update, delete],
+            (
+                f"{UPDATE} calls it with (old, new, request), and "
+                f"{DELETE} with (old, request): write two methods"
+            ),
+        ),
+        (
+            of_one,
+            [create, webhook.default],
+            (
+                f"{CREATE} calls it with (new, request), and @webhook.default with (object, request): "
+                "write two methods"
+            ),
+        ),
+        (
+            of_one,
+            [webhook.default],
+            "@webhook.default calls it with plain JSON (JsonObject) for new, which is annotated as Thing",
+        ),
+        (of_json, [delete], f"{DELETE} calls it with a Thing for thing, which is annotated as dict"),
+        (
+            of_an_old_version,
+            [create],
+            f"{CREATE} calls it with a Thing for new, which is annotated as OldThing",
+        ),
+        (
+            swapped,
+            [create],
+            f"{CREATE} calls it with a Thing for request, which is annotated as AdmissionRequest",
+        ),
+        (that_says_no, [create], "it returns warnings, as texts, or None; to refuse, it raises `Refused`"),
+        (of_json_that_returns, [webhook.default], "it changes its argument in place, and returns None"),
+        (
+            of_json,
+            [to_hub],
+            "@webhook.to_hub(OldThing) calls it with (object) after self, and it takes thing, request",
+        ),
+        (
+            of_model_alone,
+            [from_hub],
+            (
+                "@webhook.from_hub(OldThing) calls it with plain JSON (JsonObject) for thing, "
+                "which is annotated as Thing"
+            ),
+        ),
+        (plain, [create], "a webhook method has to be an `async def`, without yield"),
+    ],
+)
+def test_webhook_method_is_refused_when_it_cannot_be_called(function: Any, decorators: list[Any], why: str):
+    with pytest.raises(RegistrationError, match=f"^{re.escape(f'Judging.judge: {why}')}$"):
+        operator(judge=decorated(function, *decorators), **VERSIONS)
+
+
+@pytest.mark.parametrize(
+    ("function", "decorators"),
+    [
+        (of_one, [create]),
+        (of_one, [delete, create]),
+        (of_two, [create, update]),
+        (of_two, [update, create]),
+        (of_two, [update]),
+        (of_both_there, [update]),
+        (of_json, [webhook.default]),
+        (of_json_alone, [to_hub]),
+        (of_parents, [create]),
+        (of_unknown, [create]),
+        *(
+            (function, [decorator])
+            for function in (untyped, of_any)
+            for decorator in (create, webhook.default)
+        ),
+    ],
+)
+def test_webhook_method_is_taken_when_it_can_be_called(function: Any, decorators: list[Any]):
+    operator(judge=decorated(function, *decorators), **VERSIONS)
+
+
+def test_webhook_method_of_others_gets_the_kind_of_its_admission():
+    pods, shells = Admission(Pod), Admission(Pod, subresources=("exec",))
+    kinds = {"pods": pods, "shells": shells}
+    operator(**kinds, judge=decorated(of_a_pod, pods.validate_create))
+    shells = kinds["shells"] = Admission(Pod, subresources=("exec",))
+    operator(**kinds, judge=decorated(of_options, shells.validate_connect))
+    other = kinds["pods"] = Admission(Pod)
+    with pytest.raises(
+        RegistrationError, match=r"Admission\(Pod\.v1\) calls it with a Pod for new, .* as Thing$"
+    ):
+        operator(**kinds, judge=decorated(of_one, other.validate_delete))
+    lost = Admission(Pod)
+    with pytest.raises(
+        RegistrationError, match=r"^Judging\.judge: it is for Admission\(Pod\.v1\), which is no"
+    ):
+        operator(judge=decorated(of_a_pod, lost.validate_create))
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "meant"),
+    [
+        ("validate_creat", of_one, "@webhook.validate_create"),
+        ("validate_create", of_one, "@webhook.validate_create"),
+        ("validateUpdate", of_two, "@webhook.validate_update"),
+        ("validate_deletion", of_one, "@webhook.validate_delete"),
+        ("defaults", of_json, "@webhook.default"),
+        ("default", of_json_alone, "@webhook.default"),
+        ("convert_to", of_json_alone, "@webhook.to_hub(...)"),
+        ("from_hubs", of_json_alone, "@webhook.from_hub(...)"),
+        ("validate_create", plain, "@webhook.validate_create"),
+        ("validate_name", of_one, None),
+        ("validate", of_one, None),
+        ("_default", of_json, None),
+    ],
+)
+def test_method_that_is_never_called_is_refused_when_its_name_is_a_webhooks(
+    name: str, function: Any, meant: str | None
+):
+    if meant is None:
+        operator(**{name: function})
+        return
+    with pytest.raises(
+        RegistrationError, match=re.escape(f"Judging.{name}: it is never called; did you mean {meant}")
+    ):
+        operator(**{name: function})
+
+
+def test_sync_helper_may_be_called_default():
+    operator(default=lambda self, spec: spec)
+
+
+def test_second_method_for_one_operation_is_refused():
+    why = r"^Judging\.more: @webhook\.validate_create is on judge already; there can be one$"
+    with pytest.raises(RegistrationError, match=why):
+        operator(judge=decorated(of_one, create), more=decorated(of_one, create))
+    with pytest.raises(RegistrationError, match="judge already"):
+        operator(judge=decorated(of_json, webhook.default, webhook.default))
+
+
+def test_method_that_replaces_a_webhook_needs_its_decorator():
+    base = operator(judge=decorated(of_one, create))
+    why = r"^More\.judge: it replaces a method with @webhook\.validate_create, and needs that too; without a "
+    with pytest.raises(RegistrationError, match=why):
+        type("More", (base,), {"judge": of_one})
+    type("More", (base,), {"judge": decorated(of_one, create)})
+    type("More", (base,), {"judge": None})
+
+
+def test_conversion_is_refused_when_its_version_is_not_declared():
+    with pytest.raises(
+        RegistrationError, match=r"Thing\.v1alpha1\.test\.example\.com is not among the `versions`"
+    ):
+        operator(convert=decorated(of_json_alone, to_hub))
+
+
+def test_conversion_without_its_version_is_refused():
+    for decorator, way in ((webhook.to_hub, "to_hub"), (webhook.from_hub, "from_hub")):
+        with pytest.raises(
+            RegistrationError, match=rf"^@webhook\.{way} takes the other version, as in @webhook"
+        ):
+            decorator(of_json_alone)  # type: ignore[arg-type]
+
+
+def test_static_method_keeps_its_decorator():
+    async def judge(new: Thing, request: AdmissionRequest) -> None: ...
+
+    for member in (create(staticmethod(judge)), staticmethod(create(decorated(judge)))):  # type: ignore[call-overload]
+        assert [role for role, _ in webhook.methods.marks(operator(judge=member).judge)] == [
+            "validate_create"
+        ]  # type: ignore[attr-defined]
+
+
+def test_unknown_name_of_the_package_is_refused_with_the_one_that_was_meant():
+    with pytest.raises(
+        AttributeError, match=r"^manager\.webhook has no validate_creat; did you mean webhook\.valid"
+    ):
+        webhook.validate_creat  # type: ignore[attr-defined] # noqa: B018
+
+
+PROGRAM = """
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from apis.cache.v1.memcached import Memcached
+from manager import Operator, webhook
+from manager.api import Resource
+from manager.api.core_v1 import Pod
+from manager.webhook import AdmissionRequest, JsonObject
+
+
+class Checked(Operator[Memcached]):
+    pods = webhook.Admission(Pod)
+
+"""
+RIGHT = """
+    @webhook.default
+    async def fill(self, obj: JsonObject, request: AdmissionRequest) -> None: ...
+
+    @webhook.validate_create
+    @webhook.validate_update
+    async def check(self, old: Memcached | None, new: Memcached, _: AdmissionRequest) -> Iterable[str] | None:
+        return None
+
+    @webhook.validate_delete
+    async def keep(self, old: Memcached, request: AdmissionRequest) -> list[str]:
+        return []
+
+    @pods.default
+    async def label(self, pod: JsonObject, request: AdmissionRequest) -> None: ...
+
+    @pods.validate_update
+    @pods.validate_create
+    async def look(self, old: Pod | None, new: Pod, request: AdmissionRequest) -> None: ...
+
+    @pods.validate_delete
+    async def hold(self, pod: Resource, request: AdmissionRequest) -> None: ...
+
+    @webhook.to_hub(Memcached)
+    async def convert(self, obj: JsonObject) -> None: ...
+
+
+async def call(checked: Checked, new: Memcached, request: AdmissionRequest) -> list[str]:
+    await checked.check(None, new, request)
+    return await checked.keep(new, request)
+"""
+CREATES, UPDATES, DELETES = (f"webhook.validate_{each}" for each in ("create", "update", "delete"))
+NEW, OLD, JSON, POD, REQUEST = (
+    "new: Memcached",
+    "old: Memcached",
+    "obj: JsonObject",
+    "pod: Pod",
+    "_: AdmissionRequest",
+)
+WRONG: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
+    "create without a request": ((CREATES,), (NEW,), "None"),
+    "create of two": ((CREATES,), (OLD, NEW, REQUEST), "None"),
+    "update of one": ((UPDATES,), (NEW, REQUEST), "None"),
+    "delete of two": ((DELETES,), (OLD, NEW, REQUEST), "None"),
+    "both, of one": ((CREATES, UPDATES), (NEW, REQUEST), "None"),
+    "both, the other way round": ((UPDATES, CREATES), (NEW, REQUEST), "None"),
+    "both, never None": ((CREATES, UPDATES), (OLD, NEW, REQUEST), "None"),
+    "JSON to validate": ((CREATES,), (JSON, REQUEST), "None"),
+    "a verdict": ((DELETES,), (OLD, REQUEST), "bool"),
+    "a model to default": (("webhook.default",), (NEW, REQUEST), "None"),
+    "default without a request": (("webhook.default",), (JSON,), "None"),
+    "default that returns": (("webhook.default",), (JSON, REQUEST), "int"),
+    "conversion of a model": (("webhook.to_hub(Memcached)",), (OLD,), "None"),
+    "conversion without a version": (("webhook.to_hub",), (JSON,), "None"),
+    "conversion with a request": (("webhook.from_hub(Memcached)",), (JSON, REQUEST), "None"),
+    "a slip": (("webhook.validate_creat",), (NEW, REQUEST), "None"),
+    "others, without a request": (("pods.validate_create",), (POD,), "None"),
+    "others, both, of one": (("pods.validate_create", "pods.validate_update"), (POD, REQUEST), "None"),
+    "others, a model to default": (("pods.default",), (POD, REQUEST), "None"),
+    "others, a connection of two": (("pods.validate_connect",), (POD, "more: Pod", REQUEST), "None"),
+    "others, a slip": (("pods.validate_creat",), (POD, REQUEST), "None"),
+}
+
+
+def test_mypy_finds_each_wrong_signature_and_takes_the_right_ones(tmp_path: Path):
+    program = (
+        PROGRAM
+        + "    @webhook.validate_delete\n"
+        + "    def sync(self, new: Memcached, _: AdmissionRequest) -> None: ...\n"
+    )
+    planted = dict.fromkeys(range(program.count("\n") - 1, program.count("\n") + 1), "sync")
+    for number, (name, (decorators, parameters, answer)) in enumerate(WRONG.items()):
+        first = program.count("\n") + 1
+        program += "".join(f"    @{each}\n" for each in decorators)
+        program += f"    async def m{number}(self, {', '.join(parameters)}) -> {answer}:\n"
+        program += f"        return {'None' if answer == 'None' else 'True'}\n"
+        planted |= dict.fromkeys(range(first, first + len(decorators) + 1), name)
+    wrong, right = tmp_path / "wrong.py", tmp_path / "right.py"
+    wrong.write_text(program)
+    right.write_text(PROGRAM + RIGHT)
+    options = ["--strict", "--no-error-summary", f"--cache-dir={tmp_path / 'cache'}", "--config-file="]
+    said, problem, _ = mypy.run([*options, str(wrong), str(right)])
+    assert problem == ""
+    assert "right.py" not in said
+    found = {planted[int(line)] for line in re.findall(r"wrong\.py:(\d+): error", said)}
+    assert found == {"sync", *WRONG}
