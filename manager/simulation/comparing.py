@@ -87,7 +87,7 @@ _BEFORE, _LONGEST = 86_400.0, 30 * 86_400.0
 
 
 class Asked(NamedTuple):
-    """An object that a fresh install is to have, and when it was created, in virtual seconds."""
+    """An object that a fresh install gets, and when it was created, in virtual seconds."""
 
     resource: str
     object: Object
@@ -95,7 +95,7 @@ class Asked(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a cluster has come to at a moment."""
+    """The objects of a cluster at one moment."""
 
     objects: Object
     """Each as it is compared, by its place."""
@@ -105,7 +105,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Chance:
-    """What of a state is not compared: fields by their names, and values wherever they are."""
+    """Fields by their names, and values anywhere, that no comparison looks at."""
 
     fields: frozenset[str] = _CHANCE
     values: re.Pattern[str] | None = None
@@ -154,7 +154,7 @@ def _chosen(value: Any, name: str = "") -> Iterator[str]:
 
 
 def _without_time(found: re.Match[str]) -> str:
-    """What stands for a time of the run, which another run may have had at another moment."""
+    """Return a placeholder for a time within the run, and any other time as it is."""
     try:
         moment = datetime.fromisoformat(found[0] if found[2] else f"{found[0]}+00:00")
     except ValueError:
@@ -200,8 +200,8 @@ def state_of(
 ) -> Object:
     """The operators' objects and their children by place, without what is up to chance.
 
-    What the control plane has made of a child, such as the pods of a Deployment, is no child, but for what
-    managers have `made`. With `shared`, children have the label of their owner's range. `uids` gets the uid
+    Objects of other controllers, such as the pods of a Deployment, are no children, unless managers `made`
+    them. With `shared`, children have the label of their owner's range. `uids` gets the uid
     of each place.
     """
     found: list[tuple[str, str, Object]] = []
@@ -298,11 +298,12 @@ def asked_for(
     given: Iterable[str],
     made: Container[object],
     born: Mapping[str, float],
+    scheduled: Container[str] = (),
 ) -> list[Asked]:
     """What people have asked for, as it stands: what nobody owns, and then the objects.
 
-    Of the resources `given` it is what is not `made` by managers. `born` is when each object was created, by
-    uid.
+    Of the resources `given` it is what is not `made` by managers. So it is of those that are `scheduled`: their
+    orphans belong to the past. `born` is when each object was created, by uid.
     """
     brought = [
         Asked(resource, _bare(each))
@@ -315,6 +316,7 @@ def asked_for(
         for resource in owned_resources(operators)
         for each in cluster.client.list(resource)
         if not each["metadata"].get("ownerReferences")
+        and not (resource in scheduled and _place(resource, each) in made)
     ]
     own = [
         Asked(resource, _bare(each), born.get(each["metadata"]["uid"], 0.0))

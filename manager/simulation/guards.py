@@ -187,10 +187,7 @@ def _dates(found: list[str]) -> dict[int, Any]:
 
 
 def _ask(shown: str, why: str, found: list[str]) -> None:
-    """Called by the guards: look who calls them, and where nobody does, who has started the task or thread.
-
-    What leaves the simulation is refused in any case.
-    """
+    """Refuse the call of a guard that comes from an operator; a network call is refused in any case."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")

@@ -354,7 +354,7 @@ class Replica:
         return not self.dead and not self.task.done()
 
     def next_due(self) -> list[float]:
-        """Return when it will look at each delayed object again, on nobody's clock."""
+        """Return when it will look at each delayed object again, in virtual time."""
         queues = [each._queue for each in self.manager.controllers if each._queue is not None]
         dues = [item.due for queue in queues for item in queue._items.values() if item.due is not None]
         return [(due - self.clock.offset) / self.clock.rate for due in dues]

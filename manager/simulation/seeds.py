@@ -266,7 +266,7 @@ def _run(
 
 
 def _compared(world: World, plan: Plan) -> tuple[list[Violation], int, int]:
-    """What a fresh install has otherwise; how many objects it has more, and how many it has not.
+    """Compare with a fresh install: the differences, how many objects it has more, and how many it lacks.
 
     Where operators ask for the time, its objects are created when they were, and it is looked at at the same
     moments: it has to be the same at one of them, as it may be busy at another.

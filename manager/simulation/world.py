@@ -708,7 +708,9 @@ class World:
             self.states.append((moment, await self._state()))
         given = frozenset[str]().union(*(each.given for each in outsides))
         self.asked = [Asked(*each) for outside in outsides for each in outside.inherited()]
-        self.asked += asked_for(self.cluster, self.operators, given, self.made, self.born)
+        self.asked += asked_for(
+            self.cluster, self.operators, given, self.made, self.born, self.clock_use.resources
+        )
 
     async def _moments(self) -> AsyncIterator[float]:
         """Wait for each moment at which to look at the state: several where it follows the clock."""
