@@ -178,7 +178,6 @@ class Operator(Generic[T]):
         cls.has_observed_generation = (
             is_crd(kind) and status is not None and "observed_generation" in status.model_fields
         )
-        check_methods(cls)
 
     @classmethod
     def _taken_conditions(cls, default: tuple[str, ...]) -> tuple[str, ...]:
