@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import yaml
+
 from apis.cache.v1.memcached import Memcached
-from manager.codegen.roles import merged_rules, of_people, running
+from manager.codegen.roles import installed, merged_rules, of_people, of_shards, running
 from manager.rights import RbacRule
 from tests.support.widget import Widget
 
@@ -155,3 +158,21 @@ def test_rules_for_single_objects_stay_apart_from_those_for_all():
 def test_the_order_of_the_markers_does_not_matter():
     rules = [rule("b", "x;y", "get"), rule("a", "z", "list"), rule("", "x", "*"), rule("a", "x", "list")]
     assert merged_rules(rules) == merged_rules(reversed(rules))
+
+
+def test_installed_roles_are_bound_to_the_account_and_limited_to_namespaces():
+    found = installed(MADE, namespace="there", prefix="p-", namespaces=("a", "b"))
+    limited = [each for each in found if each["metadata"]["name"].startswith("p-manager-role")]
+    assert [(each["kind"], each["metadata"]["namespace"]) for each in limited] == [
+        *(("Role", name) for name in "ab"),
+        *(("RoleBinding", name) for name in "ab"),
+    ]
+    for each in found:
+        for subject in each.get("subjects", ()):
+            assert (subject["name"], subject["namespace"]) == ("p-controller-manager", "there")
+    assert {each["roleRef"]["kind"] for each in limited if "roleRef" in each} == {"Role"}
+
+
+def test_role_for_shards_is_that_of_the_overlay():
+    written, _ = yaml.safe_load_all(Path("config/shards/role.yaml").read_text())
+    assert of_shards()["shards_role.yaml"]["rules"] == written["rules"]
