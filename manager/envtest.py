@@ -45,7 +45,7 @@ TOKEN_REQUEST = {
 
 
 class CannotStart(Exception):
-    """There can be no such control plane here; one line says why."""
+    """The control plane cannot start here; the text is one line that says why."""
 
 
 def kubeconfig_of(server: str, authority: str, token: str) -> dict[str, Any]:

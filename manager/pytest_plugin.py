@@ -2,7 +2,7 @@
 
 `--control-plane=envtest` runs the same tests on a real API server, which starts when the first test needs it
 and serves the whole session. For programs and clients of one's own there are fixtures: the namespace of a
-test, the administrator's kubeconfig, and that of an account with the roles of operators, and nothing more.
+test, the administrator's kubeconfig, and one for an account with the roles of operators alone.
 
     def test_mine(cluster_kubeconfig, cluster_namespace, manager_kubeconfig):
         kubeconfig = manager_kubeconfig(MyOperator)

@@ -208,7 +208,7 @@ async def operated(
 
 
 class NeedsDevcluster(Exception):
-    """A test asks for what only devcluster has, on a real API server."""
+    """A test on a real API server uses a feature that only devcluster has."""
 
 
 def roles_of(operators: Sequence[AnyOperator], program: str = _PROGRAM.name) -> roles.Roles:
@@ -249,7 +249,7 @@ async def _stage(pod_ready_delay: float) -> AsyncIterator[_Stage]:
 
 
 class _Stage:
-    """A control plane for one test: what is created there goes when `closing` ends."""
+    """A control plane for one test; `closing` deletes the objects that were created."""
 
     namespace = _NAMESPACE
     """Where the objects of the test are."""
@@ -423,7 +423,7 @@ class _OnEnvtest(_Stage):
 
     async def _until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         async with asyncio.timeout(_WITHIN):
-            while not await holds():  # noqa: ASYNC110 - the server tells nobody
+            while not await holds():  # noqa: ASYNC110 - no watch tells it
                 await asyncio.sleep(_LOOKS_EVERY)
 
     async def _is_there(self, path: str) -> bool:
@@ -663,7 +663,7 @@ class LocalWire:
     host = "devcluster"
 
     def __init__(self, cluster: DevCluster, token: str = "") -> None:
-        """The `token` is that of the user; by default, the administrator's."""
+        """`token` names the user; by default, the administrator."""
         self._cluster = cluster
         self._token = token or cluster.token
         self._cut: asyncio.Event = asyncio.Event()

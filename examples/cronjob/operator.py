@@ -51,7 +51,7 @@ class CronJobOperator(Operator[CronJob]):
         except CronSimError as error:
             raise Blocked("InvalidSchedule", f"spec.schedule: {error}") from None
         status.next_schedule_time = following
-        # Also if the Job cannot be started, as somebody else has one of that name.
+        # Also if the Job cannot be started, as another owner has one of that name.
         ctx.look_again_within((following - now).total_seconds())
         if due is not None and active and spec.concurrency_policy == "Forbid":
             message = f"the run of {due:%F %R} waits for {active[0].metadata.name}"

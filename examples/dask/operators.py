@@ -20,7 +20,7 @@ COOLDOWN = timedelta(seconds=15)
 
 
 class _AsksScheduler(Operator[T]):
-    """What has a client of schedulers."""
+    """An operator with a client of schedulers."""
 
     client_of_schedulers: ClassVar[Callable[[], SchedulerClient]] = SchedulerClient
 
@@ -75,7 +75,7 @@ class WorkerGroupOperator(_AsksScheduler[DaskWorkerGroup]):
         wanted = [f"{group.metadata.name}-worker-{number}" for number in range(group.spec.worker.replicas)]
         there = await ctx.children(Deployment)
         leaving = [each for each in there if each.metadata.name not in wanted]
-        # Without a cluster, nobody is there to take what a worker holds.
+        # Without a cluster, no other worker can take the data of this one.
         if leaving and await ctx.find(DaskCluster, group.spec.cluster) is not None:
             address = address_of(group.spec.cluster, group)
             await self.schedulers.retire(address, [each.metadata.name for each in leaving])

@@ -77,7 +77,7 @@ class ApiModel(BaseModel):
 
 
 def without_defaults(model: ApiModel, wire: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON of a model without the fields that nobody has set, and that have their defaults.
+    """Return the JSON of a model without the fields that were not set and have their defaults.
 
     A field that was not set, but changed in place, stays. `wire` is what `to_wire` returns.
     """

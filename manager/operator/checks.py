@@ -151,7 +151,7 @@ def _takes_two(function: Callable[..., object]) -> bool:
         inspect.signature(function).bind(None, None)
     except TypeError:
         return False
-    except ValueError:  # a function of C, of which nothing is known
+    except ValueError:  # a function of C has no signature
         return True
     return True
 

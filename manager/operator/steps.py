@@ -192,7 +192,7 @@ class Steps:
         await ctx.write_status()
 
     def _time_left(self, status: StepsStatus, step: _Step) -> tuple[float, str]:
-        """Return the seconds that are left, and what to say when they are over."""
+        """Return the seconds that are left, and the text for when they are over."""
         now = clock.now()
         limits = [(status.started_at, self.limit, "all steps together")]
         if step.limit is not None:

@@ -1,7 +1,7 @@
-"""What operators do because time has passed: schedules, timers, times to live.
+"""Work that operators do because time has passed: schedules, timers, times to live.
 
-Nobody has changed anything then, and still something is written. That is no sign of unrest if the operator
-has asked for the time, or has a method with `@every`, and if time alone has caused the reconcile.
+They write something then, although no other client has changed anything. That is no sign of unrest if the
+operator has asked for the time, or has a method with `@every`, and if time alone has caused the reconcile.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ClockUse:
         self._last = -_CONSEQUENCES
 
     def was_asked(self) -> None:
-        """Called when somebody asks a loop for the time of day: remember whether an operator did."""
+        """Remember whether an operator has just asked the loop for the time of day."""
         frame = sys._getframe(1)
         while frame.f_back is not None and frame.f_globals.get("__name__") in (*_OF_THE_RUNTIME, __name__):
             frame = frame.f_back

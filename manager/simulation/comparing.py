@@ -300,7 +300,7 @@ def asked_for(
     born: Mapping[str, float],
     scheduled: Container[str] = (),
 ) -> list[Asked]:
-    """What people have asked for, as it stands: what nobody owns, and then the objects.
+    """Return the requests of people, as they stand: objects without an owner, then the operators' objects.
 
     Of the resources `given` it is what is not `made` by managers. So it is of the `scheduled` ones: their
     orphans belong to the past. `born` is when each object was created, by uid.

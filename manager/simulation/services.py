@@ -40,7 +40,7 @@ _Protocol = Any
 
 
 class Services:
-    """What can be reached by name; anything else is refused, and noted in `refused`."""
+    """Answer requests to known names; refuse any other name, and note it in `refused`."""
 
     def __init__(
         self, handlers: Mapping[str, Handler] | None = None, refused: list[str] | None = None
@@ -121,7 +121,7 @@ class Services:
 
 
 class _End(asyncio.Transport):
-    """One end of a connection within the process."""
+    """An end of a connection within the process."""
 
     peer: _End
 
@@ -155,7 +155,7 @@ class _End(asyncio.Transport):
         return 0
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Nothing waits to be written."""
+        """Do nothing: no data waits to be written."""
 
     def is_reading(self) -> bool:
         return not self._paused and not self._closing

@@ -42,7 +42,7 @@ IMPLIED = {
     ("apps", "deployments", "delete"),
     *(("", plural, "delete") for plural in ("services", "persistentvolumeclaims", "secrets")),
 }
-# What every operator may do in a context, and these do not.
+# Rights that each operator has, and that these do not use.
 UNUSED = {
     ("cache.example.com", "memcacheds", "patch"),
     ("example.com", "wordpresses", "patch"),

@@ -234,7 +234,7 @@ async def test_write_in_a_reconcile_takes_what_others_have_written_meanwhile(wri
 
 
 class PartSpec(ApiModel):
-    """What a part is like."""
+    """The wanted size and paint."""
 
     size: int = 1
     paint: GreetingSpec = Field(default_factory=GreetingSpec)

@@ -1,4 +1,4 @@
-"""What people have asked for, and a fresh install is given."""
+"""The requests of people that a fresh install is given."""
 
 from __future__ import annotations
 

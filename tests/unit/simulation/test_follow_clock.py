@@ -40,7 +40,7 @@ class TickSpec(ApiModel):
 
 
 class TickStatus(Status, conditions={"Ready": "all is as wanted"}):
-    """What became of it."""
+    """The last tick and the next."""
 
     last: datetime | None = None
     next: str = ""
