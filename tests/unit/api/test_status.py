@@ -3,7 +3,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from manager import Operator
-from manager.api import Resource, Status
+from manager.api import Resource, Status, crd
 from manager.codegen.model_schema import model_schema
 
 
@@ -22,10 +22,12 @@ class Lamp(Resource, group="test.example.com", version="v1", plural="lamps"):
     status: LampStatus = Field(default_factory=LampStatus)
 
 
+@crd()
 class Plain(Resource, group="test.example.com", version="v1", plural="plains"):
     status: Status = Field(default_factory=Status)
 
 
+@crd()
 class Bare(Resource, group="test.example.com", version="v1", plural="bares"):
     pass
 
@@ -52,6 +54,12 @@ def test_an_operator_blocks_its_objects_by_the_conditions_that_their_status_name
     class OnlyLit(Operator[Lamp]):
         conditions = ("Lit",)
 
+    class Foreign(Resource, group="test.example.com", version="v1", plural="foreigns"):
+        status: Status = Field(default_factory=Status)
+
+    class Foreigns(Operator[Foreign]):
+        pass
+
     class Plains(Operator[Plain]):
         pass
 
@@ -61,3 +69,4 @@ def test_an_operator_blocks_its_objects_by_the_conditions_that_their_status_name
     assert Lamps.conditions == ("Lit", "Degraded")
     assert OnlyLit.conditions == ("Lit",)
     assert Plains.conditions == Bares.conditions == ("Ready",)
+    assert Foreigns.conditions == ()
