@@ -302,7 +302,7 @@ def asked_for(
 ) -> list[Asked]:
     """What people have asked for, as it stands: what nobody owns, and then the objects.
 
-    Of the resources `given` it is what is not `made` by managers. So it is of those that are `scheduled`: their
+    Of the resources `given` it is what is not `made` by managers, and of those that are `scheduled`: their
     orphans belong to the past. `born` is when each object was created, by uid.
     """
     brought = [
