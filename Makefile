@@ -52,6 +52,8 @@ THERE = --there="$$($(KUBECTL) get namespaces --output=name)"
 LIMITED = $(if $(NAMESPACES),--namespaces=$(NAMESPACES))
 # Manifests for what follows; not a plain pipe, whose reader would run, and complain, when the writer fails.
 with = manifests=$$($(RELEASE) manifests $(1)) && printf '%s\n' "$$manifests" |
+# A manager that was killed on this machine leaves its URL, which server-side apply would keep beside the Service.
+apply = awk '{ print } /^ *clientConfig:$$/ { match($$0, /^ */); print substr($$0, 1, RLENGTH) "  url: null" }' | $(KUBECTL) apply --server-side --force-conflicts -f -
 # One line instead of a shell's error: $(call need,PROGRAM,what it is for)
 need = @command -v $(1) >/dev/null 2>&1 || { echo "make $@: $(1) is not on the PATH; it is needed to $(2)" >&2; exit 1; }
 # ... and of what it writes when it asks in vain, the line that says why: $(call ask,COMMAND,what that means)
@@ -215,7 +217,7 @@ bench-micro: tools ## what single parts of the runtime cost, next to simpler one
 .PHONY: install
 install: venv ## the custom resource definitions into the cluster (OVERLAY: as it has them)
 	$(call cluster,apply manifests)
-	@$(call with,--only=definitions $(OVERLAY)) $(KUBECTL) apply --server-side --force-conflicts -f -
+	@$(call with,--only=definitions $(OVERLAY)) $(apply)
 
 # What a manager outside of the cluster has registered, if it was killed before it could take that away.
 CONFIGURATIONS = mutatingwebhookconfigurations,validatingwebhookconfigurations
@@ -233,7 +235,7 @@ run: venv ## the manager on this machine, against the current kubeconfig, with y
 .PHONY: deploy
 deploy: venv ## the manager, the pet store and the definitions into the cluster (IMG, PETSTORE_IMG, OVERLAY, NAMESPACES)
 	$(call cluster,apply manifests)
-	@$(call with,$(SERVED) $(THERE) $(IMAGES) $(LIMITED) $(OVERLAY)) $(KUBECTL) apply --server-side --force-conflicts -f -
+	@$(call with,$(SERVED) $(THERE) $(IMAGES) $(LIMITED) $(OVERLAY)) $(apply)
 
 # The webhooks go first: one that nobody answers refuses each write, that of a finalizer's removal too. Then the
 # definitions: while the manager runs, it can still do what objects with finalizers wait for.

@@ -7,11 +7,12 @@ import contextlib
 import inspect
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 from typing import Any, TypeAlias
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from petstore.metrics import CallMetrics, ServerMetrics
 from petstore.sampler import Sampler
@@ -46,15 +47,31 @@ class ObservingInterceptor(grpc.aio.ServerInterceptor):
         metrics = self._metrics.of(kind, service, name)
         behaviour: Any = handler.unary_stream if handler.response_streaming else handler.unary_unary
 
-        async def answer(request: Any, context: Context) -> Any:
+        def read(data: bytes) -> Any:
+            # gRPC's own way would write a traceback for each request that is no message.
+            try:
+                return handler.request_deserializer(data) if handler.request_deserializer else data
+            except DecodeError:
+                text = "the request is not a message of this call"
+                raise CallRefused(grpc.StatusCode.INVALID_ARGUMENT, text) from None
+
+        async def answer_to(data: bytes, context: Context) -> Any:
+            return await behaviour(read(data), context)
+
+        async def answer(data: bytes, context: Context) -> Any:
             with self._observed(method, metrics, context):
-                answered = await _unless_refused(behaviour(request, context), context)
+                answered = await _unless_refused(answer_to(data, context), context)
                 metrics.sent.inc()
                 return answered
 
-        async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
+        async def answers_to(data: bytes, context: Context) -> AsyncGenerator[Any, None]:
+            async with aclosing(behaviour(read(data), context)) as answers:
+                async for each in answers:
+                    yield each
+
+        async def stream(data: bytes, context: Context) -> AsyncIterator[Any]:
             with self._observed(method, metrics, context):
-                async with aclosing(behaviour(request, context)) as answers:
+                async with aclosing(answers_to(data, context)) as answers:
                     while True:
                         try:
                             each = await _unless_refused(anext(answers), context)
@@ -72,7 +89,6 @@ class ObservingInterceptor(grpc.aio.ServerInterceptor):
         )
         return make(
             stream if as_generator else answer,
-            request_deserializer=handler.request_deserializer,
             response_serializer=handler.response_serializer,
         )
 

@@ -29,12 +29,8 @@ ClientConfig = Callable[[str], JsonObject]
 
 
 def by_service(namespace: str, name: str) -> ClientConfig:
-    """Call the Service at its port 443; a certificate injector adds the CA bundle.
-
-    The null takes away the URL of a manager outside of the cluster: the API server refuses a URL beside a
-    Service, and server-side apply would leave it there.
-    """
-    return lambda path: {"service": {"namespace": namespace, "name": name, "path": path}, "url": None}
+    """Call the Service at its port 443; a certificate injector adds the CA bundle."""
+    return lambda path: {"service": {"namespace": namespace, "name": name, "path": path}}
 
 
 def by_url(base: str, ca_bundle: str | None = None) -> ClientConfig:

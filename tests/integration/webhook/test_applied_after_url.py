@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import json
 import os
 import random
@@ -136,6 +137,13 @@ def manifests(plane: ControlPlane) -> list[dict[str, Any]]:
 
 
 async def apply(plane: ControlPlane, objects: list[dict[str, Any]], *, server_side: bool = False) -> None:
+    """Apply as kubectl does, or on the server's side as `make deploy` does, which says that there is no URL."""
+    if server_side:
+        objects = copy.deepcopy(objects)
+        for each in objects:
+            webhooks = each.get("webhooks") or [each["spec"]["conversion"]["webhook"]]
+            for webhook in webhooks:
+                webhook["clientConfig"]["url"] = None
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
     how = ("--server-side", "--force-conflicts") if server_side else ()
     await asyncio.to_thread(plane.kubectl, "apply", *how, "-f", "-", stdin=listed)

@@ -160,9 +160,7 @@ def test_default_of_a_setting_may_be_what_a_file_has(command: Command):
     assert [each.default_value() for each in declared_settings(numbers, PROGRAM)] == [8, 0.5, True]
     shown = command("run", "--help", operators=numbers).out
     assert all(f"(default {each};" in shown for each in ("8", "0.5", "true"))
-    with pytest.raises(
-        TypeError, match=r"^the default \[\] of the setting 'x' has to be a text or a number$"
-    ):
+    with pytest.raises(ValueError, match=r"^the default \[\] of the setting 'x': a text is expected$"):
         Setting("x", default=[], description="")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match=r"^the setting 'x' needs a description"):
         Setting("x")  # type: ignore[call-overload]

@@ -31,6 +31,9 @@ class Ahead(Resource, group="test.example.com", version="v1", plural="aheads"):
 class AheadOperator(Operator[Ahead]):
     """Reconciles nothing."""
 
+    async def reconcile(self, obj: Ahead, ctx: Context) -> None:
+        """Do nothing."""
+
 
 @crd()
 class Unbounded(Resource, group="test.example.com", version="v1", plural="unbounded"):

@@ -181,7 +181,6 @@ def test_a_kind_that_is_converted_says_whom_to_ask():
         "webhook": {
             "clientConfig": {
                 "service": {"namespace": "system", "name": "webhook-service", "path": "/convert"},
-                "url": None,
             },
             "conversionReviewVersions": ["v1"],
         },

@@ -449,7 +449,7 @@ def test_bound_is_left_out_and_told_when_the_server_would_refuse_every_value(
     assert told.startswith(f"Kind.spec.value: {lost}")
 
 
-def test_approval_of_a_protected_group_is_kept_and_other_metadata_is_told(tmp_path: Path):
+def test_model_source_keeps_labels_and_annotations_but_for_those_of_tools(tmp_path: Path):
     manifest = yaml.safe_load(crd({"type": "object"}, group="a.x-k8s.io"))
     approved = {"api-approved.kubernetes.io": "https://example.com/1"}
     manifest["metadata"] = {
@@ -461,11 +461,11 @@ def test_approval_of_a_protected_group_is_kept_and_other_metadata_is_told(tmp_pa
         [found] = definitions_in(yaml.safe_dump(manifest))
         source = model_source(found.served(None), "a test")
         [again] = custom_resource_definitions([imported(source.text, "Kind", tmp_path)])
-        assert again["metadata"] == {"name": f"kinds.{group}", "annotations": approved}
-        assert source.unsaid[:2] == [
-            "metadata.labels are left out: app",
-            "metadata.annotations are left out: example.com/a",
-        ]
+        assert again["metadata"] == {
+            "name": f"kinds.{group}",
+            "annotations": {**approved, "example.com/a": "b"},
+            "labels": {"app": "x"},
+        }
 
 
 def test_age_column_is_kept_with_its_description(tmp_path: Path):

@@ -99,7 +99,10 @@ def flags() -> set[str]:
 
 @every_page
 def test_targets_of_make_are_there(page: Page):
-    targets = set(re.findall(r"^([a-z0-9-]+):", Path("Makefile").read_text(), re.MULTILINE))
+    # Of this repository, or of a project.
+    makefiles = (Path("Makefile"), Path("manager/scaffold/project/Makefile"))
+    text = "".join(each.read_text() for each in makefiles)
+    targets = set(re.findall(r"^([a-z0-9-]+):", text, re.MULTILINE))
     named = [word.split() for word in page.words() if word.startswith("make ")]
     assert {each for words in named for each in words[1:] if "=" not in each} <= targets
 

@@ -70,13 +70,15 @@ async def test_calls_that_the_sampler_picks_are_logged_with_their_client(caplog:
 
 
 @pytest.mark.parametrize("method", ["AddPets", "SearchPets"])
-async def test_server_goes_on_after_bytes_that_are_no_message(method: str):
+async def test_server_refuses_bytes_that_are_no_message(method: str, caplog: pytest.LogCaptureFixture):
     async with local_store() as store, grpc.aio.insecure_channel(str(store.server.address)) as channel:
         call = channel.unary_stream(f"/petstore.PetStore/{method}")(b"\0\n\x14", timeout=60)
-        with pytest.raises(grpc.aio.AioRpcError):
+        with pytest.raises(grpc.aio.AioRpcError) as error:
             async for _ in call:
                 pass
+        assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert await store.pets() == []
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 async def test_server_refuses_messages_above_its_limit_and_calls_above_theirs():

@@ -185,10 +185,12 @@ class ForgetfulTickOperator(TickOperator):
 
     kind = Tick
     name = "tick"
+    owns = (ConfigMap, Secret)
 
     async def reconcile(self, tick: Tick, ctx: Context) -> Result:
         if not tick.status.text:
-            await ctx.apply(ConfigMap(metadata=child_of(tick, "spec"), data={"keep": str(tick.spec.keep)}))
+            keep = base64.b64encode(str(tick.spec.keep).encode()).decode()
+            await ctx.apply(Secret(metadata=child_of(tick, "spec"), data={"keep": keep}))
             tick.status.text = "written"
         return await super().reconcile(tick, ctx)
 

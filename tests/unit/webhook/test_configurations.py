@@ -62,7 +62,6 @@ def test_each_sort_of_webhook_has_a_configuration_that_says_all_that_was_registe
         "admissionReviewVersions": ["v1"],
         "clientConfig": {
             "service": {"namespace": "here", "name": "svc", "path": "/mutate-cache-example-com-v1-memcached"},
-            "url": None,
         },
         "failurePolicy": "Fail",
         "matchConditions": [
