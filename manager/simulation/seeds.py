@@ -53,6 +53,8 @@ In it, managers keep the certificates of their webhooks.
 _DENSE_MINUTES = 8.0
 _STAYS_CALM = 4
 """Of so many seeds, the first is watched for longer once all is calm, as are those with certificates."""
+_SEES_RENEWALS = 2_500.0
+"""Seconds for which a run with certificates is watched, so that some write follows a death at any of them."""
 _AHEAD = 4
 """Runs that wait for each process: few, so that one that fails, and who interrupts, soon ends them all."""
 _SHRINKS = 80
@@ -234,7 +236,7 @@ def _run(
         crash_at=plan.crash_at,
         shards=plan.shards,
         keeps_certificates=plan.keeps_certificates,
-        stays_calm=STAYS_CALM if plan.keeps_certificates or plan.seed % _STAYS_CALM == 0 else 0.0,
+        stays_calm=_calm_seconds(plan),
         outside=_outsides(operators),
         samples=samples,
         services=services,
@@ -263,6 +265,13 @@ def _run(
         doubled,
         max(0.0, world.last_unrest - world.ended_at),
     )
+
+
+def _calm_seconds(plan: Plan) -> float:
+    """Return for how long nothing may be written in the end."""
+    if plan.keeps_certificates:
+        return _SEES_RENEWALS
+    return STAYS_CALM if plan.seed % _STAYS_CALM == 0 else 0.0
 
 
 def _compared(world: World, plan: Plan) -> tuple[list[Violation], int, int]:

@@ -137,7 +137,7 @@ def manifests(plane: ControlPlane) -> list[dict[str, Any]]:
 
 
 async def apply(plane: ControlPlane, objects: list[dict[str, Any]], *, server_side: bool = False) -> None:
-    """Apply as kubectl does, or on the server's side as `make deploy` does, which says that there is no URL."""
+    """Apply as kubectl does, or on the server's side as `make deploy` does, with a null for the URL."""
     if server_side:
         objects = copy.deepcopy(objects)
         for each in objects:

@@ -52,7 +52,7 @@ PET = tuple(each for each in OPERATORS if each.name == "pet")
 
 @pytest.mark.parametrize(
     "number",
-    [pytest.param(number, marks=() if number % 3 == 1 else pytest.mark.long) for number in range(1, 14)],
+    [pytest.param(number, marks=() if number % 3 == 1 else pytest.mark.long) for number in range(1, 16)],
 )
 def test_a_death_after_any_write_of_a_renewal_is_made_good(number: int):
     outcome = run(replace(RENEWALS, crash_at=(number, "after")), PET, compare=False)
