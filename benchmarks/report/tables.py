@@ -92,7 +92,7 @@ def table_of(results: Results, key: str) -> Table:
 def imports_table(results: Results) -> Table | None:
     """Return what the packages that a start imports take, the most expensive first; None if unmeasured.
 
-    Packages that take less than a millisecond in each program are summed up in one row.
+    Packages that take less than 3 ms in each program are summed up in one row.
     """
     samples = results.samples.get("startup", ())
     keys = {key for sample in samples for key in sample.figures if key.startswith(f"{IMPORTS}.")}
@@ -105,7 +105,7 @@ def imports_table(results: Results) -> Table | None:
         ]
         for key in keys
     }
-    large = {package: costs for package, costs in found.items() if max(costs) >= 1.0}
+    large = {package: costs for package, costs in found.items() if max(costs) >= 3.0}
     ordered = sorted(large.items(), key=lambda item: (-item[1][0], item[0]))
     small = [costs for package, costs in found.items() if package not in large]
     rows = [[package, *map(number, costs)] for package, costs in ordered]

@@ -38,7 +38,12 @@ def crds(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program
     parser.value(_DESCRIPTION, metavar="CHARACTERS", parse=whole(0), text=_SHORTER)
     limit: int | None = vars(parser.read(argv)).get("max_description")
     # What the kustomization in config/default makes of the names that the generator gives.
-    service = by_service(f"{program.prefix}system", f"{program.prefix}{SERVICE}")
+    at_service = by_service(f"{program.prefix}system", f"{program.prefix}{SERVICE}")
+
+    def service(path: str) -> dict[str, Any]:
+        # A manager outside of the cluster has put its URL there, which server-side apply would keep.
+        return {**at_service(path), "url": None}
+
     definitions = declared_definitions("crds", operators, service, max_description=limit)
     print(yaml_stream(definitions), end="")
     return 0

@@ -111,7 +111,8 @@ def test_crds_ask_the_manager_that_is_deployed_for_conversion(command: Command):
             "namespace": "operator-manager-system",
             "name": "operator-manager-webhook-service",
             "path": "/convert",
-        }
+        },
+        "url": None,
     }
 
 
