@@ -66,6 +66,8 @@ def parse_truth(text: str) -> bool:
     return _TRUTHS[text.lower()]
 
 
+# bool("false") is True.
+_PARSERS: dict[object, Callable[[str], Any]] = {bool: parse_truth}
 _PLACEHOLDERS: dict[object, str] = {
     parse_truth: "BOOL",
     parse_address: "HOST:PORT",
@@ -154,8 +156,7 @@ class Setting(Generic[T]):
             raise TypeError(f'the setting {name!r} needs a description, as in description="the image"')
         if not _NAME.fullmatch(name):
             raise ValueError(f'{name!r} cannot name a setting: lower-case words joined by "-" are expected')
-        if parse is bool:
-            parse = parse_truth  # bool("false") is True
+        parse = _PARSERS.get(parse, parse)
         self.name = name
         self.parse: Callable[[str], T] = parse
         self.default = _shown(default, parse)

@@ -304,9 +304,9 @@ def _in_place(before: Status, live: Status, doubted: set[tuple[str, str]]) -> St
 
 
 def _with_defaults(before: Status | None, live: Status | None, obj: Resource) -> Status | None:
-    """`before`, with the model's default for each field that it lacks and that somebody has set since.
+    """Return `before`, with the model's default for fields that it lacks and another client has set since.
 
-    So that a field which only the model has given the object is not written over it.
+    So a default that the object has from its model alone is not written over it.
     """
     known = before or {}
     since = [name for name in live or {} if name not in known]

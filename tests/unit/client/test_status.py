@@ -40,7 +40,7 @@ class Counts(ApiModel):
 
 
 class Counted(Thing):
-    """The same kind, with a model that has defaults."""
+    """A Thing whose model has defaults."""
 
     status: Counts = Field(default_factory=Counts)
 
