@@ -66,6 +66,8 @@ def parse_truth(text: str) -> bool:
     return _TRUTHS[text.lower()]
 
 
+# bool("false") is True.
+_PARSERS: dict[object, Callable[[str], Any]] = {bool: parse_truth}
 _PLACEHOLDERS: dict[object, str] = {
     parse_truth: "BOOL",
     parse_address: "HOST:PORT",
@@ -138,7 +140,7 @@ class Setting(Generic[T]):
             what it is about.
         parse: makes the value from what was written; raises ValueError that says what is expected. Default
             the text itself, unless it is empty. There are `parse_duration` and `parse_address` in the
-            modules of these names, and `parse_truth` here.
+            modules of these names, and `parse_truth` here, for which `bool` may stand.
         default: the value itself, or a text that `parse` reads, as a person would write it; None is to have
             no value when none is given.
         about: `description` is what `--help` says, without the default. `placeholder` stands for the value
@@ -154,6 +156,7 @@ class Setting(Generic[T]):
             raise TypeError(f'the setting {name!r} needs a description, as in description="the image"')
         if not _NAME.fullmatch(name):
             raise ValueError(f'{name!r} cannot name a setting: lower-case words joined by "-" are expected')
+        parse = _PARSERS.get(parse, parse)
         self.name = name
         self.parse: Callable[[str], T] = parse
         self.default = _shown(default, parse)

@@ -121,10 +121,15 @@ class VirtualClock:
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> None:
         """Return when so much time has passed, and all is done that was due."""
-        await _pass(timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds())
+        left = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds()
+        if left < 0:
+            raise ValueError(f"a clock does not go back, by {-left:g} s")
+        await _pass(left)
 
     async def advance_to(self, moment: datetime) -> None:
         """Return at that moment, which is not in the past."""
+        if moment.tzinfo is None:
+            raise ValueError(f"VirtualClock needs a moment with a time zone, such as UTC, not {moment!r}")
         left = (moment - self.now()).total_seconds()
         if left < 0:
             raise ValueError(f"it is {self.now().isoformat()} already, which is after {moment.isoformat()}")
@@ -132,6 +137,8 @@ class VirtualClock:
 
 
 async def _pass(seconds: float) -> None:
+    if getattr(asyncio.get_running_loop(), "wall_clock", None) is None:
+        raise RuntimeError("a VirtualClock advances within `async with operated(..., clock=clock)` alone")
     await asyncio.sleep(seconds)
     await asyncio.sleep(1e-6)  # it ends when nothing else is left to do at that moment
 

@@ -183,6 +183,7 @@ class StatusClient:
             except Invalid:
                 # A test has failed, which the server does not say, or the status is not valid.
                 live, raw = await self._look(obj, dry_run)
+                before = _with_defaults(before, live, obj)
                 tried, changes = changes, _changes(before, after, live, raw)
                 if orjson.dumps(changes) == orjson.dumps(tried):
                     raise
@@ -300,6 +301,19 @@ def _in_place(before: Status, live: Status, doubted: set[tuple[str, str]]) -> St
         there = {**old, **{kind: held.get(kind) for kind in kinds}}
         known[CONDITIONS] = [each for each in there.values() if each is not None]
     return known
+
+
+def _with_defaults(before: Status | None, live: Status | None, obj: Resource) -> Status | None:
+    """Return `before`, with the model's default for fields that it lacks and another client has set since.
+
+    So a default that the object has from its model alone is not written over it.
+    """
+    known = before or {}
+    since = [name for name in live or {} if name not in known]
+    if not since or obj.origin is None:
+        return before
+    read = _status_of(decode_at_once(obj.origin, type(obj), obj.key))
+    return {**known, **{name: read[name] for name in since if name in read}}
 
 
 def _operation(op: str, path: str, *value: Any) -> dict[str, Any]:

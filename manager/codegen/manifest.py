@@ -261,5 +261,7 @@ def _subresources(options: CrdOptions, kind: type[Resource], schema: JsonSchema)
 
 
 def _check_path(path: str, whose: str, kind: type[Resource], schema: JsonSchema) -> None:
+    if not path.startswith("."):
+        raise ModelError(kind.__name__, f"{whose} names the path {path!r}, and a path begins with a dot")
     if not leads_somewhere(path, schema):
         raise ModelError(f"{kind.__name__}{path}", f"there is no such field, but {whose} names it")

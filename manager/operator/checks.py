@@ -117,7 +117,9 @@ def check_declarations(cls: type[Operator[Any]]) -> None:
     for name, (is_right, of) in _ITEMS.items():
         items: Any = getattr(cls, name)
         if not isinstance(items, tuple):
-            raise TypeError(f"{cls.__name__}.{name} has to be a tuple, as in `{name} = (Deployment,)`")
+            raise TypeError(
+                f"{cls.__name__}.{name} has to be a tuple, as in `{name} = (..., ...)`: it takes {of}"
+            )
         for each in items:
             if not is_right(each):
                 raise TypeError(f"{cls.__name__}.{name} takes {of}, and has {_shown(each)}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple, get_args, get_origin
 
-from manager.api import ApiModel, Resource, crd_options, is_crd
+from manager.api import ApiModel, ObjectMeta, Resource, crd_options, is_crd
 from manager.backoff import Backoff
 from manager.controller import Source, WorkQueue
 from manager.kube.decoding import json_object, watch_events
@@ -101,10 +102,18 @@ def _dropped(annotation: Any, schema: Mapping[str, Any], path: str) -> Iterator[
             wire = field.alias or name
             if not path and wire in _OF_THE_SERVER:
                 continue
+            if issubclass(model, ObjectMeta) and wire not in _metadata_of_templates():
+                continue
             if wire in properties:
                 yield from _dropped(field.annotation, properties[wire], f"{path}.{wire}")
             elif not open_ended:
                 yield f"{path}.{wire}"
+
+
+@cache
+def _metadata_of_templates() -> frozenset[str]:
+    """Return the fields that metadata inside of an object has in a definition."""
+    return frozenset(ObjectMeta.model_json_schema()["properties"])
 
 
 class DefinitionGate(Source):

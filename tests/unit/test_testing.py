@@ -170,3 +170,12 @@ async def test_virtual_clock_does_not_go_back():
     async with operated(clock=virtual):
         with pytest.raises(ValueError, match=r"it is 2026-03-01T08:55:00.*already"):
             await virtual.advance_to(START - timedelta(days=1))
+        with pytest.raises(ValueError, match="does not go back, by 3600 s"):
+            await virtual.advance(hours=-1)
+        with pytest.raises(ValueError, match="needs a moment with a time zone"):
+            await virtual.advance_to(datetime(2027, 3, 1))  # noqa: DTZ001 -- that is the question
+
+
+async def test_virtual_clock_refuses_to_advance_on_the_machines_clock():
+    with pytest.raises(RuntimeError, match="within `async with operated"):
+        await VirtualClock().advance(hours=1)

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from devcluster.errors import StatusError
 from devcluster.patch.json_patch import json_patch
-from manager.api import Resource
+from manager.api import ApiModel, Resource
 from manager.cache import Cache
 from manager.client import Client
 from manager.kube.errors import Conflict, ConnectionLost, Invalid, ProtocolError, ServerError
@@ -32,6 +32,17 @@ Status = dict[str, Any]
 
 class Thing(Resource, group="example.com", version="v1", plural="things"):
     status: dict[str, Any] = Field(default_factory=dict)
+
+
+class Counts(ApiModel):
+    ready: int = 0
+    notes: dict[str, str] = Field(default_factory=dict)
+
+
+class Counted(Thing):
+    """A Thing whose model has defaults."""
+
+    status: Counts = Field(default_factory=Counts)
 
 
 class Server:
@@ -136,6 +147,17 @@ async def test_what_two_writers_change_at_the_same_time_is_there_in_the_end(
         assert parts(server.status) == parts(joined(wanted, others))
     else:
         assert parts(thing.status) == parts(read)
+
+
+async def test_patch_of_a_first_status_leaves_what_others_have_set_meanwhile():
+    def interfere(server: Server) -> None:
+        server.status = server.status or {"ready": 7}
+
+    server = Server(None, before=interfere)
+    counted = Counted.decode(orjson.dumps(server.object))
+    counted.status.notes["a"] = "ours"
+    stored = await server.client.status.patch(counted)
+    assert (stored.status.ready, stored.status.notes) == (7, {"a": "ours"})
 
 
 async def test_without_anybody_else_it_is_one_request():

@@ -416,7 +416,17 @@ def test_option_of_another_type_is_refused_by_name(options: dict[str, Any], reas
         custom_resource_definitions([crd(status=False, **options)(kind_with(str))])
 
 
-@pytest.mark.parametrize("path", [".spec.valu", "spec.value", ""])
+@pytest.mark.parametrize("path", ["spec.value", ""])
+@pytest.mark.parametrize("where", ["selectable_fields of @crd()", "column Value"])
+def test_path_without_a_dot_is_refused(path: str, where: str):
+    columns = (Column("Value", "string", path, ""),)
+    options: dict[str, Any] = {"columns": columns} if "column" in where else {"selectable_fields": (path,)}
+    expected = re.escape(f"Widget: {where} names the path {path!r}, and a path begins with a dot")
+    with pytest.raises(ModelError, match=f"^{expected}"):
+        custom_resource_definitions([crd(status=False, **options)(kind_with(str))])
+
+
+@pytest.mark.parametrize("path", [".spec.valu", ".metadata2"])
 def test_selectable_field_that_the_schema_lacks_is_refused(path: str):
     with pytest.raises(
         ModelError, match=r"there is no such field, but selectable_fields of @crd\(\) names it"

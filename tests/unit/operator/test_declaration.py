@@ -20,9 +20,21 @@ from manager.webhook.registration import Webhooks
 from tests.support.gadget import Gadget, OldGadget
 
 
-@pytest.mark.parametrize("name", ["owns", "watches", "reads", "versions", "rights", "conditions"])
-def test_several_of_something_are_a_tuple(name: str):
-    with pytest.raises(TypeError, match=rf"^Bad.{name} has to be a tuple, as in `{name} = \(Deployment,\)`$"):
+@pytest.mark.parametrize(
+    ("name", "takes"),
+    [
+        ("owns", "kinds"),
+        ("watches", "`Watch"),
+        ("reads", "kinds"),
+        ("versions", ""),
+        ("rights", "rules"),
+        ("conditions", ""),
+        ("former_managers", "names"),
+        ("former_finalizers", "names of finalizers"),
+    ],
+)
+def test_several_of_something_are_a_tuple(name: str, takes: str):
+    with pytest.raises(TypeError, match=rf"^Bad.{name} has to be a tuple, as in .*: it takes {takes}"):
         type("Bad", (Operator,), {"kind": Gadget, name: Gadget})
 
 

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from devcluster import DevCluster
 from manager.api import ApiModel, Int32, Resource, Scale, Status, crd, preserve_unknown
+from manager.api.core_v1 import PodTemplateSpec
 from manager.codegen import custom_resource_definitions
 from manager.controller import WorkQueue
 from manager.kube.rest_mapping import RestMapper
@@ -43,6 +44,7 @@ class Part(ApiModel):
 class BoxSpec(ApiModel):
     parts: list[Part] = Field(default_factory=list)
     by_name: dict[str, Part] = Field(default_factory=dict)
+    template: PodTemplateSpec | None = None
     free: Annotated[dict[str, Any], preserve_unknown()] = Field(default_factory=dict)
     size: Int32 = 1
 
@@ -96,10 +98,12 @@ def test_fields_are_named_when_the_server_would_drop_them():
     del properties(definition, "spec")["size"]
     del properties(definition, "spec", "parts", "items")["size"]
     del properties(definition, "spec", "byName", "additionalProperties")["size"]
+    del properties(definition, "spec", "template", "metadata")["labels"]
     del properties(definition, "status")["conditions"]
     assert [each.text for each in differences(definition, [Box])] == [
         "version v1 has no field .spec.parts[].size: the API server drops it",
         "version v1 has no field .spec.byName{}.size: the API server drops it",
+        "version v1 has no field .spec.template.metadata.labels: the API server drops it",
         "version v1 has no field .spec.size: the API server drops it",
         "version v1 has no field .status.conditions: the API server drops it",
     ]
