@@ -107,14 +107,15 @@ def _to_new(obj: Object) -> Object:
 
 
 def _made(obj: Object, api_version: str, annotations: Object, spec: Object, status: Object) -> Object:
-    metadata = {key: value for key, value in obj["metadata"].items() if key != "annotations"}
+    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key != "annotations"}
     if annotations:
         metadata["annotations"] = annotations
     return {**obj, "apiVersion": api_version, "metadata": metadata, "spec": spec, "status": status}
 
 
 def _annotations(obj: Object) -> Object:
-    return obj["metadata"].get("annotations") or {}
+    # An apply converts parts of an object, too, and those may have no metadata.
+    return (obj.get("metadata") or {}).get("annotations") or {}
 
 
 def _taken(annotations: Object, name: str) -> Any:

@@ -173,6 +173,8 @@ def model_schema(model: type[BaseModel]) -> JsonSchema:
         schema = model.model_json_schema(schema_generator=_Generator)
     except ValueError as error:
         raise ModelError(model.__name__, str(error)) from error
+    except KeyError as error:  # the author's own `$ref`
+        raise ModelError(model.__name__, f"there is no schema {error}") from error
     definitions = schema.pop("$defs", {})
     inlined: JsonSchema = _inline(schema, definitions, model.__name__, ())
     return inlined

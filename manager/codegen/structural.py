@@ -161,7 +161,15 @@ def checked_format(name: str, field: str) -> str:
 
 
 def enum_type(values: Sequence[Any], field: str) -> str:
-    """Return the one type of an enum's values; raises ModelError when they differ."""
+    """Return the one type of an enum's values.
+
+    Raises ModelError when they differ, or the server cannot hold one of them.
+    """
+    for value in values:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ModelError(field, f"its enum has {value}, and JSON has no such number")
+        if type(value) is int and not RANGES["int64"][0] <= value <= RANGES["int64"][1]:
+            raise ModelError(field, f"its enum has {value}, which is beyond int64")
     types = {_JSON_TYPES.get(type(value), "object") for value in values}
     if len(types) != 1:
         raise ModelError(field, "the values of an enum must all be of one type")

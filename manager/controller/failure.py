@@ -204,7 +204,11 @@ def _camel_case(error: BaseException) -> str:
     """Return the name of the error's type as conditions take it for a reason."""
     if isinstance(error, TimeoutError):
         return "Timeout"
-    return re.sub(r"[^A-Za-z0-9]|^[0-9_]+", "", type(error).__name__) or "Failed"
+    return re.sub(r"[^A-Za-z0-9]|^[0-9_]+", "", type(error).__name__)[:_LONGEST_REASON] or "Failed"
+
+
+_LONGEST_REASON = 128
+"""Characters that an Event takes; a condition takes more."""
 
 
 def _awaited(error: BaseException) -> str | None:
@@ -233,7 +237,19 @@ def explain(error: BaseException) -> str:
     _note_lines(error)
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(map(explain, error.exceptions))
-    return str(error) or type(error).__name__
+    return _text_of(error) or type(error).__name__
+
+
+def _text_of(error: BaseException) -> str:
+    """Return the message, as UTF-8 can carry it; empty if the error cannot say any.
+
+    A file name that is no UTF-8 has lone surrogates in Python, which JSON does not take.
+    """
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an author's `__str__` may raise anything
+        return ""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _note_lines(error: BaseException, around: str = "") -> None:

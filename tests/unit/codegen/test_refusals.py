@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -194,6 +195,11 @@ def test_pattern_is_translated_into_the_servers_words(pattern: str, translated: 
     assert field_schema(Annotated[str, schema_pattern(pattern)])["pattern"] == translated
 
 
+class Reading(enum.Enum):
+    LOW = 0.5
+    OFF_SCALE = float("inf")
+
+
 @pytest.mark.parametrize(
     ("annotation", "default", "reason"),
     [
@@ -216,6 +222,9 @@ def test_pattern_is_translated_into_the_servers_words(pattern: str, translated: 
         (Annotated[int, schema_words(maximum=1.5)], ..., "its maximum 1.5 is no whole number"),
         (Annotated[int, schema_words(multipleOf=0.5)], ..., "its multipleOf 0.5 is no whole number"),
         (Annotated[int, schema_words(multipleOf=0)], ..., "its multipleOf has to be more than 0"),
+        (Reading, ..., "its enum has inf"),
+        (list[Reading], ..., "its enum has inf"),
+        (Literal[-(2**63) - 1], ..., "its enum has -9223372036854775809"),
         (None, None, "the server has no type for None alone"),
         (list[None], ..., "the server has no type for None alone"),
     ],
@@ -225,6 +234,12 @@ def test_number_or_none_is_refused_when_the_server_has_no_such_value(
 ):
     with pytest.raises(ModelError, match=rf"^Widget.spec.value(\[\])?: {reason}"):
         field_schema(annotation, default)
+
+
+def test_reference_to_no_schema_is_refused():
+    value = Field(json_schema_extra={"$ref": "#/missing"})
+    with pytest.raises(ModelError, match="there is no schema '#/missing'"):
+        field_schema(Annotated[str, value])
 
 
 def test_bound_is_left_out_when_the_type_implies_it():

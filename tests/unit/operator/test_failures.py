@@ -139,6 +139,11 @@ async def settled(world: World, seconds: float = 1.0) -> int:
     return version
 
 
+class Mute(TerminalError):
+    def __str__(self) -> str:
+        return self.args[0]  # type: ignore[no-any-return]
+
+
 AT_ONCE = {
     "invalid": (Invalid(422, "Invalid", "Secret b is invalid"), "Invalid", "Secret b is invalid"),
     "quota": (Forbidden(403, "Forbidden", "exceeded quota: q"), "Forbidden", "exceeded quota: q"),
@@ -162,6 +167,9 @@ AT_ONCE = {
         "ValueError",
         "changed; ValueError; the log of the manager says more",
     ),
+    "a file name that is no UTF-8": (TerminalError("no \udcff here"), "TerminalError", "no \\udcff here"),
+    "no text": (Mute(), "Mute", "Mute"),
+    "a long name": (type("E" * 1025, (TerminalError,), {})("no"), "E" * 128, "no"),
     "an odd name": (
         type("_Ünfit", (Exception,), {})("hunter2"),
         "nfit",

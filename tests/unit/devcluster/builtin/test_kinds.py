@@ -179,6 +179,13 @@ async def test_nothing_is_lost_on_the_way_to_the_old_version_and_back():
     assert await converted(old, "v2") == obj
 
 
+@pytest.mark.parametrize(("version", "other"), [("v1", "v2"), ("v2", "v1")])
+async def test_autoscaler_without_metadata_is_converted(version: str, other: str):
+    part = {"kind": "HorizontalPodAutoscaler", "apiVersion": f"autoscaling/{version}"}
+    answer = await converted(part, other)
+    assert (answer["apiVersion"], answer["metadata"]) == (f"autoscaling/{other}", {})
+
+
 async def test_an_annotation_that_is_no_json_is_dropped():
     old = await converted(autoscaler(metrics=[CPU]), "v1")
     old["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"] = "{"
