@@ -50,7 +50,9 @@ class BindAddress:
         """Return why nothing can listen there, or an empty text; blocks."""
         try:
             for family, *_, where in socket.getaddrinfo(self.interface, self.port, type=socket.SOCK_STREAM):
-                socket.create_server(where[:2], family=family).close()
+                # Every interface is those of IPv4, too, as for the store itself.
+                both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+                socket.create_server(where[:2], family=family, dualstack_ipv6=both).close()
         except OSError as error:
             # `socket.create_server` says more, and the same again.
             return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)

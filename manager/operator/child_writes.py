@@ -64,7 +64,11 @@ class ChildWrites:
         self, owner: Resource, child: Child, outcome: Outcome, run: Run | None, why: Callable[[], str]
     ) -> tuple[str, str] | None:
         """Note a change; return the reason and the message if there are too many. `why` makes the message."""
-        if outcome is Outcome.UPDATED and run is not None and not all(map(_is_no_news, run.triggers)):
+        if (
+            outcome is Outcome.UPDATED
+            and run is not None
+            and any(_is_news(each, child) for each in run.triggers)
+        ):
             return None  # another change may be the reason that it is wanted differently
         now = clock.monotonic()
         self._forget_before(now - WITHIN)
@@ -133,6 +137,10 @@ class ChildWrites:
             del self._of[owner]
 
 
-def _is_no_news(trigger: Trigger) -> bool:
-    """Return whether what asked for the reconcile is what the reconcile before may have brought about."""
-    return trigger.source in {"for", "owns"} or trigger.why in {"requeue", "timer", "resync", "back-off"}
+def _is_news(trigger: Trigger, child: Child) -> bool:
+    """Return whether what asked for the reconcile is not what the reconcile before may have brought about."""
+    kind, key = child
+    if trigger.source == "watches":
+        return (trigger.kind, trigger.namespace, trigger.name) != (kind.gvk.kind, key.namespace, key.name)
+    own = {"requeue", "timer", "resync", "back-off"}
+    return trigger.source not in {"for", "owns"} and trigger.why not in own

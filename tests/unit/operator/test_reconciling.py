@@ -833,6 +833,21 @@ class TestAChildThatIsChangedTooOften:
             obj = await world.until(obj, lambda it: said(it)["ChildrenStable"][0] == "True", timeout=5)
             assert (await world.get(Secret, "child")).metadata.annotations["n"] == "calm"
 
+    async def test_is_told_when_its_kind_is_watched_and_not_owned(self):
+        count = itertools.count(1)
+
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            child = ConfigMap(metadata=ObjectMeta(name="child", namespace="default"))
+            child.metadata.labels = {"greeting": "hello"}
+            child.metadata.annotations = {"n": str(next(count))}
+            await ctx.apply(child)
+
+        watches = (Watch(ConfigMap, label="greeting"),)
+        rights = (rbac(groups="", resources="configmaps", verbs="*"),)
+        async with operated(doing(act, watches=watches, rights=rights), objects=[greeting()]) as world:
+            await world.until(greeting(namespace="default"), lambda it: "ChildrenStable" in said(it))
+            assert next(count) < 20
+
     async def test_is_not_slowed_down_when_a_watched_object_changes_it(self):
         async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
             child = secret("child")
