@@ -226,14 +226,19 @@ class Applier:
     ) -> bytes:
         """Try an apply before entries join ours, so that a refusal changes nothing, not even the record.
 
-        A dry run of the apply itself keeps what the other entries own. So a patch is tried that removes it.
-        Returns what the server would store.
+        A dry run of the apply itself keeps what the other entries own, and may be refused for that: two ports
+        of one name. So a patch is tried that removes it. Returns what the server would store.
         """
-        raw = await self._send(kind, key, orjson.dumps(wanted), force=True, dry_run=True)
         ours, others = self._shares(kind, there, given_up)
         patch, _, releases = repair_patch(there, wanted, ours, others)
-        if not releases:
-            return raw
+        try:
+            raw = await self._send(kind, key, orjson.dumps(wanted), force=True, dry_run=True)
+        except Invalid:
+            if not releases:
+                raise
+        else:
+            if not releases:
+                return raw
         patch.setdefault("metadata", {})["uid"] = wanted["metadata"]["uid"]
         query = booked(self._field_manager, dry_run=True)
         return await self._writer.send(kind, key, MERGE_PATCH, orjson.dumps(patch), query)

@@ -279,6 +279,8 @@ def _without_nulls(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _checked(seconds: float) -> float:
+    if not isinstance(seconds, int | float):
+        raise TypeError(f"Steps need seconds as a number, not {seconds!r}")
     if not seconds > 0:
         raise ValueError(f"Steps need more than 0 seconds, not {seconds}")
     return seconds

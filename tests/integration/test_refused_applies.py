@@ -255,3 +255,15 @@ async def test_apply_beyond_a_quota_changes_nothing(bench: Bench, control_plane:
         with pytest.raises(Forbidden, match="exceeded quota"):
             await client.apply(named(bench, "Service", at("spec.type", "NodePort")))
         assert await state(client, child) == before
+
+
+async def test_apply_keeps_others_items_when_a_created_child_gets_another_port(
+    bench: Bench, crds: ControlPlane
+):
+    await bench.client.apply(named(bench, "Service"))
+    path = f"/api/v1/namespaces/{bench.namespace}/services/child"
+    ports = crds.api.get(path)["spec"]["ports"]
+    crds.api.patch(path, {"spec": {"ports": [*ports, {"name": "admin", "port": 9090, "protocol": "TCP"}]}})
+    await bench.client.apply(named(bench, "Service", at("spec.ports.0.port", 8080)))
+    stored = crds.api.get(path)["spec"]["ports"]
+    assert {(each["name"], each["port"]) for each in stored} == {("web", 8080), ("admin", 9090)}

@@ -231,6 +231,8 @@ def test_steps_refuse_what_is_no_step() -> None:
 
     with pytest.raises(ValueError, match="more than 0 seconds, not -1"):
         trip.step(limit=-1)(JourneyOperator.pack)
+    with pytest.raises(TypeError, match="seconds as a number, not '1h'"):
+        Steps(".status.trip", of=("spec.to",), limit="1h")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"has no steps: mark methods with `@trip\.step\(\)`"):
 
         class Wrong(Operator[Journey]):
