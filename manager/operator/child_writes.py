@@ -18,13 +18,21 @@ from manager.runs import Run, Trigger
 MOST_WRITES, WITHIN = 10, 60.0
 """So many changes of one child within so many seconds are too many, if the object's spec stays the same."""
 
+MOST_CREATIONS = 300
+"""So many reconciles within `WITHIN` that create children of one kind are too many. An operator that starts a
+Job whenever one has ended is below that, even if each takes a fifth of a second."""
+
 PAUSES = (1.0, 60.0)
 """Seconds between two changes from then on, at first and at last."""
 
 CONDITION = "ChildrenStable"
 """The condition that is false for an object with such a child; no other object has it."""
 
-REASONS = {Outcome.UPDATED: "WantedDifferently", Outcome.RESTORED: "ChangedInTurn"}
+REASONS = {
+    Outcome.UPDATED: "WantedDifferently",
+    Outcome.RESTORED: "ChangedInTurn",
+    Outcome.CREATED: "CreatedWithoutEnd",
+}
 
 Child = tuple[type[Resource], ObjectKey]
 
@@ -34,12 +42,16 @@ class _Writes:
     """The latest writes of one child."""
 
     generation: int
-    times: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_WRITES))
+    most: int = MOST_WRITES
+    times: deque[float] = field(init=False)
     pauses: Backoff | None = None
     """Set once there were too many."""
     until: float = 0.0
     reason: str = ""
     message: str = ""
+
+    def __post_init__(self) -> None:
+        self.times = deque(maxlen=self.most)
 
 
 class ChildWrites:
@@ -60,12 +72,26 @@ class ChildWrites:
         found = self._find(owner, child)
         return 0.0 if found is None else max(0.0, found.until - clock.monotonic())
 
+    def created(self, owner: Resource, kind: type[Resource], run: Run | None) -> None:
+        """Note a reconcile that has created children of a kind."""
+        self.wrote(owner, _all_of(owner, kind), Outcome.CREATED, run, str)
+
+    def creation_pause(self, owner: Resource, kind: type[Resource]) -> float:
+        """Return for how many seconds no child of a kind is created."""
+        found = self._find(owner, each := _all_of(owner, kind))
+        if found is None or found.pauses is None:
+            return 0.0
+        now = clock.monotonic()
+        if now > max(found.until, found.times[-1] + WITHIN):
+            self._forget(owner.key, each)
+        return max(0.0, found.until - now)
+
     def wrote(
         self, owner: Resource, child: Child, outcome: Outcome, run: Run | None, why: Callable[[], str]
     ) -> tuple[str, str] | None:
         """Note a change; return the reason and the message if there are too many. `why` makes the message."""
         if (
-            outcome is Outcome.UPDATED
+            outcome is not Outcome.RESTORED
             and run is not None
             and any(_is_news(each, child) for each in run.triggers)
         ):
@@ -74,12 +100,13 @@ class ChildWrites:
         self._forget_before(now - WITHIN)
         found = self._find(owner, child)
         if found is None:
-            found = _Writes(owner.metadata.generation or 0)
+            most = MOST_CREATIONS if outcome is Outcome.CREATED else MOST_WRITES
+            found = _Writes(owner.metadata.generation or 0, most)
             self._of.setdefault(owner.key, {})[child] = found
         self._of.move_to_end(owner.key)
         found.times.append(now)
         if found.pauses is None:
-            if len(found.times) < MOST_WRITES or found.times[0] < now - WITHIN:
+            if len(found.times) < found.most or found.times[0] < now - WITHIN:
                 return None
             first, last = PAUSES
             found.pauses = Backoff(base=first, cap=last, rng=self._rng)
@@ -101,7 +128,7 @@ class ChildWrites:
     def unstable_children(self, owner: Resource, applied: set[Child]) -> Iterator[tuple[str, str]]:
         """Return reason and message of each child that is changed too often and still applied."""
         for child, found in list(self._of.get(owner.key, {}).items()):
-            if found.pauses is None:
+            if found.pauses is None or found.reason == REASONS[Outcome.CREATED]:
                 continue
             if child in applied:
                 yield found.reason, found.message
@@ -137,10 +164,16 @@ class ChildWrites:
             del self._of[owner]
 
 
+def _all_of(owner: Resource, kind: type[Resource]) -> Child:
+    """Return what stands for all children of a kind."""
+    return kind, ObjectKey(owner.metadata.namespace, "")
+
+
 def _is_news(trigger: Trigger, child: Child) -> bool:
     """Return whether what asked for the reconcile is not what the reconcile before may have brought about."""
     kind, key = child
     if trigger.source == "watches":
-        return (trigger.kind, trigger.namespace, trigger.name) != (kind.gvk.kind, key.namespace, key.name)
+        same_name = not key.name or trigger.name == key.name
+        return not same_name or (trigger.kind, trigger.namespace) != (kind.gvk.kind, key.namespace)
     own = {"requeue", "timer", "resync", "back-off"}
     return trigger.source not in {"for", "owns"} and trigger.why not in own

@@ -28,7 +28,7 @@ from manager.client import Applied, Client, FieldConflict, ObjectList, Outcome, 
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
 from manager.loop import Portions
-from manager.operator.child_writes import CONDITION
+from manager.operator.child_writes import CONDITION, MOST_CREATIONS, REASONS
 from manager.operator.conditions import status_of
 from manager.operator.declaration import WatchPods, health_of
 from manager.operator.difference import changed_fields
@@ -100,6 +100,13 @@ class Blocked(Exception):
         """
         earlier = f"{child} of an earlier {owner.gvk.kind} of this name"
         return cls(LEFT_OVER, f"{earlier} is still there: {_awaited_end(finalizers)}", passing=True)
+
+    @classmethod
+    def created_without_end(cls, kind: type[Resource], pause: float) -> Self:
+        """Return the block of an object for which each reconcile creates children of other names."""
+        why = f"{MOST_CREATIONS} reconciles in a minute have created a {kind.gvk.kind} each"
+        text = f"{why}, and nothing else had changed; now one is created at most each minute"
+        return cls(REASONS[Outcome.CREATED], text, retry_after=pause)
 
     @classmethod
     def name_taken(cls, why: str) -> Self:
@@ -336,7 +343,8 @@ class Context:
 
         A child that is changed ten times in a minute, and not because the object's spec or a watched object
         changes, is then changed less often: once a minute at last. Until then the child is returned as it is.
-        The condition `ChildrenStable` and an Event say so.
+        The condition `ChildrenStable` and an Event say so. If 300 reconciles in a minute create children of
+        one kind for no such reason, this raises Blocked, and creates at most one a minute.
         """
         name, writes = (type(child), child.key), self._operator.child_writes
         self._applied.add(name)
@@ -345,12 +353,18 @@ class Context:
             if there is not None and there.metadata.deletion_timestamp is None and self._is_owner_of(there):
                 self.look_again_within(pause)
                 return there
+        if (pause := writes.creation_pause(self.object, type(child))) > 0 and (
+            await self.client.find(type(child), child.key) is None
+        ):
+            raise Blocked.created_without_end(type(child), pause)
         may_update = self._may_roll_out if self._operator.rollouts.limited and is_workload(child) else None
         try:
             applied = await self._apply(child, initial, may_update)
         except OwnedByOther as error:
             raise await self._blocked(error, type(child)) from error
         if applied.outcome is Outcome.CREATED:
+            if not any(kind is type(child) for kind, _ in self.created):
+                writes.created(self.object, type(child), current_run())
             self.created.add(name)
         elif applied.previous is None:
             self.look_again_within(writes.held(self.object, name))

@@ -848,6 +848,23 @@ class TestAChildThatIsChangedTooOften:
             await world.until(greeting(namespace="default"), lambda it: "ChildrenStable" in said(it))
             assert next(count) < 20
 
+    async def test_is_created_once_a_minute_where_each_reconcile_takes_another_name(self):
+        count = itertools.count(1)
+
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            await ctx.apply(ConfigMap(metadata=ObjectMeta(name=f"child-{next(count)}", namespace="default")))
+
+        async with operated(doing(act, owns=(ConfigMap,)), objects=[greeting()]) as world:
+            obj = await world.until(
+                greeting(namespace="default"),
+                lambda it: said(it).get("Available", ("", ""))[1] == "CreatedWithoutEnd",
+                timeout=40,
+            )
+            message = obj.status.conditions[0].message
+            assert message.startswith("300 reconciles in a minute have created a ConfigMap each")
+            assert self.gauge(world, "CreatedWithoutEnd") == 1
+            assert next(count) < 310
+
     async def test_is_not_slowed_down_when_a_watched_object_changes_it(self):
         async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
             child = secret("child")
