@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -34,7 +35,7 @@ from manager.client.ownership import (
     without_fields,
 )
 from manager.client.reader import decode_at_once
-from manager.client.repair import RefusedRepairs, refused_lists, repair_patch
+from manager.client.repair import RefusedRepairs, Repair, refused_lists, repair_patch
 from manager.client.write import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRICT, Writer, booked, sent_fields
 from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound
@@ -46,6 +47,9 @@ R = TypeVar("R", bound=Resource)
 
 # How many objects the applier remembers as equal in the server's eyes (see `_Settled`).
 SETTLED_OBJECTS = 10_000
+
+# Of items that are in a refused list, for how many it is tried whether they can stay.
+_MOST_KEPT = 16
 
 # How often the record of our create is renamed while others change the object in between.
 TAKEOVER_ATTEMPTS = 3
@@ -230,7 +234,7 @@ class Applier:
         of one name. So a patch is tried that removes it. Returns what the server would store.
         """
         ours, others = self._shares(kind, there, given_up)
-        patch, _, releases = repair_patch(there, wanted, ours, others)
+        patch, _, releases, _ = repair_patch(there, wanted, ours, others)
         try:
             raw = await self._send(kind, key, orjson.dumps(wanted), force=True, dry_run=True)
         except Invalid:
@@ -281,17 +285,28 @@ class Applier:
                 raise refusal
             ours, others = self._shares(kind, there, given_up)
             for lists in candidates:
-                patch, conflicts, _ = repair_patch(there, wanted, ours, others, lists)
-                if conflicts:
+                made = partial(repair_patch, there, wanted, ours, others, lists)
+                if (repair := made()).removed:
                     break
             else:
                 raise refusal
             version = there["metadata"].get("resourceVersion")
-            patch.setdefault("metadata", {}).update(uid=uid, resourceVersion=version)
-            send = partial(self._writer.send, kind, key, MERGE_PATCH, orjson.dumps(patch))
+
+            def sending(repair: Repair, version: str = version) -> Callable[..., Awaitable[bytes]]:
+                patch = repair.patch
+                patch.setdefault("metadata", {}).update(uid=uid, resourceVersion=version)
+                return partial(self._writer.send, kind, key, MERGE_PATCH, orjson.dumps(patch))
+
             try:
-                raw = await send(booked(manager, dry_run=True))
-                return (raw if dry_run else await send(booked(manager), replaces=version)), conflicts
+                raw = await sending(repair)(booked(manager, dry_run=True))
+                keeps = set[Path]()
+                for each in repair.removed[:_MOST_KEPT] if len(repair.removed) > 1 else ():
+                    with suppress(Invalid):  # it is in the way
+                        less = made(keeps={*keeps, each})
+                        raw = await sending(less)(booked(manager, dry_run=True))
+                        keeps, repair = {*keeps, each}, less
+                done = raw if dry_run else await sending(repair)(booked(manager), replaces=version)
+                return done, repair.conflicts
             except (Invalid, Forbidden, BadRequest) as error:
                 self._refused.put(uid, state, error)
                 raise

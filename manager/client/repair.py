@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from manager import clock
@@ -80,12 +80,13 @@ class Repair(NamedTuple):
     """A merge patch that does what an apply would do.
 
     Attributes: `conflicts`, the items of others that it removes, and their managers; `releases`, whether it
-    removes fields of ours that are no longer wanted.
+    removes fields of ours that are no longer wanted; `removed`, the places of these items.
     """
 
     patch: dict[str, Any]
     conflicts: tuple[FieldConflict, ...]
     releases: bool
+    removed: tuple[Path, ...]
 
 
 def repair_patch(
@@ -94,24 +95,31 @@ def repair_patch(
     ours: Record,
     others: Sequence[tuple[str, Record]],
     lists: Iterable[Names] = (),
+    keeps: Collection[Path] = (),
 ) -> Repair:
     """Return the patch that does what an apply of `wanted` would do, but without others' items in `lists`.
+
+    Those that `keeps` names stay.
 
     Without conflicts, no other client is in the way. `ours` are the fields that the apply would replace or
     remove, `others` the managers of other fields.
     """
-    overlay = _Overlay(set(lists), others)
+    overlay = _Overlay(set(lists), keeps, others)
     after = overlay.of(live, wanted, ours, [record for _, record in others])
-    return Repair(merge_diff(live, after), tuple(overlay.removed), overlay.releases)
+    conflicts = tuple(each for path in overlay.removed for each in overlay.conflicts(path))
+    return Repair(merge_diff(live, after), conflicts, overlay.releases, tuple(overlay.removed))
 
 
 class _Overlay:
     """An object as an apply would leave it, but for items of others in some lists."""
 
-    def __init__(self, lists: set[Names], others: Sequence[tuple[str, Record]]) -> None:
+    def __init__(
+        self, lists: set[Names], keeps: Collection[Path], others: Sequence[tuple[str, Record]]
+    ) -> None:
         self._lists = lists
+        self._keeps = keeps
         self._others = others
-        self.removed: list[FieldConflict] = []
+        self.removed: list[Path] = []
         self.releases = False
 
     def of(self, there: Any, wanted: Any, ours: Record, others: Sequence[Record], path: Path = ()) -> Any:
@@ -150,8 +158,8 @@ class _Overlay:
                 merged[number] = self._below(item, wanted[number], step, ours, others, path)
                 in_place.append(merged[number])
                 last = number if last == number - 1 else len(wanted)
-            elif refused and step not in ours:
-                self._remove((*path, step))
+            elif refused and step not in ours and (*path, step) not in self._keeps:
+                self.removed.append((*path, step))
             else:
                 left = self._released([item], step, ours, others)
                 kept += left
@@ -174,9 +182,10 @@ class _Overlay:
         self.releases |= left != there
         return left
 
-    def _remove(self, path: Path) -> None:
+    def conflicts(self, path: Path) -> Iterator[FieldConflict]:
+        """Yield the managers of a removed item."""
         managers = [manager for manager, record in self._others if has_field(record, path)]
-        self.removed += [FieldConflict(manager, field_name(path)) for manager in managers or [""]]
+        yield from (FieldConflict(manager, field_name(path)) for manager in managers or [""])
 
 
 def _steps(ours: Record, others: Sequence[Record]) -> dict[str, None]:

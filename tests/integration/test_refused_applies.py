@@ -257,6 +257,22 @@ async def test_apply_beyond_a_quota_changes_nothing(bench: Bench, control_plane:
         assert await state(client, child) == before
 
 
+async def test_apply_removes_only_the_items_of_others_that_are_in_its_way(bench: Bench, crds: ControlPlane):
+    await bench.client.apply(named(bench, "Service"))
+    await bench.client.apply(named(bench, "Service", at("spec.ports.0.port", 81)))  # by Apply from now on
+    path = f"/api/v1/namespaces/{bench.namespace}/services/child"
+    [port] = crds.api.get(path)["spec"]["ports"]
+    others = [
+        {"name": "web", "port": 8080, "protocol": "TCP"},
+        {"name": "admin", "port": 9090, "protocol": "TCP"},
+    ]
+    crds.api.patch(path, {"spec": {"ports": [{**port, "name": "old"}, *others]}})
+    applied = await bench.client.apply(named(bench, "Service", at("spec.ports.0.port", 81)))
+    stored = crds.api.get(path)["spec"]["ports"]
+    assert {(each["name"], each["port"]) for each in stored} == {("web", 81), ("admin", 9090)}
+    assert {each.field for each in applied.conflicts} == {'.spec.ports[port=8080,protocol="TCP"]'}
+
+
 async def test_apply_keeps_others_items_when_a_created_child_gets_another_port(
     bench: Bench, crds: ControlPlane
 ):
