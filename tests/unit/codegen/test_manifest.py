@@ -221,7 +221,10 @@ def test_a_kind_of_the_core_group_is_refused():
     [
         ({"columns": (Column("Colour", "string", ".spec.colour"),)}, r"Bad.spec.colour: .*column Colour"),
         ({"scale": Scale(".spec.size", ".status.replicas")}, r"Bad.status.replicas: .*scale"),
-        ({"scale": Scale(".spec.size", ".status.size", "spec.selector")}, r"Badspec.selector: .*scale"),
+        (
+            {"scale": Scale(".spec.size", ".status.size", "spec.selector")},
+            r"Bad: the scale subresource names the path 'spec.selector', and a path begins with a dot",
+        ),
     ],
 )
 def test_a_path_that_leads_nowhere_is_refused(options: dict[str, Any], message: str):
