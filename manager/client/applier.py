@@ -22,6 +22,7 @@ from manager.client.ownership import (
     OwnEntries,
     Path,
     creator_name,
+    field_name,
     field_path,
     holds,
     holds_exactly,
@@ -429,8 +430,13 @@ class Applier:
         self, obj: R, wanted: dict[str, Any], given_up: Sequence[Path], *, dry_run: bool
     ) -> Applied[R]:
         kind, key, encoded = type(obj), obj.key, _encoded(wanted, obj)
-        kept = orjson.dumps(without_fields(orjson.loads(encoded), given_up)) if given_up else encoded
-        if may_repeat_keys(orjson.loads(encoded)):
+        whole, kept = orjson.loads(encoded), encoded
+        for path in given_up:
+            if without_fields(whole, (path,)) == whole:
+                raise ValueError(f"{kind.gvk.kind} {key} is created without its initial {field_name(path)}")
+        if given_up:
+            kept = orjson.dumps(without_fields(whole, given_up))
+        if may_repeat_keys(whole):
             # POST takes two items with one key, and no apply does, now or later. So an apply creates it. Of
             # an object that is there it demands a version that no object has.
             named = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": "1"}}

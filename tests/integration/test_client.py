@@ -703,6 +703,10 @@ async def test_initial_fields_are_set_once_and_then_left_to_others(bench: Bench,
         assert container["resources"] == {"requests": {"cpu": str(replicas)}}
     with pytest.raises(ValueError, match=r"spec\.\.replicas"):
         await client.apply(wanted(), initial=("spec..replicas",))
+    await client.delete(wanted())
+    for typo in (".spec.replica", ".spec.replicas "):
+        with pytest.raises(ValueError, match=r"is created without its initial \.spec\.replica"):
+            await client.apply(wanted(), initial=(typo,))
 
 
 async def test_a_value_that_the_server_spells_differently_is_sent_no_more_than_it_must(bench: Bench):
