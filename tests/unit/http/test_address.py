@@ -34,6 +34,6 @@ def test_zero_is_no_address():
         *("256.1.1.1:80", "1.2.3:80", "a b:80", "-a:80", "http://x:80"),
     ],
 )
-def test_anything_else_is_refused_with_examples(text: str):
+def test_parse_bind_address_refuses_malformed_text_with_examples(text: str):
     with pytest.raises(ValueError, match='":8080"'):
         parse_bind_address(text)

@@ -87,7 +87,7 @@ async def test_a_request_that_is_late_is_told_so():
     assert transport.ended
 
 
-async def test_who_says_nothing_is_told_nothing():
+async def test_idle_connection_ends_after_keep_alive_and_sends_nothing():
     connection, transport = connected()
     connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
     connection.begin_answer(lambda: True, 0)
@@ -96,7 +96,7 @@ async def test_who_says_nothing_is_told_nothing():
     assert transport.sent == b""
 
 
-async def test_who_does_not_take_the_last_words_is_not_waited_for():
+async def test_connection_ends_after_goodbye_limit_when_the_client_reads_nothing():
     connection, transport = connected()
     transport.takes = False
     connection.data_received(b"G")
@@ -110,7 +110,7 @@ async def test_an_answer_may_take_its_time():
     await ends_after(LIMITS.exchange, transport)
 
 
-async def test_who_takes_nothing_of_an_answer_is_not_waited_for():
+async def test_connection_ends_after_taking_limit_when_the_client_reads_no_answer():
     connection, transport = connected()
     connection.begin_answer(lambda: True, 0)
     for _ in range(3):
@@ -123,7 +123,7 @@ async def test_who_takes_nothing_of_an_answer_is_not_waited_for():
     assert transport.ended
 
 
-async def test_what_comes_during_an_answer_changes_nothing():
+async def test_connection_starts_no_head_limit_for_bytes_during_an_answer():
     connection, transport = connected()
     connection.begin_answer(lambda: True, 0)
     connection.data_received(b"the next request, early")
@@ -158,7 +158,9 @@ async def test_a_connection_that_ended_has_no_time_left_to_run_out():
     assert connection.lost.is_set()
 
 
-async def test_one_that_is_lost_in_the_moment_it_is_made_is_no_fault(caplog: pytest.LogCaptureFixture):
+async def test_http_protocol_logs_nothing_when_a_new_connection_is_lost_at_once(
+    caplog: pytest.LogCaptureFixture,
+):
     async def never(request: Request) -> None:
         raise AssertionError(f"{request} has not been sent")
 

@@ -201,7 +201,7 @@ async def test_silent_clients_however_many_keep_nobody_out(tls: bool):
 
 
 @pytest.mark.each_loop
-async def test_while_every_connection_is_being_answered_new_ones_wait():
+async def test_server_makes_new_connections_wait_when_all_are_being_answered():
     answer, all_there = asyncio.Event(), asyncio.Barrier(PATIENT.connections + 1)
 
     async def waits(request: Request) -> Response:
@@ -229,7 +229,7 @@ async def test_while_every_connection_is_being_answered_new_ones_wait():
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_who_does_not_send_the_rest_of_a_request_keeps_nobody_out(tls: bool):
+async def test_server_drops_an_unfinished_request_when_it_needs_the_connection(tls: bool):
     limits, entered = replace(PATIENT, connections=4, patience=0.05), asyncio.Semaphore(0)
 
     async def reads(request: Request) -> Response:
@@ -250,7 +250,7 @@ async def test_who_does_not_send_the_rest_of_a_request_keeps_nobody_out(tls: boo
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_who_does_not_take_an_answer_keeps_nobody_out(tls: bool):
+async def test_server_admits_a_new_connection_when_all_clients_read_no_answer(tls: bool):
     async def much(request: Request) -> Response:
         return Response(body=bytes(20_000_000) if request.query else b"hello")
 
@@ -266,7 +266,7 @@ async def test_who_does_not_take_an_answer_keeps_nobody_out(tls: bool):
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_one_client_with_many_connections_takes_no_place_of_another(tls: bool):
+async def test_server_keeps_other_clients_when_one_opens_many_connections(tls: bool):
     limits = replace(PATIENT, connections=4)
     async with site(tls=tls, limits=limits) as address, AsyncExitStack() as stack:
         scraper = await stack.enter_async_context(client(address, tls=tls, source="127.0.0.2"))
@@ -280,7 +280,7 @@ async def test_one_client_with_many_connections_takes_no_place_of_another(tls: b
 
 
 @pytest.mark.each_loop
-async def test_when_all_keep_us_waiting_one_of_the_client_with_most_connections_goes_first():
+async def test_server_first_drops_the_client_with_most_connections_when_all_are_slow():
     limits = replace(PATIENT, connections=4, patience=0.05)
     async with site(limits=limits) as address, AsyncExitStack() as stack:
         slow = await stack.enter_async_context(client(address, source="127.0.0.2"))
@@ -323,7 +323,7 @@ JUNK = {
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_what_is_no_request_leaves_nothing_in_the_log(
+async def test_server_logs_no_warning_when_clients_send_garbage(
     tls: bool, method: Literal["GET", "POST"], caplog: pytest.LogCaptureFixture
 ):
     # As the ports for metrics and health are, and the one for webhooks.
@@ -372,7 +372,7 @@ OVERLOAD = {
 
 @pytest.mark.parametrize("tls", [pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.each_loop
-async def test_nothing_is_kept_of_what_clients_have_sent_that_are_gone(tls: bool):
+async def test_server_frees_the_data_of_clients_that_disconnected(tls: bool):
     async def greets_or_reads(request: Request) -> Response:
         if request.query_string:
             await asyncio.sleep(0.2)
@@ -516,9 +516,7 @@ def no_descriptor_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         yield left
 
 
-async def test_who_comes_when_no_descriptor_is_left_is_served_with_the_one_in_reserve(
-    monkeypatch: pytest.MonkeyPatch,
-):
+async def test_server_uses_the_reserve_descriptor_when_no_other_is_left(monkeypatch: pytest.MonkeyPatch):
     async with site() as address:
         await asyncio.sleep(0)
         with no_descriptor_left(monkeypatch), capture_logs() as lines:
@@ -527,7 +525,7 @@ async def test_who_comes_when_no_descriptor_is_left_is_served_with_the_one_in_re
     assert [line for line in lines if line["log_level"] != "info"] == []
 
 
-async def test_where_descriptors_are_scarce_a_server_keeps_to_the_connections_it_has(
+async def test_server_replaces_an_idle_connection_when_descriptors_are_scarce(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(connections, "are_scarce", lambda: True)
@@ -538,7 +536,7 @@ async def test_where_descriptors_are_scarce_a_server_keeps_to_the_connections_it
             await first.ended()
 
 
-async def test_when_no_descriptor_is_left_who_keeps_us_waiting_makes_room(monkeypatch: pytest.MonkeyPatch):
+async def test_server_drops_a_silent_connection_when_no_descriptor_is_left(monkeypatch: pytest.MonkeyPatch):
     async with site() as address, client(address) as silent:
         await asyncio.sleep(0)
         with no_descriptor_left(monkeypatch) as left:
@@ -571,7 +569,7 @@ async def test_a_fault_of_ours_costs_one_connection_and_is_told(monkeypatch: pyt
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_the_end_waits_for_nobody(tls: bool):
+async def test_server_stop_does_not_wait_for_silent_connections(tls: bool):
     async with site(tls=tls) as address:
         silent = [await asyncio.open_connection("127.0.0.1", address.port) for _ in range(20)]
         await asyncio.sleep(0)
@@ -602,7 +600,7 @@ async def test_plain_http_on_a_port_for_https_is_told_so():
 
 
 @pytest.mark.each_loop
-async def test_who_goes_on_in_plain_http_after_being_told_is_dropped():
+async def test_https_server_drops_a_client_that_stays_connected_in_plain_http():
     async with site(tls=True, limits=replace(PATIENT, goodbye=0.1)) as address, client(address) as stubborn:
         stubborn.send(REQUEST)
         await stubborn.ended()
@@ -668,7 +666,7 @@ async def test_a_connection_that_nobody_has_accepted_when_the_server_stops_is_an
 
 
 @pytest.mark.each_loop
-async def test_who_has_been_answered_and_asks_nothing_is_not_waited_for_when_the_server_stops():
+async def test_server_stop_does_not_wait_for_idle_connections():
     async with AsyncExitStack() as stack:
         serving = await stack.enter_async_context(AsyncExitStack())
         address = await serving.enter_async_context(site(limits=replace(PATIENT, finish=LONG)))
@@ -690,7 +688,7 @@ async def refuses(address: BindAddress) -> bool:
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True])
-async def test_who_sends_no_more_after_its_requests_gets_its_answers_and_then_the_end(tls: bool):
+async def test_server_answers_all_requests_when_the_client_has_ended_sending(tls: bool):
     async def slow(request: Request) -> Response:
         await asyncio.sleep(0.01)
         return await hello(request)
@@ -706,7 +704,7 @@ async def test_who_sends_no_more_after_its_requests_gets_its_answers_and_then_th
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True])
-async def test_who_sends_no_more_before_all_of_its_request_is_there_is_let_go_at_once(tls: bool):
+async def test_server_closes_the_connection_when_the_client_ends_sending_mid_request(tls: bool):
     async def echo(request: Request) -> Response:
         return Response(body=await request.body.read())
 

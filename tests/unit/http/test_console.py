@@ -109,7 +109,7 @@ async def visited(
         yield world, await serving(serve_pages, console_of(world, access, debugs=debugs))
 
 
-async def test_what_was_done_with_an_object_is_told_on_this_machine(serve_pages: ServePages):
+async def test_console_api_shows_the_runs_of_an_object_on_the_local_machine(serve_pages: ServePages):
     async with visited(serve_pages) as (_, site):
         status, text = await get(site)
         assert status == 200
@@ -138,9 +138,7 @@ async def test_a_search_through_large_objects_keeps_nobody_waiting():
 
 
 @pytest.mark.parametrize("host", ["evil.example.com", "evil.example.com:8082", "10.0.0.1:8082", "[::2]:1"])
-async def test_whoever_comes_by_a_name_that_may_point_anywhere_is_told_nothing(
-    serve_pages: ServePages, host: str
-):
+async def test_console_refuses_a_host_name_that_is_not_of_this_machine(serve_pages: ServePages, host: str):
     async with visited(serve_pages) as (_, site):
         status, text = await get(site, Host=host)
         assert (status, text) == (421, "not a name of this machine\n")
@@ -148,7 +146,7 @@ async def test_whoever_comes_by_a_name_that_may_point_anywhere_is_told_nothing(
             assert (await get(site, Host=own))[0] == 200
 
 
-async def test_in_a_cluster_only_who_may_get_the_object_is_told(serve_pages: ServePages):
+async def test_console_api_requires_the_right_to_get_the_object_in_a_cluster(serve_pages: ServePages):
     wire = api_server()
     async with visited(serve_pages, access_by(wire)) as (_, site):
         for headers, expected in (
@@ -188,7 +186,7 @@ async def test_an_objects_page_says_what_is_wrong_and_when_it_is_looked_at_again
             assert "There is no such object." in text
 
 
-async def test_what_others_write_is_shown_and_never_obeyed(serve_pages: ServePages):
+async def test_console_pages_escape_html_from_objects_events_and_queries(serve_pages: ServePages):
     foo = Foo(metadata=ObjectMeta(name="odd", namespace="default"), spec=FooSpec(name=HOSTILE[:60]))
     async with operated(FooOperator, objects=[foo]) as world:
         await world.until(foo, lambda it: it.status.conditions)
@@ -352,7 +350,7 @@ async def test_the_overview_counts_the_objects_that_are_not_ready_and_goes_on_co
             await world.delete(other)
 
 
-async def test_many_objects_are_counted_bit_by_bit(monkeypatch: pytest.MonkeyPatch):
+async def test_census_counts_objects_in_time_slices(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("manager.console.census._AT_ONCE", 0.0)
     async with lonely() as world:
         census = Census(world.manager)
@@ -363,7 +361,7 @@ async def test_many_objects_are_counted_bit_by_bit(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("path", ["/", "/search", PATH, "/?live=1", f"{PATH}?live=1"])
-async def test_in_a_cluster_no_page_is_for_everybody(serve_pages: ServePages, path: str):
+async def test_console_pages_require_a_token_and_rights_in_a_cluster(serve_pages: ServePages, path: str):
     wire = api_server()
     async with visited(serve_pages, access_by(wire)) as (_, site):
         for headers, expected in (({}, 401), ({"Authorization": "Bearer bob"}, 403)):
@@ -392,7 +390,7 @@ async def test_the_pages_of_a_browser_load_nothing_from_elsewhere_and_run_no_scr
 
 
 @pytest.mark.parametrize("token", ["", "ann", "ann-{}"], ids=["this machine", "a user", "by many tokens"])
-async def test_few_look_at_objects_at_a_time_and_each_user_at_one(
+async def test_console_limits_concurrent_looks_to_four_and_to_one_per_user(
     serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch, token: str
 ):
     looking = most = 0
@@ -455,7 +453,7 @@ async def test_a_person_can_have_an_object_reconciled_now_and_an_event_says_who_
 
 
 @pytest.mark.parametrize("path", [PATH, "/controllers/foos.tutorial.my.domain"])
-async def test_what_is_paused_is_reconciled_when_it_is_resumed(serve_pages: ServePages, path: str):
+async def test_console_resume_reconciles_a_change_made_during_the_pause(serve_pages: ServePages, path: str):
     async with visited(serve_pages) as (world, site):
         assert (await post(site, f"{path}/pause"))[0] == 303
         foo = await world.get(Foo, "lonely")
@@ -472,7 +470,9 @@ async def test_what_is_paused_is_reconciled_when_it_is_resumed(serve_pages: Serv
 
 
 @pytest.mark.parametrize("action", ["reconcile", "pause", "resume"])
-async def test_nothing_is_done_to_what_is_not_there(serve_pages: ServePages, action: str):
+async def test_console_actions_answer_404_and_do_nothing_when_the_object_is_missing(
+    serve_pages: ServePages, action: str
+):
     async with lonely() as world:
         console = console_of(world)
         site = await serving(serve_pages, console)
@@ -494,7 +494,9 @@ async def test_a_pause_ends_with_its_object(serve_pages: ServePages):
 
 
 @pytest.mark.parametrize("action", ["reconcile", "pause", "resume"])
-async def test_nothing_is_changed_for_another_page_nor_by_get(serve_pages: ServePages, action: str):
+async def test_console_actions_refuse_foreign_origins_foreign_hosts_and_get(
+    serve_pages: ServePages, action: str
+):
     async with visited(serve_pages) as (world, site):
         for origin in ("https://evil.example.com", "null", "", f"http://localhost:{site.address.port}"):
             assert (await post(site, f"{PATH}/{action}", Origin=origin))[0] == 403
@@ -508,7 +510,7 @@ async def test_nothing_is_changed_for_another_page_nor_by_get(serve_pages: Serve
         assert not controller.queue.is_held(ObjectKey("default", "lonely"))
 
 
-async def test_in_a_cluster_only_who_may_update_the_object_changes_anything(serve_pages: ServePages):
+async def test_console_actions_require_the_right_to_update_in_a_cluster(serve_pages: ServePages):
     wire = api_server()
     async with visited(serve_pages, access_by(wire)) as (world, site):
         for path in (f"{PATH}/pause", "/controllers/foos.tutorial.my.domain/pause"):
@@ -526,9 +528,7 @@ async def test_in_a_cluster_only_who_may_update_the_object_changes_anything(serv
         assert "ann paused it in the console of foo" in said
 
 
-async def test_who_asks_for_very_much_fills_no_log_and_hides_nobody_else(
-    serve_pages: ServePages, log_lines: LogLines
-):
+async def test_console_limits_the_log_lines_of_actions_per_user(serve_pages: ServePages, log_lines: LogLines):
     wire = api_server()
     wire.on("POST", RIGHTS, Reply.json({"status": {"allowed": True}}))
     async with visited(serve_pages, access_by(wire)) as (_, site):

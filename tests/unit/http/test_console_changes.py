@@ -65,7 +65,7 @@ def test_a_change_is_told_by_its_fields(
 
 
 @pytest.mark.parametrize("depth", [300, 900, 5000])
-def test_what_is_nested_too_deeply_is_no_fault_of_the_page(depth: int):
+def test_fields_of_a_change_cause_no_error_when_nested_deeply(depth: int):
     def nested(leaf: bytes) -> bytes:
         return b'{"metadata":{},"spec":' + b'{"a":' * depth + leaf + b"}" * depth + b"}"
 
@@ -74,7 +74,7 @@ def test_what_is_nested_too_deeply_is_no_fault_of_the_page(depth: int):
     assert field.path == "it is nested too deeply to be told" or field.path.endswith(".a.a")
 
 
-def test_nothing_confidential_is_told():
+def test_fields_of_a_change_hide_confidential_values():
     def site(password: str) -> dict[str, Any]:
         annotations = {"kubectl.kubernetes.io/last-applied-configuration": password, "a": password[:1]}
         kind = {"apiVersion": Wordpress.gvk.api_version, "kind": Wordpress.gvk.kind}
@@ -86,6 +86,6 @@ def test_nothing_confidential_is_told():
     ]
 
 
-def test_of_many_fields_the_first_are_told():
+def test_fields_of_a_change_are_cut_at_the_maximum():
     told = changed({}, {"spec": {f"field-{number}": number for number in range(5000)}})
     assert told == [(f"spec.field-{number}", "", f"{number}") for number in range(MOST_FIELDS)]

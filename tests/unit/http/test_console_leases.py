@@ -43,7 +43,7 @@ async def read(leases: Leases) -> Shares:
     return shares
 
 
-async def test_each_range_is_told_with_the_replica_that_works_on_it(program: Program, leases: Leases):
+async def test_leases_read_names_the_holder_of_each_range(program: Program, leases: Leases):
     replicas = await program.start("a", "b", "c")
     shares = await read(leases)
     assert len(shares.ranges) == COUNT
@@ -54,7 +54,9 @@ async def test_each_range_is_told_with_the_replica_that_works_on_it(program: Pro
     assert not any(each.silent for each in (*shares.ranges, *shares.members))
 
 
-async def test_who_has_crashed_is_silent_until_another_has_its_ranges(program: Program, leases: Leases):
+async def test_leases_read_calls_a_crashed_replica_silent_until_its_ranges_move(
+    program: Program, leases: Leases
+):
     (a,) = await program.start("a")
     await a.kill()
     assert {(held.holder, held.silent) for held in (await read(leases)).ranges} == {("a", False)}
@@ -76,7 +78,7 @@ async def test_ranges_that_were_given_back_are_nobodys(program: Program, leases:
     assert not shares.members
 
 
-async def test_without_shards_nothing_is_told(program: Program, leases: Leases):
+async def test_leases_read_returns_none_without_shards(program: Program, leases: Leases):
     assert await leases.read() is None
     await program.lead("a")
     assert await leases.read() is None
@@ -117,7 +119,7 @@ async def test_a_replica_knows_what_is_its_own_and_reads_the_leases_once_for_all
     assert len(wire.sent("GET", LEASES)) == 2
 
 
-async def test_who_may_not_know_is_told_the_range_alone_and_nobody_is_asked():
+async def test_owners_hide_the_holder_and_send_no_request_without_the_right():
     wire = ScriptedWire()
     told = await Owners(leases_by(wire), Terms(4), {"foo": True}).told("foo", 3, may=False)
     assert (told["range"], told["holder"]) == (3, None)
@@ -133,7 +135,7 @@ async def test_who_may_not_know_is_told_the_range_alone_and_nobody_is_asked():
         (Reply.json({"metadata": {}, "items": [5]}), "the leases cannot be read: "),
     ],
 )
-async def test_what_cannot_be_read_is_said_in_the_place_of_the_holder(answer: Reply, said: str):
+async def test_owners_report_a_problem_and_no_holder_when_leases_cannot_be_read(answer: Reply, said: str):
     wire = ScriptedWire()
     wire.on("GET", LEASES, answer)
     owners = Owners(leases_by(wire), Terms(4), {"foo": True})
@@ -152,7 +154,7 @@ def lease(number: int, **spec: object) -> dict[str, object]:
     return {"metadata": metadata, "spec": spec}
 
 
-async def test_however_many_replicas_are_named_few_are_shown():
+async def test_owners_list_at_most_64_replicas():
     wire = ScriptedWire()
     items = [lease(number, holderIdentity=f"replica-{number}", renewTime="whenever") for number in range(128)]
     wire.on("GET", LEASES, Reply.json({"metadata": {}, "items": items}))

@@ -174,7 +174,7 @@ async def test_a_change_is_on_the_page_within_half_a_second(
         assert loop.time() - began <= WITHIN
 
 
-async def test_who_sees_the_same_is_served_by_one_look_and_the_next_one_goes_on_when_that_browser_leaves():
+async def test_feed_is_shared_by_its_browsers_and_survives_when_the_first_leaves():
     async with shop() as world:
         console = console_of(world)
         async with browser_at(console, FOO) as other:
@@ -204,7 +204,7 @@ def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Found]]:
     return found
 
 
-async def test_what_was_looked_up_for_a_page_is_soon_forgotten(looked_up: list[weakref.ref[Found]]):
+async def test_console_releases_the_result_of_a_look_within_a_second(looked_up: list[weakref.ref[Found]]):
     async with shop() as world:
         console = console_of(world)
         for path in FOO, WEB:
@@ -214,7 +214,7 @@ async def test_what_was_looked_up_for_a_page_is_soon_forgotten(looked_up: list[w
         assert [each() for each in looked_up] == [None, None]
 
 
-async def test_all_tokens_of_a_user_are_served_by_one_look(looked_up: list[weakref.ref[Found]]):
+async def test_console_shares_one_look_between_all_tokens_of_a_user(looked_up: list[weakref.ref[Found]]):
     async with shop() as world:
         console = console_of(world)
 
@@ -266,7 +266,7 @@ async def watches_by(wire: ScriptedWire) -> AsyncIterator[Watches]:
         assert not wire.in_progress
 
 
-async def test_what_several_pages_list_is_watched_once_until_the_last_of_them_is_left():
+async def test_watches_share_one_watch_of_a_list_until_its_last_page_is_closed():
     wire, stream = ScriptedWire(), Stream()
     wire.on("GET", CLAIMS.path, stream)
     async with watches_by(wire) as watches, AsyncExitStack() as left:
@@ -286,7 +286,7 @@ async def test_what_several_pages_list_is_watched_once_until_the_last_of_them_is
     assert stream.closed
 
 
-async def test_nobody_has_all_watches_while_somebody_else_has_none(monkeypatch: pytest.MonkeyPatch):
+async def test_watches_are_divided_between_users_when_the_limit_is_reached(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("manager.console.following.MOST", 4)
     wire, now = ScriptedWire(), asyncio.get_running_loop().time()
     several = [Listed(CLAIMS.gvk, f"n{each}", f"/n{each}", EVENTS.query) for each in range(10)]
@@ -313,7 +313,7 @@ async def test_nobody_has_all_watches_while_somebody_else_has_none(monkeypatch: 
             assert watched() == [0, 1, 6, 7]
 
 
-async def test_who_goes_while_changes_are_looked_up_leaves_nothing_behind():
+async def test_console_look_closes_its_changes_generator_when_it_is_cancelled():
     async with shop() as world:
         console, waiting, ended = console_of(world), asyncio.Event(), False
 
@@ -339,7 +339,7 @@ async def test_who_goes_while_changes_are_looked_up_leaves_nothing_behind():
         assert ended
 
 
-async def test_who_joins_a_watch_looks_again_for_what_came_during_its_look():
+async def test_following_looks_again_when_an_event_came_during_its_look():
     wire, stream, loop = ScriptedWire(), Stream(), asyncio.get_running_loop()
     wire.on("GET", CLAIMS.path, stream)
     async with watches_by(wire) as watches:
@@ -356,7 +356,7 @@ async def test_who_joins_a_watch_looks_again_for_what_came_during_its_look():
             assert (first.heard, early.heard, late.heard) == (0, 1, 0)
 
 
-async def test_what_a_cache_has_is_heard_of_without_a_watch():
+async def test_following_hears_changes_of_cached_kinds_without_a_watch():
     wire = ScriptedWire()
     async with shop() as world:
         transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
@@ -373,7 +373,7 @@ async def test_what_a_cache_has_is_heard_of_without_a_watch():
         assert not wire.requests
 
 
-async def test_of_large_objects_that_change_at_once_one_is_read_in_a_turn_of_the_loop():
+async def test_watches_read_one_large_object_per_turn_of_the_loop():
     wire = ScriptedWire()
     several = [Listed(CLAIMS.gvk, f"n{each}", f"/n{each}", EVENTS.query) for each in range(8)]
     streams = [Stream() for _ in several]
@@ -393,7 +393,7 @@ async def test_of_large_objects_that_change_at_once_one_is_read_in_a_turn_of_the
             assert most == 1
 
 
-async def test_what_is_nested_very_deeply_ends_no_watch_and_is_no_work(monkeypatch: pytest.MonkeyPatch):
+async def test_watch_survives_deeply_nested_objects_and_rewrites_none(monkeypatch: pytest.MonkeyPatch):
     made_shallow = list[int]()
     monkeypatch.setattr("manager.kube.decoding._shallow", lambda raw, _: made_shallow.append(1) or bytes(raw))
     wire, stream = ScriptedWire(), Stream()
@@ -429,7 +429,7 @@ async def test_pages_take_a_share_of_the_loops_time_and_no_more(monkeypatch: pyt
     assert 0.19 <= spent / (loop.time() - began) <= 0.21
 
 
-async def test_looks_are_paid_for_too_each_step_of_them_once(monkeypatch: pytest.MonkeyPatch):
+async def test_allowance_charges_each_step_of_a_look_once(monkeypatch: pytest.MonkeyPatch):
     spent = 0.0
     monkeypatch.setattr("manager.console.live._SHARE", 0.2)
     monkeypatch.setattr("time.thread_time", lambda: spent)
@@ -478,7 +478,7 @@ STATES = ["", "not-ready", "failing", "waiting", "running", "slow", "stuck"]
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("most", [3, 200])
-async def test_what_a_search_keeps_current_is_what_a_new_one_finds(
+async def test_search_kept_current_finds_the_same_rows_as_a_new_search(
     monkeypatch: pytest.MonkeyPatch, state: str, most: int
 ):
     monkeypatch.setattr("manager.console.search.MOST_FOUND", most)

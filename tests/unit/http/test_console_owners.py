@@ -133,7 +133,7 @@ async def test_a_page_of_another_replica_names_the_one_to_ask_and_acts_on_nothin
         assert len(controller.runs.of(foo.key)) == 1
 
 
-async def test_of_an_object_that_is_in_no_cache_its_uid_tells_whose_it_is(serve_pages: ServePages):
+async def test_console_api_finds_the_owner_of_an_uncached_object_by_its_uid(serve_pages: ServePages):
     async with lonely() as world:
         part = Part(world)
         await part.hold()
@@ -174,7 +174,9 @@ async def test_an_object_that_is_not_in_the_cache_is_listed_because_a_manager_ma
     assert not [path for path in asked_for if path.startswith(f"{foos}/")]
 
 
-async def test_what_is_not_shared_out_is_the_holders_of_the_first_range(serve_pages: ServePages):
+async def test_first_range_holder_owns_objects_of_a_controller_that_is_not_shared_out(
+    serve_pages: ServePages,
+):
     async with lonely() as world:
         part = Part(world, shared_out=False)
         await part.hold(0)
@@ -214,7 +216,9 @@ def who_may_not_get_leases(wire: ScriptedWire) -> None:
 
 
 @pytest.mark.parametrize("may", [True, False])
-async def test_who_holds_a_range_is_for_those_who_may_get_its_lease(serve_pages: ServePages, may: bool):
+async def test_console_shows_range_holders_only_with_the_right_to_get_the_lease(
+    serve_pages: ServePages, may: bool
+):
     wire = api_server()
     if not may:
         who_may_not_get_leases(wire)
@@ -251,7 +255,7 @@ async def first_event(address: object, path: str) -> str:
         return await one_event(answer)
 
 
-async def test_without_shards_no_page_speaks_of_them(serve_pages: ServePages):
+async def test_console_pages_do_not_mention_ranges_without_shards(serve_pages: ServePages):
     async with lonely() as world:
         transport = Transport(
             LocalWire(world.cluster), metrics=Metrics(), rng=random.Random(1), user_agent="console"

@@ -22,7 +22,7 @@ async def test_lines_of_the_log_are_few_however_many_users_take_turns():
     assert sum(told[who] for who in "def") == 10
 
 
-async def test_who_has_been_silent_for_a_minute_makes_room_for_others():
+async def test_lines_by_user_replaces_a_user_that_was_silent_for_a_minute():
     lines = LinesByUser(per_minute=10, most=2)
     first, _, third = (lines.of(who) for who in "abc")
     await asyncio.sleep(40)

@@ -101,7 +101,7 @@ async def test_a_browser_sees_and_does_what_the_token_may(serve_pages: ServePage
                 pass
 
 
-async def test_what_the_token_may_not_the_browser_may_not(serve_pages: ServePages):
+async def test_proxy_answers_403_when_the_token_lacks_the_right(serve_pages: ServePages):
     async with proxied(serve_pages, always("bob")) as (_, site, mine):
         for status, text in (
             await get(site, PATH, **mine),
@@ -123,7 +123,7 @@ async def test_what_the_token_may_not_the_browser_may_not(serve_pages: ServePage
         ({"Cookie": "{Cookie}", "Host": "{Host}0"}, 421),
     ],
 )
-async def test_nobody_else_on_the_machine_and_no_page_of_others_has_that_token(
+async def test_proxy_refuses_foreign_cookies_hosts_and_origins(
     serve_pages: ServePages, headers: dict[str, str], expected: int
 ):
     async with proxied(serve_pages, always("ann")) as (world, site, mine):

@@ -70,7 +70,7 @@ async def test_a_pod_of_the_managers_account_is_asked_and_first_the_one_that_lea
 
 
 @pytest.mark.parametrize("holder", ["evil_1", "evil-too_1", "ended_1", "going_1", "elsewhere_1", "../x_1"])
-async def test_no_lease_leads_to_a_pod_that_is_not_the_managers(
+async def test_installed_pod_rejects_a_lease_holder_that_is_no_pod_of_the_manager(
     wire: ScriptedWire, transport: Transport, holder: str
 ):
     there(wire, holder, *THERE)
@@ -82,14 +82,18 @@ async def test_no_lease_leads_to_a_pod_that_is_not_the_managers(
         await PLACE.pod(transport, holder.removesuffix("_1"))
 
 
-async def test_what_a_lease_says_is_shown_and_never_obeyed(wire: ScriptedWire, transport: Transport):
+async def test_installed_pod_error_escapes_control_characters_from_the_lease(
+    wire: ScriptedWire, transport: Transport
+):
     there(wire, "\x1b[2J\nevil_1", *THERE)
     with pytest.raises(ConfigError) as error:
         await PLACE.pod(transport)
     assert str(error.value).isprintable()
 
 
-async def test_where_the_manager_is_not_is_told(wire: ScriptedWire, transport: Transport):
+async def test_installed_pod_raises_when_the_namespace_has_no_manager_or_is_forbidden(
+    wire: ScriptedWire, transport: Transport
+):
     there(wire, "evil_1", THERE[0])
     with pytest.raises(ConfigError, match="--namespace and --name-prefix say where the manager is"):
         await PLACE.pod(transport)
@@ -107,7 +111,9 @@ def configuration(namespace: str, bundle: bytes) -> Reply:
     )
 
 
-async def test_its_certificate_has_to_be_that_of_its_webhooks(wire: ScriptedWire, transport: Transport):
+async def test_installed_trust_returns_the_service_name_and_ca_bundle_of_the_webhooks(
+    wire: ScriptedWire, transport: Transport
+):
     wire.on("GET", VALIDATING, Reply.status(404, "NotFound"))
     wire.on("GET", MUTATING, configuration("zoo", b"PEM"))
     assert await PLACE.trust(transport) == ("operator-manager-webhook-service.zoo.svc", b"PEM")
@@ -127,7 +133,9 @@ async def test_its_certificate_has_to_be_that_of_its_webhooks(wire: ScriptedWire
         Reply.status(403, "Forbidden"),
     ],
 )
-async def test_nobody_else_vouches_for_it(wire: ScriptedWire, transport: Transport, found: Reply):
+async def test_installed_trust_raises_when_no_webhook_configuration_is_usable(
+    wire: ScriptedWire, transport: Transport, found: Reply
+):
     wire.on("GET", VALIDATING, found)
     wire.on("GET", MUTATING, Reply.status(404, "NotFound"))
     with pytest.raises(KubeError):
@@ -152,7 +160,7 @@ async def test_an_account_without_a_token_is_told(wire: ScriptedWire, transport:
 
 
 @pytest.mark.parametrize("status", [[1], {}, {"token": None}, None])
-async def test_what_is_no_token_is_an_error_of_the_protocol(
+async def test_account_token_raises_protocol_error_when_the_answer_has_no_token(
     wire: ScriptedWire, transport: Transport, status: Any
 ):
     wire.on("POST", TOKEN, Reply.json({"status": status}))

@@ -80,13 +80,13 @@ def bearer(token: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-async def test_who_may_sees_the_page(site: Site, cluster: Cluster, scheme: str):
+async def test_guarded_page_is_served_to_a_user_with_the_right(site: Site, cluster: Cluster, scheme: str):
     status, text, _ = await get(site, {"Authorization": f"{scheme} anns-token"})
     assert (status, text) == (200, "secret")
     assert cluster.asked == [("ann", "get", "/metrics")]
 
 
-async def test_who_may_not_is_told_so_with_their_name(site: Site):
+async def test_guarded_page_answers_403_with_the_user_name_without_the_right(site: Site):
     status, text, headers = await get(site, bearer("bobs-token"))
     assert (status, text) == (403, "Authorization denied for user bob\n")
     assert headers["X-Content-Type-Options"] == "nosniff"
@@ -106,7 +106,9 @@ async def test_who_may_not_is_told_so_with_their_name(site: Site):
         [("Authorization", "Bearer anns-token"), ("Authorization", "Bearer anns-token")],
     ],
 )
-async def test_without_a_token_nobody_is_asked(site: Site, cluster: Cluster, headers: list[tuple[str, str]]):
+async def test_guarded_page_answers_401_and_sends_no_review_without_a_token(
+    site: Site, cluster: Cluster, headers: list[tuple[str, str]]
+):
     status, text, answered = await get(site, headers)
     assert (status, text) == (401, "Unauthorized\n")
     assert answered["WWW-Authenticate"] == "Bearer"
@@ -118,7 +120,7 @@ async def test_a_bad_token_is_told_from_a_missing_right(site: Site):
     assert (status, text) == (401, "Unauthorized\n")
 
 
-async def test_who_comes_with_too_many_unknown_tokens_is_told_to_come_later(site: Site, cluster: Cluster):
+async def test_guarded_page_answers_429_when_too_many_token_reviews_wait(site: Site, cluster: Cluster):
     cluster.wire.on("POST", TOKENS, Delayed(0.2, Reply.json({"status": {}}, status=201)))
     with capture_logs() as lines:
         answers = await asyncio.gather(*(get(site, bearer(f"junk-{each}")) for each in range(WAITING + 5)))
@@ -158,7 +160,7 @@ async def test_a_server_that_cannot_be_asked_lets_nobody_in_and_is_told_of_once(
     assert told == [("warning", "the manager may not ask"), ("info", None)]
 
 
-async def test_no_token_gets_into_a_log(site: Site, cluster: Cluster):
+async def test_guarded_page_logs_no_token(site: Site, cluster: Cluster):
     with capture_logs() as lines:
         for token in ("anns-token", "bobs-token", "whose-token"):
             await get(site, bearer(token))

@@ -28,7 +28,7 @@ async def test_verbose_shows_every_check(site: Site):
     assert (await site.get("/healthz?verbose=true")).text == answer.text
 
 
-async def test_what_fails_is_shown_without_asking(site: Site):
+async def test_health_page_lists_all_checks_without_verbose_when_one_fails(site: Site):
     answer = await site.get("/readyz")
     assert answer.status == 500
     assert answer.text == "[+]ping ok\n[-]cache failed: Pod is not synced\nreadyz check failed\n"
@@ -43,14 +43,14 @@ async def test_a_check_can_be_excluded(site: Site):
     assert (await site.get("/readyz?exclude=cache")).text == "ok"
 
 
-async def test_several_checks_can_be_excluded_and_unknown_ones_are_warned_about(site: Site):
+async def test_health_page_excludes_several_checks_and_warns_about_unknown_ones(site: Site):
     answer = await site.get("/readyz?verbose&exclude=cache&exclude=nope")
     assert answer.status == 200
     assert "[+]cache excluded: ok" in answer.text
     assert 'no matches for "nope"' in answer.text
 
 
-async def test_each_check_has_a_path(site: Site):
+async def test_health_check_has_a_path_of_its_own(site: Site):
     good, bad = await site.get("/readyz/ping"), await site.get("/readyz/cache")
     assert (good.status, good.text) == (200, "ok")
     assert (bad.status, bad.text) == (500, "Pod is not synced\n")
@@ -62,6 +62,6 @@ async def test_an_unknown_check_is_not_found(site: Site):
     assert (await site.get("/healthz/cache")).status == 404
 
 
-async def test_only_reading_is_possible(site: Site):
+async def test_health_page_accepts_head_and_refuses_post(site: Site):
     assert (await site.get("/healthz", method="HEAD")).status == 200
     assert (await site.get("/healthz", method="POST")).status == 405

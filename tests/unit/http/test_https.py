@@ -92,7 +92,7 @@ async def until_another_is_presented(than: bytes, address: BindAddress, context:
 # A client that is given an IP address sends no server name: Prometheus and the kubelet do so.
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
 @pytest.mark.each_loop
-async def test_another_certificate_is_presented_once_the_secret_has_it(
+async def test_https_server_presents_the_new_certificate_when_the_secret_is_renewed(
     authority: trustme.CA, secret: Secret, name: str
 ):
     client = trusting(authority.cert_pem.bytes())
@@ -138,7 +138,7 @@ async def test_a_client_with_tls_1_1_is_refused(authority: trustme.CA, secret: S
 
 
 @pytest.mark.each_loop
-async def test_no_client_gets_tls_1_3_in_which_it_could_have_keys_changed_without_end(
+async def test_https_server_refuses_tls_1_3_because_it_allows_endless_key_updates(
     authority: trustme.CA, secret: Secret
 ):
     client = trusting(authority.cert_pem.bytes())
@@ -165,14 +165,14 @@ async def fetch(address: BindAddress, host: str) -> str:
         return await answer.text()
 
 
-async def test_without_a_host_every_interface_is_served():
+async def test_serve_listens_on_every_interface_without_a_host():
     async with serve("pages", BindAddress("", 0), {"/": hello}) as address:
         assert await fetch(address, "127.0.0.1") == "hello"
         if socket.has_dualstack_ipv6():
             assert await fetch(address, "[::1]") == "hello"
 
 
-async def test_without_a_host_a_machine_without_ipv6_is_served_too(monkeypatch: pytest.MonkeyPatch):
+async def test_serve_listens_on_ipv4_without_a_host_when_ipv6_is_missing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
     async with serve("pages", BindAddress("", 0), {"/": hello}) as address:
         assert await fetch(address, "127.0.0.1") == "hello"

@@ -48,12 +48,12 @@ async def test_prometheus_gets_open_metrics(site: Site):
 
 
 @pytest.mark.parametrize("accept", ["text/plain;version=x", f"text/plain;version={'9' * 5000}"])
-async def test_whatever_versions_are_asked_for_there_is_an_answer(site: Site, accept: str):
+async def test_metrics_page_answers_in_plain_text_when_the_version_is_malformed(site: Site, accept: str):
     answer = await site.get("/metrics", headers={"Accept": accept})
     assert answer.content_type == "text/plain; version=0.0.4; charset=utf-8"
 
 
-async def test_both_formats_hold_the_same_families(metrics: Metrics):
+async def test_exposition_has_the_same_families_in_both_formats(metrics: Metrics):
     plain, _ = await exposition(metrics, "")
     open_metrics, _ = await exposition(metrics, PROMETHEUS)
     assert {family.name for family in read_plain(plain.decode())} == {
@@ -67,14 +67,14 @@ async def test_values_are_asked_for_in_the_loop(metrics: Metrics):
     assert b"workqueue_unfinished_work_seconds" in page
 
 
-async def test_others_get_their_turn_during_a_large_scrape(metrics: Metrics):
+async def test_exposition_yields_to_other_tasks_during_a_large_scrape(metrics: Metrics):
     for number in range(300):
         metrics.rest_latency.labels("GET", f"host-{number}").observe(1)
         metrics.work_duration.labels("q", f"c-{number}").observe(1)
     assert await turns_of_others(exposition(metrics, "")) >= 2
 
 
-async def test_many_who_ask_at_once_share_one_rendering(
+async def test_metrics_page_shares_renderings_between_concurrent_requests(
     serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch
 ):
     rendered = 0

@@ -48,7 +48,7 @@ def head(line: str, *lines: str) -> bytes:
         ("/all/of/it", "/all/of/it rest=of/it "),
     ],
 )
-async def test_what_varies_in_a_path_and_the_query_are_decoded_one_by_one(
+async def test_request_decodes_path_parameters_and_query_values_separately(
     serve_pages: ServePages, path: str, told: str
 ):
     pages = await serve_pages({"/things/{name}": echo, "/all/{rest:.*}": echo})
@@ -58,7 +58,9 @@ async def test_what_varies_in_a_path_and_the_query_are_decoded_one_by_one(
 
 
 @pytest.mark.parametrize("first", [b"\x16\x03\x01\x02\x00", b"\x00", b" GET / HTTP/1.1\r\n"])
-async def test_what_cannot_begin_a_request_is_refused_at_once(serve_pages: ServePages, first: bytes):
+async def test_server_answers_400_at_once_when_bytes_cannot_begin_a_request(
+    serve_pages: ServePages, first: bytes
+):
     """TLS, say: who asks a plain port for https does not wait."""
     pages = await serve_pages({"/": echo})
     async with client(pages.address) as one:
@@ -87,7 +89,7 @@ async def test_the_answer_to_head_has_no_body(page: Page):
     assert answer.endswith(b"\r\n\r\n")
 
 
-async def test_what_is_made_while_it_is_sent_comes_in_chunks():
+async def test_stream_is_sent_in_chunks():
     answer = await asked(streamed, head("GET / HTTP/1.1"))
     assert answer.endswith(b"\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")
 
@@ -118,7 +120,7 @@ async def test_a_connection_stays_where_the_client_wishes(line: str, wish: str, 
             await one.ended()
 
 
-async def test_who_waits_to_be_told_to_go_on_is_told_when_the_body_is_read():
+async def test_server_sends_100_continue_when_the_page_reads_the_body():
     async def reads(request: Request) -> Response:
         return Response(body=await request.body.read())
 
@@ -176,7 +178,7 @@ COSTLY = {
 
 
 @pytest.mark.parametrize("request_", COSTLY.values(), ids=COSTLY)
-async def test_what_would_cost_more_to_read_than_any_client_of_ours_sends_is_no_request(request_: bytes):
+async def test_server_refuses_costly_requests_with_little_effort(request_: bytes):
     async def read(request: Request) -> Response:
         return Response(text=str(len(request.query)))
 
@@ -190,7 +192,7 @@ async def test_what_would_cost_more_to_read_than_any_client_of_ours_sends_is_no_
 
 
 @pytest.mark.parametrize("wish", ["," * 32_000, "close" + "," * 32_000, "x," * 16_000])
-async def test_however_many_wishes_a_connection_comes_with_they_cost_nothing(wish: str):
+async def test_server_reads_a_long_connection_header_with_little_effort(wish: str):
     async with site(echo) as address, client(address) as one:
         with Effort() as spent:
             one.send(b"GET / HTTP/1.1\r\nConnection: %b\r\n\r\n" % wish.encode())
@@ -198,7 +200,7 @@ async def test_however_many_wishes_a_connection_comes_with_they_cost_nothing(wis
     assert spent.units < 0.3
 
 
-async def test_an_answer_to_nobody_is_not_worked_on_any_longer():
+async def test_server_cancels_a_page_when_its_client_disconnects():
     begun, ended = asyncio.Event(), asyncio.Event()
 
     async def waits(_: Request) -> Response:

@@ -157,7 +157,7 @@ def connected(context: ssl.SSLContext) -> Connect:
     return scene
 
 
-async def test_who_sends_a_byte_in_each_record_is_cut_off(connected: Connect):
+async def test_tls_transport_drops_a_client_that_sends_one_byte_per_record(connected: Connect):
     async with connected() as (heard, client):
         client.writer.write(client.records(bytes(20_000), of=1))
         async with asyncio.timeout(10):
@@ -166,7 +166,7 @@ async def test_who_sends_a_byte_in_each_record_is_cut_off(connected: Connect):
 
 
 @pytest.mark.parametrize("size", [100, 16 * 1024])
-async def test_however_much_has_come_a_turn_of_the_loop_takes_a_little_of_it(connected: Connect, size: int):
+async def test_tls_transport_reads_at_most_128_kb_per_turn_of_the_loop(connected: Connect, size: int):
     async with connected() as (heard, client):
         records = client.records(bytes(MUCH), of=size)
         counting = asyncio.create_task(count_turns(heard))
@@ -179,7 +179,7 @@ async def test_however_much_has_come_a_turn_of_the_loop_takes_a_little_of_it(con
         assert max(heard.by_turn.values()) <= 128 * 1024
 
 
-async def test_many_who_send_at_once_have_their_turns_one_after_the_other(
+async def test_tls_transports_take_turns_when_many_clients_send_at_once(
     connected: Connect, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(tls_transport, "_SHARE", 0.0)
@@ -199,7 +199,7 @@ async def test_many_who_send_at_once_have_their_turns_one_after_the_other(
         assert max(turns.values()) <= 2  # as they are counted in the middle of a turn
 
 
-async def test_all_together_they_have_5_ms_of_a_turn_of_the_loop(monkeypatch: pytest.MonkeyPatch):
+async def test_turn_is_over_after_5_ms(monkeypatch: pytest.MonkeyPatch):
     now = 100.0
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
     turn = Turn()
@@ -210,7 +210,7 @@ async def test_all_together_they_have_5_ms_of_a_turn_of_the_loop(monkeypatch: py
     assert turn.is_over()
 
 
-async def test_what_is_sent_arrives_though_it_is_taken_slowly(connected: Connect):
+async def test_tls_transport_delivers_all_data_when_the_client_reads_slowly(connected: Connect):
     sent = bytes(range(256)) * 64 * 1024  # more than sockets keep
     async with connected() as (heard, client):
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -225,7 +225,7 @@ async def test_what_is_sent_arrives_though_it_is_taken_slowly(connected: Connect
         assert heard.told == ["pause", "resume"]
 
 
-async def test_who_still_sends_gets_the_last_words_and_the_end_of_the_session(connected: Connect):
+async def test_tls_transport_close_delivers_the_last_data_to_a_client_that_still_sends(connected: Connect):
     async with connected() as (heard, client):
         client.writer.write(client.records(bytes(1_000_000), of=1000))
         heard.transport.write(b"enough")
@@ -237,7 +237,7 @@ async def test_who_still_sends_gets_the_last_words_and_the_end_of_the_session(co
             await heard.lost.wait()
 
 
-async def test_who_does_not_answer_the_end_of_the_session_is_not_waited_for(connected: Connect):
+async def test_tls_transport_closes_when_the_client_does_not_answer_the_session_end(connected: Connect):
     async with connected(goodbye=0.05) as (heard, _):
         heard.transport.close()
         async with asyncio.timeout(10):
@@ -259,7 +259,7 @@ async def test_a_client_that_sends_no_more_is_heard_to_the_end(connected: Connec
         assert await client.rest() == b""
 
 
-async def test_nothing_comes_while_nothing_is_wanted(connected: Connect):
+async def test_tls_transport_bounds_received_data_while_reading_is_paused(connected: Connect):
     async with connected() as (heard, client):
         heard.transport.pause_reading()
         client.writer.write(client.records(bytes(MUCH), of=10_000))
@@ -269,7 +269,7 @@ async def test_nothing_comes_while_nothing_is_wanted(connected: Connect):
         await heard.until(MUCH)
 
 
-async def test_it_tells_who_is_there_and_that_it_is_tls(connected: Connect):
+async def test_tls_transport_extra_info_names_the_peer_and_the_session(connected: Connect):
     async with connected() as (heard, client):
         about = heard.transport.get_extra_info
         assert about("sslcontext") is not None
