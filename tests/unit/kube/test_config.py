@@ -96,7 +96,7 @@ async def test_a_pod_with_addresses_of_version_6_works(pod: Path):
     assert str(config.server) == "https://[fd00::1]"
 
 
-async def test_several_files_of_the_variable_are_merged(tmp_path: Path):
+async def test_kubeconfig_variable_may_name_several_files_and_the_first_one_wins(tmp_path: Path):
     first = write(tmp_path / "first", "https://first")
     second = write(tmp_path / "second", "https://second")
     variable = os.pathsep.join([str(tmp_path / "none"), str(first), "", str(second)])
@@ -290,7 +290,7 @@ async def test_the_proxy_of_the_cluster_comes_before_that_of_the_environment(tmp
         ),
     ],
 )
-async def test_what_is_wrong_is_said_in_one_line_with_the_file(
+async def test_load_config_error_is_one_line_that_begins_with_the_file(
     tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], message: str
 ):
     path = write(tmp_path / "config", **{"server": "https://a", **cluster}, user=user)
@@ -307,7 +307,7 @@ async def test_a_file_that_is_not_there_is_told_by_how_it_was_named(tmp_path: Pa
         await load(KUBECONFIG="/none/such:/none/other")
 
 
-async def test_nothing_to_go_by_is_told_with_all_the_ways(tmp_path: Path):
+async def test_load_config_error_lists_every_source_when_none_is_found(tmp_path: Path):
     with pytest.raises(
         ConfigError, match=r"give --kubeconfig, set KUBECONFIG, run in a pod, or have .*/\.kube/config"
     ):

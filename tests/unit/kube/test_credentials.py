@@ -46,11 +46,11 @@ class TestRenewal:
         await asyncio.sleep(1)
         assert await numbered.header() == "2"
 
-    async def test_all_who_need_new_ones_share_one_call(self, numbered: Numbered):
+    async def test_renewal_is_shared_by_concurrent_callers(self, numbered: Numbered):
         numbered.delay = 1
         assert await asyncio.gather(*(numbered.header() for _ in range(5))) == ["1"] * 5
 
-    async def test_those_at_hand_are_used_while_new_ones_are_being_obtained(self, numbered: Numbered):
+    async def test_current_credentials_are_used_during_a_renewal(self, numbered: Numbered):
         await numbered.header()
         await asyncio.sleep(60)
         numbered.delay = 5
@@ -60,7 +60,7 @@ class TestRenewal:
         assert await renewal == "2"
         assert await numbered.header() == "2"
 
-    async def test_those_that_have_expired_are_not_used_any_more(self):
+    async def test_expired_credentials_are_not_used_during_a_renewal(self):
         numbered = Numbered(lifetime=50, validity=60)
         await numbered.header()
         await asyncio.sleep(61)
@@ -79,17 +79,17 @@ class TestRenewal:
         await asyncio.sleep(3)
         assert await numbered.header() == "3"
 
-    async def test_without_earlier_ones_the_failure_is_raised(self, numbered: Numbered):
+    async def test_renewal_error_is_raised_when_there_are_no_earlier_credentials(self, numbered: Numbered):
         numbered.failing = True
         with pytest.raises(ConfigError, match="out of order"):
             await numbered.header()
 
-    async def test_rejected_ones_are_renewed_at_once(self, numbered: Numbered):
+    async def test_rejected_credentials_are_renewed_at_once(self, numbered: Numbered):
         await numbered.header()
         assert await numbered.header(rejected="1") == "2"
         assert numbered.calls == [False, True]
 
-    async def test_many_rejections_of_the_same_make_one_call(self, numbered: Numbered):
+    async def test_rejections_of_the_same_credentials_share_one_renewal(self, numbered: Numbered):
         await numbered.header()
         numbered.delay = 1
         assert await asyncio.gather(*(numbered.header(rejected="1") for _ in range(5))) == ["2"] * 5
@@ -103,7 +103,9 @@ class TestRenewal:
             await asyncio.sleep(0.3)
         assert len(numbered.calls) == 11
 
-    async def test_who_waits_goes_on_when_the_one_who_asked_is_cancelled(self, numbered: Numbered):
+    async def test_waiting_caller_gets_credentials_when_the_first_caller_is_cancelled(
+        self, numbered: Numbered
+    ):
         numbered.delay = 1
         first, second = (asyncio.create_task(numbered.header()) for _ in range(2))
         await asyncio.sleep(0.5)
@@ -111,7 +113,7 @@ class TestRenewal:
         assert await second == "2"
 
 
-async def test_fixed_ones_stay_the_same_even_when_rejected():
+async def test_fixed_credentials_stay_the_same_when_rejected():
     fixed = FixedCredentials("Bearer x")
     assert (await fixed.current()).header == "Bearer x"
     assert (await fixed.current(rejected="Bearer x")).header == "Bearer x"

@@ -45,7 +45,7 @@ async def test_work_that_misses_its_deadline_is_interrupted_then(deadlines: Dead
     assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
 
 
-async def test_each_of_many_deadlines_is_kept_to_the_moment(deadlines: Deadlines):
+async def test_deadlines_interrupt_each_concurrent_block_at_its_own_time(deadlines: Deadlines):
     ended: dict[float, float] = {}
 
     async def one(within: float) -> None:
@@ -113,12 +113,12 @@ async def test_work_that_turns_the_interruption_into_its_own_error_leaves_no_can
     assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
 
 
-async def test_without_end_there_is_nothing_to_wake_up_for(deadlines: Deadlines):
+async def test_infinite_deadline_sets_no_timer(deadlines: Deadlines):
     assert await work(deadlines, seconds=1e6, within=math.inf) == "done"
     assert not pending_timers()
 
 
-async def test_closed_they_leave_no_timer_behind(deadlines: Deadlines):
+async def test_closed_deadlines_leave_no_timer_and_can_be_used_again(deadlines: Deadlines):
     assert await work(deadlines, seconds=1, within=300) == "done"
     assert pending_timers()
     deadlines.close()

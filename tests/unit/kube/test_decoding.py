@@ -161,7 +161,7 @@ def test_depth_without_end_is_one_of_our_errors(decode: Callable[[bytes], object
         decode(opening * 30_000)
 
 
-def test_what_is_wrong_is_said_by_field_and_type():
+def test_protocol_error_says_where_and_why_decoding_failed():
     with pytest.raises(ProtocolError, match=r"^not a list: Expected `str`, got `int` - at `\$.metadata.*`$"):
         decode_list(b'{"metadata":{"resourceVersion":5},"items":[]}')
     with pytest.raises(ProtocolError, match=r"^not a list: it is nested too deeply$"):
@@ -221,7 +221,7 @@ async def test_an_event_is_read_however_it_is_written(line: bytes):
     assert (event.type, bytes(event.object)) == ("MODIFIED", b'{"kind":"Pod", "x": {"y": 1}}')
 
 
-async def test_others_have_their_turn_between_the_events_of_one_piece():
+async def test_watch_events_yields_to_other_tasks_between_events_of_one_piece():
     line = b'{"type":"ADDED","object":{"a":"%b"}}\n' % (b"x" * 30_000)
 
     async def read() -> int:
@@ -241,7 +241,7 @@ async def test_an_object_of_an_event_is_one_value(rest: bytes):
 @pytest.mark.parametrize(
     "line", [b"<html>", b'{"type":"ADDED"}', b'{"type":1,"object":{}}', b"[]", b'"\xff"']
 )
-def test_what_is_not_an_event_is_refused(line: bytes):
+def test_decode_event_refuses_malformed_lines(line: bytes):
     with pytest.raises(ProtocolError, match="not a watch event"):
         decode_event(line)
 
@@ -257,7 +257,7 @@ def test_an_error_event_without_a_status_is_an_error_of_the_server():
     assert isinstance(status_error(decode_event(b'{"type":"ERROR","object":{"a":1}}').object), ServerError)
 
 
-def test_what_is_no_object_is_not_looked_through_at_length():
+def test_shallow_at_once_cuts_deep_json_and_keeps_flat_or_oversized_input():
     deep = b"[" * 1_000 + b"]" * 1_000
     assert shallow_at_once(deep) == b"[" * 200 + b"null" + b"]" * 200
     for same in (b"<html>" * 1_000, deep + b" " * 4 * 1024 * 1024):
@@ -274,7 +274,7 @@ def test_a_text_without_end_is_looked_through_once(text: bytes, end: bytes):
 
 
 @given(st.text(alphabet='[]{}"\\a', max_size=60), st.integers(2, 9))
-def test_what_is_looked_through_in_pieces_is_the_same_as_at_once(text: str, piece: int):
+def test_shallow_result_does_not_depend_on_the_piece_size(text: str, piece: int):
     deep = b"[" * 196 + b'{"metadata":{"managedFields":' + text.encode()
     with pytest.MonkeyPatch.context() as patch:
         at_once = shallow_at_once(deep), _shallow(deep, 1)

@@ -58,7 +58,7 @@ async def test_a_proxy_is_told_who_asks_and_the_server_is_not(authority: trustme
         assert "Proxy-Authorization" not in server.requests[0].headers
 
 
-async def test_who_gives_up_on_the_way_through_a_proxy_leaves_no_error_behind(authority: trustme.CA):
+async def test_proxy_dial_leaves_no_unseen_error_when_it_is_cancelled(authority: trustme.CA):
     unseen: list[object] = []
 
     def note(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:

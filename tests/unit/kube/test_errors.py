@@ -66,7 +66,7 @@ def test_a_continue_token_that_is_too_old_comes_with_another():
         (599, "", ServerError),
     ],
 )
-def test_each_answer_has_its_class(code: int, reason: str, kind: type[ApiError]):
+def test_error_from_chooses_the_class_by_status_and_reason(code: int, reason: str, kind: type[ApiError]):
     error = error_from(code, {}, status(code, reason))
     assert type(error) is kind
     assert (error.status, error.reason, error.message, str(error)) == (code, reason, "m", "m")
@@ -208,7 +208,7 @@ DIGITS = st.text("0123456789", min_size=1, max_size=20)
     )
     | st.builds("Thu Jan {} {}:{}:{} {}".format, DIGITS, DIGITS, DIGITS, DIGITS, DIGITS)
 )
-def test_whatever_the_header_holds_is_at_most_five_minutes(value: str):
+def test_retry_after_seconds_is_at_most_five_minutes_for_any_header(value: str):
     seconds = retry_after_seconds(value)
     assert seconds is None or 0 <= seconds <= 300
 

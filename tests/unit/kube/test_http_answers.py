@@ -84,7 +84,7 @@ async def test_headers_that_come_several_times_are_put_together(wire: HttpWire, 
     ],
     ids=["none", "other protocol", "upgrade", "endless head", "bad chunk"],
 )
-async def test_what_is_no_answer_is_a_lost_connection_and_the_next_request_gets_a_new_one(
+async def test_wire_raises_connection_lost_and_reconnects_without_a_valid_answer(
     wire: HttpWire, script: ScriptedServer, answer: bytes | None, message: str
 ):
     script.answers = [answer]
@@ -196,7 +196,9 @@ async def test_a_server_that_answers_before_it_has_heard_all_is_believed(
 
 
 @pytest.mark.parametrize("path", ["/api/a b", "/api\r\nX: y", "/api/\u00fc", ""])
-async def test_what_is_no_path_is_never_sent(wire: HttpWire, script: ScriptedServer, path: str):
+async def test_wire_refuses_an_unencoded_path_without_connecting(
+    wire: HttpWire, script: ScriptedServer, path: str
+):
     with pytest.raises(ValueError, match="not the percent-encoded path"):
         await fetch(wire, WireRequest("GET", path, {}))
     assert script.connections == 0

@@ -119,7 +119,7 @@ async def test_an_answer_without_end_is_given_up_where_it_is_too_long(wire: Http
 @pytest.mark.parametrize(
     ("begin", "more"), [(b"0\r\na: ", b"b" * 1000), (b"0\r\n", b"a: b\r\n" * 200), (b"1;", b"e" * 1000)]
 )
-async def test_what_has_no_end_besides_a_body_in_chunks_is_given_up(
+async def test_wire_gives_up_an_answer_with_endless_trailers_or_chunk_extensions(
     wire: HttpWire, script: ScriptedServer, begin: bytes, more: bytes
 ):
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -166,7 +166,7 @@ async def test_closing_can_be_given_up(wire: HttpWire, script: ScriptedServer):
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_whenever_a_request_is_given_up_nothing_is_left_of_it(
+def test_wire_keeps_nothing_of_a_request_that_is_cancelled_at_any_turn(
     loop_factory: Callable[[], asyncio.AbstractEventLoop], authority: trustme.CA
 ):
     """It is cancelled after each number of turns of the event loop, until it is over before that."""

@@ -139,7 +139,7 @@ garbled = st.lists(st.sampled_from(PIECES) | st.binary(max_size=8), max_size=12)
 
 
 @given(garbage=garbled | st.binary(max_size=200))
-def test_whatever_comes_there_is_an_outcome(garbage: bytes):
+def test_connection_has_the_same_outcome_for_garbage_whole_or_byte_by_byte(garbage: bytes):
     async def compare() -> None:
         for before in (b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"):
             single = [bytes([byte]) for byte in before + garbage]

@@ -31,7 +31,7 @@ async def fetch(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]
         return response.status, await response.read()
 
 
-async def test_one_connection_serves_request_after_request(wire: HttpWire, server: LocalServer):
+async def test_wire_reuses_one_connection_for_successive_requests(wire: HttpWire, server: LocalServer):
     server.answer = lambda request: Answer(request.method.encode(), headers={"X-A": "b"})
     for method in ("GET", "POST", "PUT"):
         async with wire.exchange(WireRequest(method, "/api", {}, b"body")) as response:
@@ -42,7 +42,9 @@ async def test_one_connection_serves_request_after_request(wire: HttpWire, serve
     assert wire.host == f"127.0.0.1:{server.port}"
 
 
-async def test_what_is_sent_is_what_was_asked_for_and_the_credentials(wire: HttpWire, server: LocalServer):
+async def test_wire_sends_target_and_headers_unchanged_and_adds_credentials(
+    wire: HttpWire, server: LocalServer
+):
     target = "/apis/a%2Fb/system:x?labelSelector=a%3Db%2Cc&fieldManager=m+n"
     await fetch(wire, WireRequest("GET", target, {"Accept": "application/json", "User-Agent": "me"}))
     (request,) = server.requests
@@ -79,7 +81,7 @@ async def test_the_host_is_named_as_browsers_do(url: str, host: str):
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "POST", "PATCH"])
-async def test_nothing_is_sent_twice_when_the_server_hangs_up(
+async def test_wire_sends_a_request_once_when_the_server_hangs_up(
     wire: HttpWire, server: LocalServer, method: str
 ):
     await fetch(wire)

@@ -67,7 +67,7 @@ async def test_a_write_that_is_no_longer_permitted_once_it_has_a_connection_is_n
     assert server.connections == 1
 
 
-async def test_whether_a_write_is_permitted_is_asked_after_the_wait_for_a_connection(
+async def test_wire_asks_the_permit_of_a_write_after_the_wait_for_a_connection(
     wire: HttpWire, server: LocalServer
 ):
     blocked: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -86,7 +86,7 @@ async def test_whether_a_write_is_permitted_is_asked_after_the_wait_for_a_connec
 
 
 @pytest.mark.parametrize("body", [b"", b"body", b"x" * 3_000_000], ids=["empty", "small", "large"])
-async def test_not_even_the_head_of_a_write_that_is_not_permitted_is_sent(body: bytes):
+async def test_wire_sends_no_byte_of_a_write_that_is_not_permitted(body: bytes):
     loop = asyncio.get_running_loop()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)

@@ -45,12 +45,12 @@ def test_the_current_context_is_chosen(tmp_path: Path):
     assert choice.source == f"{path}, context 'a'"
 
 
-def test_another_context_can_be_chosen(tmp_path: Path):
+def test_kubeconfig_choose_returns_the_named_context(tmp_path: Path):
     config = read(write(tmp_path / "a", document("a")), write(tmp_path / "b", document("b")))
     assert config.choose("b").cluster.name == "b"
 
 
-def test_of_several_files_the_first_that_says_something_counts(tmp_path: Path):
+def test_kubeconfig_takes_each_entry_from_the_first_file_that_has_it(tmp_path: Path):
     first = write(tmp_path / "first", document("a", **{"current-context": ""}))
     again = document("b")
     again["clusters"] += [{"name": "a", "cluster": {"server": "https://too-late"}}]
@@ -105,7 +105,7 @@ def test_a_context_may_name_no_user(tmp_path: Path):
         (document(contexts=[{"name": "a", "context": {"cluster": 5}}]), "cluster of 'a' is not text"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line_with_the_file(tmp_path: Path, content: Any, message: str):
+def test_kubeconfig_error_is_one_line_that_begins_with_its_source(tmp_path: Path, content: Any, message: str):
     path = write(tmp_path / "config", content)
     with pytest.raises(ConfigError, match=message) as caught:
         read(path).choose(None)
@@ -154,7 +154,7 @@ def test_what_is_wrong_is_said_in_one_line_with_the_file(tmp_path: Path, content
         "x\n...\n%YAML 9.hunter2\n---",
     ],
 )
-def test_what_is_not_yaml_is_not_quoted_as_it_may_hold_a_secret(tmp_path: Path, value: str):
+def test_kubeconfig_yaml_error_quotes_nothing_that_may_be_a_secret(tmp_path: Path, value: str):
     path = write(tmp_path / "config", f"users:\n- name: a\n  user: {value}")
     with pytest.raises(
         ConfigError, match=rf"^{path}: not valid YAML in line \d+, column \d+: [^\"]+$"

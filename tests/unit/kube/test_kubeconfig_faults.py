@@ -153,7 +153,7 @@ def test_aliases_in_reason_are_read(tmp_path: Path):
 
 
 @given(content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
-def test_any_bytes_are_a_kubeconfig_or_refused_in_one_line(
+def test_read_kubeconfig_raises_only_one_line_errors_for_any_bytes(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ):
     path = tmp_path_factory.getbasetemp() / "bytes"

@@ -63,7 +63,7 @@ async def fetch(wire: HttpWire) -> int:
         return response.status
 
 
-async def test_all_who_connect_meanwhile_share_one_look_up(name_server: NameServer):
+async def test_name_lookup_is_shared_by_concurrent_connections(name_server: NameServer):
     async with LocalServer() as server, wire_to(by_name(server, SLOW_HOST)) as wire:
         asking = [asyncio.create_task(fetch(wire)) for _ in range(20)]
         await asyncio.to_thread(name_server.asked.acquire)

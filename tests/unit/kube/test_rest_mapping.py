@@ -82,14 +82,16 @@ async def test_a_namespaced_object_needs_its_namespace(mapper: RestMapper):
         mapping.path("", "a")
 
 
-async def test_one_request_serves_a_group_and_all_who_ask_at_once(mapper: RestMapper, wire: ScriptedWire):
+async def test_rest_mapper_sends_one_request_per_group_for_concurrent_callers(
+    mapper: RestMapper, wire: ScriptedWire
+):
     wire.on("GET", "/api/v1", Delayed(1, CORE))
     await asyncio.gather(*(mapper.resolve(gvk) for gvk in (POD, NODE, POD)))
     await mapper.resolve(NODE)
     assert len(wire.requests) == 1
 
 
-async def test_all_who_ask_at_once_for_a_kind_that_is_not_served_share_the_answer(
+async def test_rest_mapper_sends_one_request_for_concurrent_callers_of_a_missing_kind(
     mapper: RestMapper, wire: ScriptedWire
 ):
     wire.on("GET", "/apis/*", Delayed(1, Reply.status(404, "NotFound")))
@@ -98,7 +100,7 @@ async def test_all_who_ask_at_once_for_a_kind_that_is_not_served_share_the_answe
     assert len(wire.requests) == 1
 
 
-async def test_who_asks_goes_on_when_the_one_whose_request_it_was_is_cancelled(
+async def test_rest_mapper_answers_a_waiting_caller_when_the_first_is_cancelled(
     mapper: RestMapper, wire: ScriptedWire
 ):
     wire.on("GET", "/api/v1", Delayed(1, CORE))
@@ -129,7 +131,7 @@ async def test_a_kind_missing_from_a_group_that_is_known_is_looked_for_again(
     assert (await mapper.resolve(other)).plural == "others"
 
 
-async def test_what_was_forgotten_is_asked_for_again(mapper: RestMapper, wire: ScriptedWire):
+async def test_rest_mapper_requests_a_group_again_after_forget(mapper: RestMapper, wire: ScriptedWire):
     await mapper.resolve(POD)
     mapper.forget(POD)
     mapper.forget(MEMCACHED)

@@ -31,7 +31,7 @@ def test_a_warning_is_told_once(logged: Logged):
     assert texts(logged) == ["v1beta1 is deprecated"]
 
 
-def test_several_warnings_of_one_answer_are_told_apart(logged: Logged):
+def test_server_warnings_logs_each_warning_of_one_answer(logged: Logged):
     ServerWarnings().tell({"Warning": r'299 - "unknown field \"spec.x\", really", 299 - "second"'})
     assert texts(logged) == ['unknown field "spec.x", really', "second"]
 
@@ -42,7 +42,7 @@ def test_an_answer_without_a_warning_says_nothing(logged: Logged):
     assert logged == []
 
 
-def test_what_is_remembered_is_bounded(logged: Logged):
+def test_server_warnings_remembers_at_most_256_warnings(logged: Logged):
     warnings = ServerWarnings()
     for number in range(1000):
         warnings.tell({"Warning": f'299 - "{number}"'})

@@ -137,12 +137,12 @@ async def test_a_file_that_is_broken_or_gone_meanwhile_leaves_the_earlier_contex
     assert await tls.context() is not first
 
 
-async def test_all_who_connect_at_once_get_the_same_context(ca_file: Path):
+async def test_tls_gives_concurrent_callers_the_same_context(ca_file: Path):
     tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
     assert len({id(context) for context in await asyncio.gather(*(tls.context() for _ in range(5)))}) == 1
 
 
-async def test_another_client_certificate_makes_another_context(ca_file: Path, authority: trustme.CA):
+async def test_tls_makes_a_new_context_for_another_client_certificate(ca_file: Path, authority: trustme.CA):
     tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
     first = await tls.context()
     issued = authority.issue_cert("a.test")

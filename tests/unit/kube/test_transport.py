@@ -164,7 +164,7 @@ async def test_a_caller_that_is_cancelled_lets_go_of_the_connection(transport: T
     assert wire.in_progress == 0
 
 
-async def test_after_the_fence_no_write_leaves_and_reads_go_on(transport: Transport, wire: ScriptedWire):
+async def test_transport_fence_refuses_writes_and_lets_reads_pass(transport: Transport, wire: ScriptedWire):
     wire.on("GET", "/api", Reply(200, b"ok"))
     wire.on("DELETE", "/api", Reply(200, b"ok"))
     transport.fence("lost the lease")
@@ -288,7 +288,7 @@ async def test_requests_are_counted_by_their_outcome(
     assert metrics.registry.get_sample_value("rest_client_request_duration_seconds_count", labels) == 2
 
 
-async def test_what_the_server_warns_of_is_logged_once(transport: Transport, wire: ScriptedWire):
+async def test_transport_logs_each_server_warning_once(transport: Transport, wire: ScriptedWire):
     wire.on("GET", "/api", Reply(200, b"", {"Warning": '299 - "deprecated"'}))
     with structlog.testing.capture_logs() as logged:
         await transport.request("GET", "/api")

@@ -25,7 +25,9 @@ async def wire() -> ScriptedWire:
     return wire
 
 
-async def test_no_write_leaves_once_the_right_to_write_has_run_out(transport: Transport, wire: ScriptedWire):
+async def test_transport_refuses_writes_after_the_time_given_to_fence_at(
+    transport: Transport, wire: ScriptedWire
+):
     transport.fence_at(10.0)
     await asyncio.sleep(9.9)
     await transport.request("PUT", PATH)
@@ -76,7 +78,7 @@ async def test_transports_beside_each_other_are_fenced_together(transport: Trans
     assert (len(wire.sent("PUT")), len(other.sent("PUT"))) == (0, 1)
 
 
-async def test_once_the_work_has_ended_only_what_is_beside_it_writes(
+async def test_transport_end_work_refuses_all_writes_except_those_beside_work(
     transport: Transport, wire: ScriptedWire
 ):
     beside = contextvars.copy_context()
@@ -153,7 +155,9 @@ async def test_a_write_needs_what_it_was_begun_under_and_no_other_write_does(
     assert len(wire.sent("PUT")) == 2
 
 
-async def test_what_a_write_needs_is_asked_before_each_attempt(transport: Transport, wire: ScriptedWire):
+async def test_transport_asks_the_permit_of_a_write_before_each_attempt(
+    transport: Transport, wire: ScriptedWire
+):
     term = Term()
     wire.on("PUT", PATH, Reply.status(429, "TooManyRequests", retry_after=5), Reply())
     with writes_need(term.permit):

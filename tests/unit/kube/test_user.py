@@ -165,7 +165,7 @@ def test_the_names_of_extras_are_written_so_that_they_can_be_names_of_headers(tm
         ("as-user-extra", {5: ["x"]}),
     ],
 )
-def test_whom_a_header_cannot_name_nobody_can_act_as(tmp_path: Path, key: str, value: object):
+def test_impersonation_refuses_values_that_a_header_cannot_hold(tmp_path: Path, key: str, value: object):
     with pytest.raises(ConfigError, match=rf"user 'me': {key}: .* is not (one line of )?text"):
         impersonation_of(user(tmp_path, **{"as": "jane", key: value}))
 
