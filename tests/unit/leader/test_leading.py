@@ -77,7 +77,7 @@ async def test_the_deadline_counts_from_when_the_renewal_was_sent(election: Elec
     assert now() == pytest.approx(sent + 10.0, abs=0.001)
 
 
-async def test_after_a_lost_answer_the_leader_recognises_its_own_renewal(election: Election):
+async def test_elector_recognises_its_own_renewal_after_a_lost_answer(election: Election):
     first = await election.leader()
     await asyncio.sleep(60)
     first.wire.on("PUT", LEASE, LostAfter(election.server.answer), election.server.answer)
@@ -154,7 +154,7 @@ async def test_a_deleted_lease_is_created_again_by_its_holder_and_nobody_takes_i
     assert not second.elector.leading
 
 
-async def test_what_replaces_a_lease_that_has_been_deleted_does_not_create_it(election: Election):
+async def test_lease_client_write_does_not_recreate_a_deleted_lease(election: Election):
     first = await election.leader()
     leases = LeaseClient(first.transport, namespace=NAMESPACE, name=NAME)
     lease = await leases.read(timeout=1.0)
@@ -195,7 +195,7 @@ async def test_a_leader_that_does_not_end_after_losing_the_lease_is_ended_before
     assert first.watchdog.due() == pytest.approx(renewed + 14.0, abs=0.001)
 
 
-async def test_who_does_not_lead_is_not_ended(election: Election):
+async def test_watchdog_is_not_due_in_a_standby_or_after_a_release(election: Election):
     first = await election.leader()
     second = await election.standby()
     await asyncio.sleep(60)
@@ -204,7 +204,7 @@ async def test_who_does_not_lead_is_not_ended(election: Election):
     assert first.watchdog.due() is None
 
 
-async def test_without_an_election_everything_is_permitted():
+async def test_leadership_permits_everything_without_an_election():
     leadership = Leadership()
     await asyncio.sleep(3600)
     leadership.permit(seconds=3600)
@@ -213,7 +213,7 @@ async def test_without_an_election_everything_is_permitted():
     assert leadership.deadline == float("inf")
 
 
-async def test_who_has_never_led_is_permitted_nothing(election: Election):
+async def test_leadership_permits_nothing_when_the_process_has_never_led(election: Election):
     await election.leader()
     second = await election.standby()
     with pytest.raises(Fenced, match="this process does not lead"):
@@ -278,7 +278,7 @@ async def test_an_effect_that_fails_or_times_out_by_itself_says_so(election: Ele
             raise ValueError("no such pet")
 
 
-async def test_who_is_cancelled_in_an_effect_is_cancelled(election: Election):
+async def test_leadership_held_passes_a_cancellation_on(election: Election):
     first = await election.leader()
 
     async def effect() -> None:

@@ -20,7 +20,7 @@ def lease(**spec: Any) -> Lease:
 @pytest.mark.parametrize(
     "body", [b"", b"<html>", b"[]", b'"x"', b"{}", b'{"metadata": 1}', b'{"metadata": {}, "spec": 3}']
 )
-def test_what_is_not_a_lease_is_refused(body: bytes):
+def test_lease_decode_refuses_malformed_bodies(body: bytes):
     with pytest.raises(ProtocolError):
         Lease.decode(body)
 

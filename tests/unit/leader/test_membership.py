@@ -110,7 +110,7 @@ async def program() -> AsyncIterator[Program]:
             await replica.kill()
 
 
-async def test_all_know_of_each_other_at_once(program: Program):
+async def test_members_know_of_a_new_replica_at_once(program: Program):
     a, b = await program.start("a", "b")
     (c,) = await program.start("c")
     assert a.members == b.members == c.members == "a b c"
@@ -119,7 +119,7 @@ async def test_all_know_of_each_other_at_once(program: Program):
     assert lease["spec"]["leaseDurationSeconds"] == 15
 
 
-async def test_who_leaves_is_no_member_at_once_and_leaves_nothing_behind(program: Program):
+async def test_member_that_stops_is_removed_with_its_lease_at_once(program: Program):
     a, b = await program.start("a", "b")
     await b.stop()
     await asyncio.sleep(0.01)
@@ -127,7 +127,7 @@ async def test_who_leaves_is_no_member_at_once_and_leaves_nothing_behind(program
     assert program.leases == ["a"]
 
 
-async def test_who_is_silent_is_no_member_after_the_lease_duration_nor_to_who_starts_then(program: Program):
+async def test_silent_replica_is_no_member_after_the_lease_duration(program: Program):
     a, b = await program.start("a", "b", cleans=True)
     await asyncio.sleep(30)
     await b.kill()
@@ -144,7 +144,7 @@ async def test_who_is_silent_is_no_member_after_the_lease_duration_nor_to_who_st
     assert c.members == "a c"
 
 
-async def test_who_deletes_the_leases_of_many_stays_a_member_however_slowly_that_goes(program: Program):
+async def test_member_that_deletes_many_leases_slowly_stays_a_member(program: Program):
     (a,) = await program.start("a", cleans=True)
     others = await program.start(*(f"gone-{number}" for number in range(12)))
     for each in others:
@@ -166,7 +166,7 @@ async def test_a_lease_that_somebody_has_labelled_is_no_members_and_stays(progra
     assert program.leases == ["a", "them"]
 
 
-async def test_nobody_cleans_up_who_is_not_to(program: Program):
+async def test_membership_keeps_expired_leases_when_it_does_not_clean_up(program: Program):
     _, b = await program.start("a", "b")
     await b.kill()
     await asyncio.sleep(120)
@@ -203,9 +203,7 @@ async def test_members_that_renew_stay_members_and_ask_for_nothing_else(program:
     assert 60 <= len(a.wire.requests) - before <= 68, "its own renewals"
 
 
-async def test_who_cannot_be_reached_is_no_member_in_its_own_eyes_before_it_is_none_in_the_others(
-    program: Program,
-):
+async def test_unreachable_replica_drops_itself_before_the_others_drop_it(program: Program):
     a, b = await program.start("a", "b")
     await asyncio.sleep(30)
     renewed = b.wire.sent("PUT")[-1].at
@@ -220,9 +218,7 @@ async def test_who_cannot_be_reached_is_no_member_in_its_own_eyes_before_it_is_n
     assert a.members == b.members == "a b"
 
 
-async def test_who_was_cut_off_until_its_lease_was_deleted_is_a_member_with_its_next_request(
-    program: Program,
-):
+async def test_member_rejoins_with_its_next_request_after_an_outage(program: Program):
     (a,) = await program.start("a", cleans=True)
     (b,) = await program.start("b")
     await asyncio.sleep(30)
@@ -238,7 +234,7 @@ async def test_who_was_cut_off_until_its_lease_was_deleted_is_a_member_with_its_
     assert a.members == b.members == "a b"
 
 
-async def test_who_was_frozen_until_its_lease_was_deleted_joins_again(program: Program):
+async def test_member_rejoins_when_its_lease_was_deleted(program: Program):
     a, b = await program.start("a", "b")
     await asyncio.sleep(30)
     for path in [
@@ -261,7 +257,7 @@ async def test_a_process_that_was_held_up_does_not_take_itself_for_a_member(prog
 
 
 @pytest.mark.parametrize("fault", [LostBefore, LostAfter, Stall, Unreached, lambda: Reply.status(500)])
-async def test_one_renewal_that_fails_costs_nothing(program: Program, fault: Callable[..., Step]):
+async def test_members_stay_the_same_when_one_renewal_fails(program: Program, fault: Callable[..., Step]):
     a, b = await program.start("a", "b")
     await asyncio.sleep(30)
     step = fault(program.server.answer) if fault is LostAfter else fault()
@@ -283,9 +279,7 @@ async def test_a_dead_watch_is_made_up_for_by_looking(program: Program):
     assert a.members == "a"
 
 
-async def test_after_a_rewound_history_who_renews_is_a_member_again_without_a_new_watch(
-    program: Program,
-):
+async def test_member_that_renews_stays_a_member_after_a_rewound_history(program: Program):
     a, *_ = await program.start("a", "b", "c")
     await asyncio.sleep(30)
     last = next(each for each in program.server.leases.values() if each["spec"]["holderIdentity"] == "b")

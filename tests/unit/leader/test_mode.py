@@ -17,7 +17,7 @@ __all__ = ["program"]
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_who_shares_waits_for_a_leader_and_takes_over_when_it_stops(program: Program):
+async def test_sharing_waits_for_a_leader_and_begins_when_the_leader_stops(program: Program):
     leader = await program.lead("leader")
     a, b = await program.start("a", "b")
     await asyncio.sleep(30)
@@ -30,7 +30,7 @@ async def test_who_shares_waits_for_a_leader_and_takes_over_when_it_stops(progra
     assert program.shares == [4, 4]
 
 
-async def test_who_shares_takes_over_from_a_leader_that_was_killed(program: Program):
+async def test_sharing_begins_after_a_leader_was_killed(program: Program):
     leader = await program.lead("leader")
     await program.start("a", "b")
     await leader.kill()
@@ -85,7 +85,7 @@ async def test_a_leader_that_may_not_see_the_ranges_says_so(program: Program):
     assert "it cannot list" in (leader.elector.problem or "")
 
 
-async def test_who_may_not_read_the_first_lease_takes_no_other_again_and_again(program: Program):
+async def test_sharing_does_not_claim_in_a_loop_when_it_cannot_read_the_first_lease(program: Program):
     await program.start("a")
     b = Replica(program, "b")
     program.replicas.append(b)
@@ -100,7 +100,7 @@ async def test_who_may_not_read_the_first_lease_takes_no_other_again_and_again(p
     assert program.shares == [4, 4]
 
 
-async def test_two_numbers_of_ranges_exclude_each_other_and_the_second_says_why(program: Program):
+async def test_sharing_with_another_number_of_ranges_waits_and_says_why(program: Program):
     (a,) = await program.start("a")
     (b,) = await program.start("b", count=4)
     await asyncio.sleep(30)
@@ -122,7 +122,7 @@ async def test_a_lease_that_has_no_label_is_taken_all_the_same(program: Program)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_whatever_comes_and_goes_never_two_divide_the_work_in_two_ways(program: Program, seed: int):
+async def test_replicas_never_divide_the_work_in_two_ways_under_random_restarts(program: Program, seed: int):
     """Two at a time are found when either begins."""
     rng = random.Random(seed)
     for number in range(15):

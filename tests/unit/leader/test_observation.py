@@ -17,7 +17,7 @@ def lease(version: int = 1, *, uid: str = "u", holder: str = "other", **spec: An
     return Lease({"uid": uid, "resourceVersion": str(version)}, {"holderIdentity": holder, **spec})
 
 
-def test_nothing_is_claimed_before_anything_was_seen():
+def test_observation_is_not_claimable_before_the_lease_was_seen():
     assert view().claimable_at() == math.inf
     assert not view().claimable(1e9)
 
@@ -57,7 +57,7 @@ def test_a_record_without_a_duration_is_waited_for_as_long_as_ours_would_last():
     assert seen.claimable_at() == 115.0
 
 
-def test_what_the_record_says_about_time_does_not_matter():
+def test_observation_ignores_the_renew_time_of_the_record():
     for renewed in ("1970-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z", "rubbish", None):
         seen = view()
         seen.saw(lease(renewTime=renewed), now=100.0)
@@ -98,7 +98,7 @@ def test_versions_that_cannot_be_ordered_are_taken_as_they_come():
     assert seen.holder == "a"
 
 
-def test_after_a_rewound_history_older_versions_are_news_again():
+def test_observation_takes_an_older_version_after_a_rewound_history():
     seen = view()
     seen.saw(lease(500, renewTime="a"), now=100.0)
     seen.history_was_rewound()
@@ -132,7 +132,7 @@ def test_a_lease_deleted_after_its_release_can_be_claimed_at_once():
     assert seen.claimable(100.0)
 
 
-def test_after_a_doubt_the_lease_has_to_be_seen_again_before_a_claim():
+def test_observation_is_not_claimable_after_a_doubt_until_the_lease_is_seen():
     seen = view()
     seen.saw(lease(1), now=100.0)
     seen.doubt()

@@ -21,7 +21,7 @@ __all__ = ["program"]
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_one_replica_has_all_ranges(program: Program):
+async def test_sharing_gives_a_single_replica_all_ranges(program: Program):
     (a,) = await program.start("a")
     assert program.shares == [8]
     assert a.sharing.held.everything
@@ -40,13 +40,13 @@ async def test_ranges_are_shared_out_to_those_who_come_with_few_moves(program: P
     assert not program.moved(since=before), "and nothing moves without need"
 
 
-async def test_who_starts_together_shares_at_once(program: Program):
+async def test_replicas_that_start_together_share_the_ranges_at_once(program: Program):
     replicas = await program.start("a", "b", "c")
     assert program.shares == [2, 3, 3]
     assert max(len(numbers) for each in replicas for numbers in each.asked_for) <= 3, "and lists no more"
 
 
-async def test_who_starts_together_after_others_have_stopped_lists_no_more_than_its_share(program: Program):
+async def test_replicas_list_only_their_share_when_they_start_after_others_stopped(program: Program):
     (old,) = await program.start("old")
     await old.stop()
     replicas = await program.start("a", "b", "c", prepares=3.0)
@@ -55,7 +55,7 @@ async def test_who_starts_together_after_others_have_stopped_lists_no_more_than_
     assert max(len(numbers) for each in replicas for numbers in each.asked_for) <= 3
 
 
-async def test_who_stops_leaves_its_ranges_and_only_they_move(program: Program):
+async def test_sharing_moves_only_the_ranges_of_a_replica_that_stops(program: Program):
     await program.start("a", "b")
     (c,) = await program.start("c")
     had, before = c.permitted, now()
@@ -67,7 +67,7 @@ async def test_who_stops_leaves_its_ranges_and_only_they_move(program: Program):
     assert max(at for at, _, _ in program.moves) - stopped < 1.0
 
 
-async def test_who_is_about_to_stop_takes_nothing_over_and_gives_up_what_it_can(program: Program):
+async def test_leaving_replica_takes_no_range_and_releases_all_but_a_stuck_one(program: Program):
     a, b, c = await program.start("a", "b", "c")
     a.stuck = min(a.permitted)
     a.sharing.leave()
@@ -89,7 +89,7 @@ async def test_a_range_is_given_up_when_somebody_knows_its_objects_and_not_befor
             assert began - a.ended[number] < 0.5
 
 
-async def test_who_is_about_to_stop_works_until_others_know_its_objects(program: Program):
+async def test_leaving_replica_works_until_others_know_its_objects(program: Program):
     a, _, _ = await program.start("a", "b", "c", prepares=4.0)
     await asyncio.sleep(10)
     assert program.shares == [2, 3, 3]
@@ -107,16 +107,14 @@ async def test_who_is_about_to_stop_works_until_others_know_its_objects(program:
     )
 
 
-async def test_who_is_to_have_a_range_and_never_knows_its_objects_is_not_waited_for_without_end(
-    program: Program,
-):
+async def test_replica_releases_ranges_although_the_next_holder_never_knows_the_objects(program: Program):
     (a,) = await program.start("a")
     program.replicas.append(Replica(program, "b", prepares=1000.0))
     await asyncio.sleep(40)
     assert len(a.permitted) == COUNT // 2
 
 
-async def test_the_last_one_waits_for_nobody(program: Program):
+async def test_leaving_replica_does_not_wait_when_it_is_the_last(program: Program):
     (a,) = await program.start("a")
     a.sharing.leave()
     began = now()
@@ -124,7 +122,7 @@ async def test_the_last_one_waits_for_nobody(program: Program):
     assert now() - began < 1.0
 
 
-async def test_who_is_about_to_stop_and_is_let_do_nothing_any_more_does_not_try_for_long(program: Program):
+async def test_leaving_replica_stops_within_6_s_when_its_token_is_refused(program: Program):
     (a,) = await program.start("a")
     a.reach(Reply.status(401, "Unauthorized", "the token is no good any more"))
     a.sharing.leave()
@@ -134,9 +132,7 @@ async def test_who_is_about_to_stop_and_is_let_do_nothing_any_more_does_not_try_
     assert now() - began < 6.0, "the time to release in, and a pause"
 
 
-async def test_after_a_crash_no_range_is_nobodys_for_longer_than_the_lease_duration_and_five_seconds(
-    program: Program,
-):
+async def test_range_is_unowned_for_at_most_lease_duration_plus_5_s_after_a_crash(program: Program):
     await program.start("a", "b")
     (c,) = await program.start("c")
     await asyncio.sleep(10)
@@ -229,9 +225,7 @@ async def test_the_loss_of_one_range_ends_it_all(program: Program):
     assert await a.lost() == f"lease default/{NAME}-{number} is now held by somebody"
 
 
-async def test_no_range_is_left_out_when_the_number_of_replicas_and_their_names_change_together(
-    program: Program,
-):
+async def test_ranges_all_have_owners_when_number_and_names_of_replicas_change(program: Program):
     for identities, shares in (("abc", [2, 3, 3]), ("defgh", [1, 1, 2, 2, 2]), ("ij", [4, 4])):
         before = list(program.replicas)
         await program.start(*identities)
@@ -241,7 +235,7 @@ async def test_no_range_is_left_out_when_the_number_of_replicas_and_their_names_
         assert program.shares == shares
 
 
-async def test_in_a_rolling_update_no_range_is_nobodys_for_more_than_a_moment(program: Program):
+async def test_range_is_unowned_for_less_than_2_s_in_a_rolling_update(program: Program):
     await program.start("a", "b", "c")
     before = now()
 
@@ -296,7 +290,7 @@ async def test_a_range_that_nobody_renews_is_taken_though_who_had_it_is_there(pr
     assert program.shares == [4, 4]
 
 
-async def test_who_could_not_look_at_first_looks_again_however_much_there_is_to_hear(program: Program):
+async def test_replica_repeats_a_refused_first_list_while_its_watch_is_busy(program: Program):
     await program.start("a")
     b = Replica(program, "b")
     program.replicas.append(b)
@@ -310,7 +304,7 @@ async def test_who_could_not_look_at_first_looks_again_however_much_there_is_to_
     assert program.shares == [4, 4]
 
 
-async def test_what_an_earlier_term_has_left_behind_is_permitted_nothing_by_a_later_one(program: Program):
+async def test_leadership_of_an_earlier_term_permits_nothing_in_a_later_term(program: Program):
     (a,) = await program.start("a")
     earlier = dict(a.working)
     (b,) = await program.start("b")
@@ -354,7 +348,7 @@ def short_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short_answers")
-async def test_many_large_leases_of_somebody_elses_keep_nobody_from_taking_part(program: Program):
+async def test_replica_joins_despite_many_large_foreign_leases(program: Program):
     await program.start("a")
     for number in range(100):
         odd = {
@@ -371,7 +365,7 @@ async def test_many_large_leases_of_somebody_elses_keep_nobody_from_taking_part(
 
 
 @pytest.mark.usefixtures("short_answers")
-async def test_what_others_have_put_on_a_large_lease_is_kept_when_it_is_taken(program: Program):
+async def test_replica_keeps_foreign_annotations_of_a_large_lease_it_takes(program: Program):
     note = {"note": "x" * 20_000}
     program.server.put(
         NAMESPACE, f"{NAME}-3", {"holderIdentity": ""}, labels={f"{NAME}/lease": "range"}, annotations=note
@@ -383,7 +377,7 @@ async def test_what_others_have_put_on_a_large_lease_is_kept_when_it_is_taken(pr
     )
 
 
-async def test_who_stops_before_it_has_anything_leaves_nothing_behind(program: Program):
+async def test_replica_that_stops_before_it_has_a_range_leaves_no_lease(program: Program):
     await program.start("a")
     b = Replica(program, "b", prepares=1000.0)
     await asyncio.sleep(1)
@@ -403,7 +397,7 @@ async def test_a_process_is_ended_in_time_for_the_first_of_its_leases(program: P
     assert a.watchdog.due() is None
 
 
-async def test_once_a_lease_is_lost_the_renewal_of_another_one_puts_off_nothing(program: Program):
+async def test_watchdog_is_not_put_off_by_another_renewal_when_a_lease_is_lost(program: Program):
     (a,) = await program.start("a")
     fence = a.sharing._holdings[0]._fence
     fence.close(NAME, "taken by somebody")
@@ -413,9 +407,7 @@ async def test_once_a_lease_is_lost_the_renewal_of_another_one_puts_off_nothing(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_whatever_happens_no_range_has_two_owners_and_in_the_end_each_has_one(
-    program: Program, seed: int
-):
+async def test_range_never_has_two_owners_and_finally_one_under_random_faults(program: Program, seed: int):
     """Two owners at a time are found by `Replica.begin`."""
     rng = random.Random(seed)
     for number in range(12):

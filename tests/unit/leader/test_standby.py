@@ -109,7 +109,7 @@ async def test_a_standby_takes_over_when_the_leader_was_silent_for_the_lease_dur
 
 
 @pytest.mark.parametrize("watch", [NOT_ALLOWED, Stall(), Unreached(), Reply(body=b"<html>no</html>\n")])
-async def test_without_a_watch_a_release_is_seen_within_a_retry_period(election: Election, watch: Step):
+async def test_standby_sees_a_release_within_a_retry_period_without_a_watch(election: Election, watch: Step):
     first = await election.leader("first")
     second = election.candidate("second")
     second.wire.on("GET", LEASES, watch)
@@ -119,7 +119,7 @@ async def test_without_a_watch_a_release_is_seen_within_a_retry_period(election:
     assert await taken_over(first, second) <= 2.0
 
 
-async def test_without_a_watch_the_lease_is_read_about_once_each_retry_period(election: Election):
+async def test_standby_reads_the_lease_once_per_retry_period_without_a_watch(election: Election):
     await election.leader("first")
     second = election.candidate("second")
     second.wire.on("GET", LEASES, NOT_ALLOWED)
@@ -201,7 +201,7 @@ async def test_a_lease_nested_too_deeply_to_be_written_back_ends_nobody(election
     assert first.elector.leading
 
 
-async def test_without_the_right_to_leases_it_says_so_and_goes_on_trying(election: Election):
+async def test_elector_reports_a_missing_right_to_leases_and_tries_again(election: Election):
     first = election.candidate("first")
     for method, path in (("GET", LEASE), ("GET", LEASES)):
         first.wire.on(method, path, NOT_ALLOWED)
@@ -335,7 +335,7 @@ async def test_a_released_lease_is_free_and_the_election_ends(election: Election
     assert first.gauge == 0
 
 
-async def test_after_a_release_other_writes_are_still_allowed(election: Election):
+async def test_transport_still_allows_other_writes_after_a_release(election: Election):
     first = await election.leader()
     first.wire.on("POST", "/events", Reply())
     await first.elector.release()
