@@ -21,7 +21,7 @@ def test_a_text_of_blocks_without_an_end_is_looked_through_once(line: bytes):
     assert spent.units < 100
 
 
-def test_what_stands_around_a_block_hides_it_not():
+def test_certificates_and_keys_are_found_among_other_blocks_and_text():
     authority = new_authority("test", datetime(2026, 11, 21, tzinfo=UTC), timedelta(days=9))
     old = b"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nAA==\n-----END RSA PRIVATE KEY-----\n"
     text = b"a - b\n".join((CERTIFICATE, authority.certificate, KEY, authority.key, old, CERTIFICATE))

@@ -65,7 +65,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served, "FIRST_CHECK_INTERVAL", 0.001)
 
 
-async def test_without_a_certificate_to_begin_with_there_is_nothing_to_serve():
+async def test_served_certificate_raises_when_the_first_certificate_is_unusable():
     certificate = ServedCertificate(Shelf(CertificateUnusable("tls.crt cannot be read")))
     with pytest.raises(CertificateUnusable, match=r"^tls.crt cannot be read$"):
         async with certificate.kept_current():
@@ -92,7 +92,7 @@ async def test_a_context_lasts_until_there_is_another_certificate(pairs: Pairs):
         assert second is not first
 
 
-async def test_half_an_exchange_keeps_the_earlier_certificate_and_is_told_once(pairs: Pairs):
+async def test_served_certificate_keeps_the_old_pair_and_warns_once_when_the_key_differs(pairs: Pairs):
     shelf = Shelf(pairs[0])
     certificate = ServedCertificate(shelf)
     with capture_logs() as lines:
@@ -167,7 +167,7 @@ async def test_trouble_that_comes_again_is_told_again(pairs: Pairs):
     assert errors == ["OSError('gone')", "ValueError('odd')", "OSError('gone')"]
 
 
-async def test_nothing_is_looked_at_after_the_end(pairs: Pairs):
+async def test_served_certificate_stops_looking_at_its_source_after_the_end(pairs: Pairs):
     shelf = Shelf(pairs[0])
     async with ServedCertificate(shelf).kept_current():
         await shelf.looked_at(1)
@@ -206,7 +206,7 @@ def test_a_context_is_for_a_server_of_today(pairs: Pairs):
 
 
 @pytest.mark.parametrize("half", [0.0, 0.5])
-def test_half_a_file_is_no_certificate(pairs: Pairs, half: float):
+def test_key_pair_context_refuses_a_truncated_file(pairs: Pairs, half: float):
     whole = pairs[0]
     for damaged in (
         KeyPair(whole.certificates[: int(len(whole.certificates) * half * 0.5)], whole.key),
@@ -223,7 +223,7 @@ def test_an_encrypted_key_is_refused_without_asking_for_a_password(pairs: Pairs)
         KeyPair(pairs[0].certificates, secret).context()
 
 
-def test_what_is_shown_of_a_pair_has_no_key(pairs: Pairs):
+def test_key_pair_repr_shows_no_private_key(pairs: Pairs):
     assert "PRIVATE" not in repr(pairs[0])
 
 
@@ -239,9 +239,7 @@ def test_a_key_is_not_put_on_a_disk():
         os.fstat(descriptor)
 
 
-def test_where_there_are_no_files_in_memory_one_that_only_we_can_read_is_removed_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_as_file_removes_a_private_file_at_once_without_memory_files(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("manager.tls.key_pair.sys.platform", "darwin")
     with as_file(b"secret", name="example") as name:
         path = Path(name)
@@ -298,5 +296,5 @@ def test_a_self_signed_certificate_is_kept_and_replaced_in_good_time():
     assert certificate(second).not_valid_after_utc == NOW + 615 * DAY
 
 
-def test_two_processes_have_keys_of_their_own():
+def test_self_signed_makes_a_new_key_for_each_instance():
     assert SelfSigned().pair(NOW).key != SelfSigned().pair(NOW).key
