@@ -66,7 +66,7 @@ def test_auto_is_a_coloured_console_on_a_terminal(monkeypatch: pytest.MonkeyPatc
     assert "hello there" in line
 
 
-def test_no_colours_for_who_does_not_want_them(monkeypatch: pytest.MonkeyPatch):
+def test_auto_format_writes_no_colours_when_no_color_is_set(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in written(hello, "auto", terminal=True)
 
@@ -75,7 +75,7 @@ FORGED = "x\n2026-11-21T08:31:02.123Z [error    ] the lease is lost\r\x1b[2J\u20
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_nothing_that_a_stranger_writes_looks_like_a_line_of_its_own(terminal: bool):
+def test_console_format_escapes_forged_lines_in_messages_fields_and_errors(terminal: bool):
     def call() -> None:
         log = get_logger("x")
         log.info(FORGED, user=FORGED, names=[FORGED], short="\x1b[2J")

@@ -47,9 +47,7 @@ def test_a_line_has_its_time_level_logger_and_message_first_and_then_its_fields(
         ("error", ["error"]),
     ],
 )
-def test_only_lines_of_the_level_asked_for_and_above_are_written(
-    output: Output, level: LogLevel, written: list[str]
-):
+def test_log_level_leaves_out_lines_below_it(output: Output, level: LogLevel, written: list[str]):
     def call() -> None:
         log = get_logger("x")
         log.debug("d")
@@ -90,7 +88,7 @@ def test_an_error_given_as_a_field_is_kept_beside_the_stack(output: Output):
 @pytest.mark.parametrize(
     "value", [object(), {1, 2}, 2**70, "\ud800", {"deep": {"er": object()}}, b"\xff", ValueError("x")]
 )
-def test_what_json_cannot_hold_does_not_make_logging_fail(output: Output, value: object):
+def test_json_format_writes_a_line_when_a_value_does_not_fit_json(output: Output, value: object):
     [line] = output.logged(lambda: get_logger("x").info("odd", value=value))
     assert line["msg"] == "odd"
     assert "value" in line
@@ -101,7 +99,7 @@ def test_line_breaks_in_a_message_stay_within_one_line(output: Output):
     assert line["msg"] == "a\nb"
 
 
-def test_no_character_that_a_terminal_obeys_or_that_begins_a_line_is_written_as_it_is(tmp_path: Path):
+def test_json_format_escapes_unprintable_characters(tmp_path: Path):
     odd = "ö 🐕 \x1b[2J \x7f \x85 \x9b2J \u2028 \u202e \U000e0001"
     with (tmp_path / "log").open("wb") as file, configured(level="info", log_format="json", fd=file.fileno()):
         get_logger("webhook", **{odd: [odd]}).info(odd, user=odd, exc_info=ValueError(odd))
@@ -112,7 +110,7 @@ def test_no_character_that_a_terminal_obeys_or_that_begins_a_line_is_written_as_
     assert (line["msg"], line["user"], line["error"], line[odd]) == (odd, odd, odd, [odd])
 
 
-def test_what_libraries_log_comes_out_as_lines_of_their_own_loggers(output: Output):
+def test_stdlib_record_becomes_a_line_of_its_own_logger(output: Output):
     [line] = output.logged(lambda: logging.getLogger("some.library").warning("got %d", 3))
     assert line | {"ts": ""} == {"ts": "", "level": "warn", "logger": "some.library", "msg": "got 3"}
 
@@ -139,7 +137,7 @@ def test_levels_between_the_usual_ones_count_as_the_one_below(output: Output):
     assert line["level"] == "info"
 
 
-def test_what_libraries_log_below_the_level_is_left_out(output: Output):
+def test_stdlib_record_below_the_level_is_left_out(output: Output):
     assert output.logged(lambda: logging.getLogger("lib").info("chatter"), "warn") == []
 
 
@@ -156,7 +154,7 @@ def test_warnings_are_logged(output: Output):
     assert "old thing" in line["msg"]
 
 
-def test_after_the_context_the_standard_library_is_as_before(output: Output):
+def test_configured_restores_stdlib_logging_at_its_end(output: Output):
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     output.logged(lambda: None, "debug")

@@ -98,7 +98,7 @@ def test_a_reader_that_stalls_holds_up_nobody_and_learns_how_much_it_missed(narr
     assert told == b"dropped %d of %d" % (missed, missed * 1024)
 
 
-def test_few_long_lines_are_no_way_to_fill_the_memory(narrow_ends: Ends):
+def test_line_writer_limits_the_bytes_of_waiting_lines(narrow_ends: Ends):
     narrow_ends.writer.write(b"x" * (PIPE_HOLDS - 1))
     assert narrow_ends.writer.flush(GENEROUS)
     for _ in range(10):
@@ -109,7 +109,7 @@ def test_few_long_lines_are_no_way_to_fill_the_memory(narrow_ends: Ends):
 
 
 @pytest.mark.timeout(30)
-def test_8_mb_wait_and_no_more():
+def test_line_writer_keeps_at_most_8_mb_waiting():
     with contextlib.closing(Ends(max_waiting=MAX_WAITING)) as ends:
         for _ in range(12):
             ends.writer.write(b"x" * 1024 * 1024)

@@ -17,7 +17,7 @@ async def reconcile(name: str) -> None:
         reset_reconcile_log(token)
 
 
-async def test_each_task_has_the_logger_of_its_own_reconcile():
+async def test_reconcile_log_is_separate_for_each_task():
     with structlog.testing.capture_logs() as lines:
         async with asyncio.TaskGroup() as group:
             for name in ("a", "b"):
@@ -25,7 +25,7 @@ async def test_each_task_has_the_logger_of_its_own_reconcile():
     assert sorted(line["name"] for line in lines) == ["a", "b"]
 
 
-async def test_outside_a_reconcile_there_is_a_plain_logger():
+async def test_reconcile_log_is_a_plain_logger_outside_a_reconcile():
     await reconcile("a")
     with structlog.testing.capture_logs() as lines:
         reconcile_log().info("hello")
