@@ -48,7 +48,7 @@ async def test_events_are_not_put_off_for_ever_by_other_writes(bench: Bench):
     await writing
 
 
-async def test_one_event_is_sent_at_a_time(bench: Bench):
+async def test_outbox_sends_one_event_at_a_time(bench: Bench):
     bench.wire.on("POST", EVENTS, Delayed(0.5, bench.server.answer))
     for number in range(10):
         bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
@@ -70,7 +70,7 @@ async def test_events_are_sent_at_a_bounded_rate(server: EventServer):
     await bench.stop()
 
 
-async def test_when_too_many_wait_the_oldest_go(server: EventServer):
+async def test_outbox_drops_the_oldest_events_when_it_is_full(server: EventServer):
     bench = Bench(server, capacity=10)
     for number in range(25):
         bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
@@ -139,7 +139,7 @@ async def test_an_event_that_the_server_refuses_is_dropped(bench: Bench, answer:
     assert bench.outcome("refused") == 1
 
 
-async def test_that_events_are_refused_is_told_once_and_then_counted(bench: Bench):
+async def test_outbox_logs_few_lines_about_failures_and_counts_every_one(bench: Bench):
     refused, lost = Reply.status(403, "Forbidden", "the namespace goes"), [Unreached()] * 5
     answers = [refused, bench.server.answer, *lost, bench.server.answer] * 30
     bench.wire.on("POST", EVENTS, *answers)
@@ -210,7 +210,7 @@ async def test_a_flush_with_nothing_to_send_returns_at_once(bench: Bench):
     assert now() == started
 
 
-async def test_after_a_fence_waiting_events_are_dropped_and_nothing_is_sent(bench: Bench):
+async def test_outbox_drops_waiting_events_and_sends_nothing_after_a_fence(bench: Bench):
     for number in range(5):
         bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
     bench.transport.fence("another one leads")
@@ -233,7 +233,7 @@ async def test_a_failing_write_of_others_does_not_block_events(bench: Bench):
     assert len(await bench.settled()) == 1
 
 
-async def test_what_waits_for_a_namespace_that_is_gone_does_not_hold_up_the_others(bench: Bench):
+async def test_outbox_drops_events_of_a_missing_namespace_and_delays_no_others(bench: Bench):
     gone = Reply.status(404, "NotFound", details={"kind": "namespaces", "name": "ns"})
     bench.wire.on("POST", EVENTS, gone)
     for number in range(1000):
@@ -262,7 +262,7 @@ async def spoilt(bench: Bench, name: str, answer: Reply) -> None:
 class TestAnEventThatSomebodyHasSpoilt:
     """Whoever may write Events can fill one, or change it so that nobody else can."""
 
-    async def test_holds_up_no_other(self, bench: Bench):
+    async def test_spoilt_event_delays_no_other_event(self, bench: Bench):
         for number in range(20):
             await spoilt(bench, f"w{number}", TOO_LARGE)
         for number in range(20):
@@ -276,7 +276,7 @@ class TestAnEventThatSomebodyHasSpoilt:
         [TOO_LARGE, Reply.status(413), Reply.status(422), Reply.status(409), Reply.status(400)],
         ids=["500", "413", "422", "409", "400"],
     )
-    async def test_is_followed_by_a_new_one_which_counts_on(self, bench: Bench, answer: Reply):
+    async def test_spoilt_event_is_followed_by_a_new_one_that_counts_on(self, bench: Bench, answer: Reply):
         await spoilt(bench, "w", answer)
         for count in (2, 3):
             bench.recorder.event(widget("w"), "Normal", "Created", "x")
@@ -295,7 +295,7 @@ class TestAnEventThatTheServerFailsOn:
     def attempts(self, bench: Bench) -> int:
         return len(bench.wire.sent("POST", "/api/v1/namespaces/odd/events"))
 
-    async def test_waits_for_itself_and_is_tried_for_two_minutes(self, failing: Bench):
+    async def test_failing_event_waits_alone_and_is_retried_for_two_minutes(self, failing: Bench):
         failing.recorder.event(widget("other"), "Normal", "Created", "x")
         await asyncio.sleep(0.1)
         assert len(failing.server.listed) == 1
@@ -307,13 +307,13 @@ class TestAnEventThatTheServerFailsOn:
         await asyncio.sleep(200)
         assert (self.attempts(failing), failing.outcome("failed")) == (16, 2)
 
-    async def test_has_what_happens_meanwhile_go_with_it(self, failing: Bench):
+    async def test_failing_event_takes_along_what_is_recorded_before_its_retry(self, failing: Bench):
         failing.recorder.event(widget("w", namespace="odd"), "Normal", "Created", "x")
         failing.wire.on("POST", "/api/v1/namespaces/odd/events", failing.server.answer)
         (event,) = await failing.settled()
         assert (event["count"], failing.outcome("merged")) == (2, 1)
 
-    async def test_waits_in_one_place_though_it_happens_while_it_is_sent(self, bench: Bench):
+    async def test_failing_event_waits_only_once_when_it_recurs_while_it_is_sent(self, bench: Bench):
         fails = Delayed(0.5, Reply.status(500, "InternalError"))
         bench.wire.on("POST", EVENTS, fails, fails, bench.server.answer)
         for _ in range(3):
@@ -322,21 +322,21 @@ class TestAnEventThatTheServerFailsOn:
         (event,) = await bench.settled()
         assert (event["count"], len(bench.wire.requests)) == (3, 3)
 
-    async def test_is_tried_once_more_by_a_flush_and_not_waited_for(self, failing: Bench):
+    async def test_flush_retries_a_failing_event_once_and_does_not_wait(self, failing: Bench):
         started = now()
         assert await failing.recorder.flush(2.0)
         assert (self.attempts(failing), now()) == (2, started)
         await failing.stop()
         assert failing.outcome("unsent") == 1
 
-    async def test_goes_with_its_namespace(self, failing: Bench):
+    async def test_failing_event_is_dropped_when_its_namespace_is_missing(self, failing: Bench):
         gone = Reply.status(404, "NotFound", details={"kind": "namespaces", "name": "odd"})
         failing.wire.on("POST", "/api/v1/namespaces/odd/events", gone)
         failing.recorder.event(widget("w2", namespace="odd"), "Normal", "Created", "x")
         await failing.settled()
         assert (self.attempts(failing), failing.outcome("refused")) == (2, 2)
 
-    async def test_is_the_first_to_make_room(self, server: EventServer):
+    async def test_failing_event_is_dropped_first_when_the_outbox_is_full(self, server: EventServer):
         bench = Bench(server, capacity=10)
         bench.wire.on("POST", "/api/v1/namespaces/odd/events", Reply.status(500, "InternalError"))
         bench.start()

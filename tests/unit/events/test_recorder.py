@@ -71,7 +71,7 @@ async def test_an_event_can_be_about_an_object_that_is_not_at_hand(bench: Bench)
     }
 
 
-async def test_the_same_event_again_counts_up_the_first(bench: Bench):
+async def test_recorder_increments_the_count_of_a_repeated_event(bench: Bench):
     bench.recorder.event(widget(), "Warning", "Failed", "no")
     await asyncio.sleep(10)
     bench.recorder.event(widget(version="6"), "Warning", "Failed", "no")
@@ -88,7 +88,7 @@ async def test_the_same_event_again_counts_up_the_first(bench: Bench):
     assert (bench.outcome("created"), bench.outcome("updated")) == (1, 1)
 
 
-async def test_what_happens_while_an_event_waits_goes_with_it(bench: Bench):
+async def test_recorder_merges_repeats_into_an_event_that_waits(bench: Bench):
     for _ in range(20):
         bench.recorder.event(widget(), "Warning", "Failed", "no")
     (event,) = await bench.settled()
@@ -129,7 +129,7 @@ async def test_the_tenth_of_many_similar_events_and_further_ones_are_combined(be
     assert events[9]["count"] == 6
 
 
-async def test_after_ten_quiet_minutes_similar_events_are_told_apart_again(bench: Bench):
+async def test_recorder_stops_combining_similar_events_after_ten_quiet_minutes(bench: Bench):
     for number in range(12):
         bench.recorder.event(widget(), "Warning", "Failed", f"attempt {number}")
     await asyncio.sleep(601)
@@ -151,7 +151,7 @@ async def test_an_object_with_very_many_events_is_cut_off_and_its_count_stays_tr
     assert next(event for event in events if event["message"] == "no")["count"] == 51
 
 
-async def test_one_noisy_object_does_not_silence_another(bench: Bench):
+async def test_recorder_keeps_events_of_other_objects_when_one_is_noisy(bench: Bench):
     for _ in range(100):
         bench.recorder.event(widget(), "Warning", "Failed", "no")
         await asyncio.sleep(1)
@@ -180,14 +180,14 @@ async def test_a_text_that_is_no_unicode_is_sent_all_the_same(bench: Bench):
     assert event["message"] == "bad ? byte"
 
 
-async def test_what_cannot_be_recorded_is_counted_and_raises_nothing(bench: Bench):
+async def test_recorder_counts_invalid_events_and_raises_nothing(bench: Bench):
     bench.recorder.event(None, "Normal", "Created", "x")  # type: ignore[arg-type]
     bench.recorder.event(widget(), "Normal", "Created", None)  # type: ignore[arg-type]
     assert await bench.settled() == []
     assert bench.outcome("invalid") == 2
 
 
-async def test_no_message_is_ever_logged(bench: Bench, capsys: pytest.CaptureFixture[str]):
+async def test_recorder_never_logs_the_message_of_an_event(bench: Bench, capsys: pytest.CaptureFixture[str]):
     invalid = Reply.status(422, "Invalid", 'Event "x" is invalid: message: Invalid value: "s3cret"')
     bench.wire.on("POST", EVENTS, invalid)
     bench.recorder.event(widget(), "Normal", "Created", "the password is s3cret")
