@@ -28,7 +28,7 @@ def scenes(draw: st.DrawFn) -> tuple[int, set[str], dict[int, str]]:
 
 
 @given(scenes())
-def test_each_range_is_one_members_and_shares_differ_by_one_at_most(
+def test_balance_gives_out_all_ranges_in_shares_that_differ_by_one_at_most(
     scene: tuple[int, set[str], dict[int, str]],
 ):
     count, members, holders = scene
@@ -40,7 +40,7 @@ def test_each_range_is_one_members_and_shares_differ_by_one_at_most(
 
 
 @given(scenes())
-def test_nobody_gives_up_a_range_that_it_could_keep(scene: tuple[int, set[str], dict[int, str]]):
+def test_balance_takes_as_few_ranges_as_possible_from_members(scene: tuple[int, set[str], dict[int, str]]):
     count, members, holders = scene
     wanted = balance(count, members, holders)
     sizes = sorted(list(holders.values()).count(member) for member in members)
@@ -53,7 +53,9 @@ def test_nobody_gives_up_a_range_that_it_could_keep(scene: tuple[int, set[str], 
 
 
 @given(scenes(), st.randoms(use_true_random=False))
-def test_all_who_see_the_same_want_the_same(scene: tuple[int, set[str], dict[int, str]], rng: random.Random):
+def test_balance_does_not_depend_on_the_order_of_its_arguments(
+    scene: tuple[int, set[str], dict[int, str]], rng: random.Random
+):
     count, members, holders = scene
     shuffled, entries = sorted(members), list(holders.items())
     rng.shuffle(shuffled)
@@ -62,14 +64,14 @@ def test_all_who_see_the_same_want_the_same(scene: tuple[int, set[str], dict[int
 
 
 @given(scenes())
-def test_what_is_balanced_stays_as_it_is(scene: tuple[int, set[str], dict[int, str]]):
+def test_balance_changes_nothing_when_ranges_are_balanced(scene: tuple[int, set[str], dict[int, str]]):
     count, members, holders = scene
     wanted = balance(count, members, holders)
     assert balance(count, members, wanted) == wanted
 
 
 @given(scenes(), st.data())
-def test_however_far_it_has_come_about_it_is_what_was_wanted(
+def test_balance_stays_the_same_while_ranges_move_towards_it(
     scene: tuple[int, set[str], dict[int, str]], data: st.DataObject
 ):
     """Else replicas that start list again and again what they are to have now, and have it never."""
@@ -85,7 +87,7 @@ def test_however_far_it_has_come_about_it_is_what_was_wanted(
 
 
 @given(COUNTS.filter(lambda count: count > 2), MEMBERS, st.text("xyz", min_size=1, max_size=3))
-def test_who_comes_gets_its_share_and_nothing_else_moves(count: int, members: set[str], newcomer: str):
+def test_balance_moves_ranges_only_to_a_newcomer(count: int, members: set[str], newcomer: str):
     before = balance(count, members, {})
     after = balance(count, members | {newcomer}, before)
     assert {after[number] for number in moved(before, after)} <= {newcomer}
@@ -93,7 +95,7 @@ def test_who_comes_gets_its_share_and_nothing_else_moves(count: int, members: se
 
 
 @given(COUNTS, MEMBERS.filter(lambda members: len(members) > 1), st.data())
-def test_of_who_goes_only_its_ranges_move(count: int, members: set[str], data: st.DataObject):
+def test_balance_moves_only_the_ranges_of_a_leaver(count: int, members: set[str], data: st.DataObject):
     before = balance(count, members, {})
     leaver = data.draw(st.sampled_from(sorted(members)))
     after = balance(count, members - {leaver}, before)
@@ -101,12 +103,12 @@ def test_of_who_goes_only_its_ranges_move(count: int, members: set[str], data: s
 
 
 @pytest.mark.parametrize("count", [4, 8, 16, 32, 64, 128, 256])
-def test_from_two_replicas_to_three_less_than_half_of_the_ranges_move(count: int):
+def test_balance_moves_less_than_half_of_the_ranges_from_two_members_to_three(count: int):
     before = balance(count, {"a", "b"}, {})
     assert len(moved(before, balance(count, {"a", "b", "c"}, before))) < count / 2
 
 
-def test_no_range_is_left_out_when_the_number_of_replicas_and_their_names_change_together():
+def test_balance_gives_out_all_ranges_when_number_and_names_of_members_change():
     three = balance(16, {"a-1", "a-2", "a-3"}, {})
     five = balance(16, {"b-1", "b-2", "b-3", "b-4", "b-5"}, three)
     two = balance(16, {"c-1", "c-2"}, five)
@@ -115,5 +117,5 @@ def test_no_range_is_left_out_when_the_number_of_replicas_and_their_names_change
         assert max(list(wanted.values()).count(who) for who in wanted.values()) == most
 
 
-def test_without_members_nobody_is_to_hold_anything():
+def test_balance_gives_out_nothing_without_members():
     assert balance(16, (), {1: "a"}) == {}
