@@ -89,7 +89,7 @@ async def test_a_temporary_cluster_leaves_nothing_behind():
     assert not path.parent.exists()
 
 
-async def test_with_a_data_file_all_is_there_after_a_restart(tmp_path: Path):
+async def test_cluster_with_a_data_file_keeps_objects_and_kubeconfig_after_a_restart(tmp_path: Path):
     data = tmp_path / "cluster.db"
     async with DevCluster(data=data, controllers=False) as first:
         config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}}
@@ -118,7 +118,7 @@ async def test_a_kubeconfig_of_ours_is_written_again(tmp_path: Path):
             assert written == cluster.kubeconfig
 
 
-async def test_without_a_port_it_answers_in_process():
+async def test_cluster_without_a_port_answers_in_process():
     async with DevCluster(port=None, controllers=False) as cluster:
         headers = {"authorization": f"Bearer {cluster.token}"}
         answer = await cluster.handle(ApiRequest(method="GET", path="/api/v1/nodes", headers=headers))

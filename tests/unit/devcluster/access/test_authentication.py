@@ -61,7 +61,7 @@ def test_a_token_stands_for_its_user(world: World):
     assert world.ask("bobs") == User("bob", ("system:authenticated",))
 
 
-def test_who_shows_nothing_is_anonymous(world: World):
+def test_request_without_credentials_is_anonymous(world: World):
     assert world.ask() == User("system:anonymous", ("system:unauthenticated",))
 
 
@@ -145,7 +145,7 @@ def test_a_token_for_longer_than_can_be_is_refused(world: World):
     )
 
 
-def test_who_may_acts_as_somebody_else(world: World):
+def test_user_with_the_right_impersonates_another_user(world: World):
     user = world.ask("secret", impersonate_user="ann", impersonate_group="one\ntwo", impersonate_extra_x="y")
     assert user == User("ann", ("one", "two", "system:authenticated"), "", {"x": ("y",)})
 

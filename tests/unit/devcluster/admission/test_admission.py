@@ -132,7 +132,7 @@ def world() -> World:
     return World()
 
 
-async def test_without_webhooks_there_is_nothing_to_look_at(world: World):
+async def test_admission_handles_nothing_without_webhooks(world: World):
     assert not world.admission.handles(info())
 
 
@@ -249,14 +249,14 @@ async def test_a_webhook_with_side_effects_is_not_called_in_a_dry_run(world: Wor
     assert world.called == []
 
 
-async def test_no_webhook_stands_in_the_way_of_webhook_configurations(world: World):
+async def test_webhook_is_not_called_for_webhook_configurations(world: World):
     everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
     world.hook("deny", deny, rules=[everything])
     of = resource("ValidatingWebhookConfiguration", schema=Schema(), group=HOOKS)
     assert not world.admission.handles(info(of, namespace="", operation="DELETE", obj=None))
 
 
-async def test_nothing_is_created_in_a_namespace_that_goes_away(world: World):
+async def test_namespace_refuses_new_objects_while_it_is_terminating(world: World):
     key = Key("", "namespaces", "", "a")
     stored = world.store.get(key)
     assert stored is not None

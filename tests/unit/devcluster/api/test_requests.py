@@ -55,7 +55,7 @@ async def test_a_list_is_no_object_of_which_to_see_the_metadata(filled: Api):
     )
 
 
-async def test_with_a_selector_a_page_ends_the_list_only_where_no_object_follows(filled: Api):
+async def test_list_with_a_selector_offers_a_next_page_while_any_object_follows(filled: Api):
     page = await filled.expect(200, "GET", f"{CONFIG_MAPS}?limit=2&labelSelector=odd=false")
     assert "remainingItemCount" not in page["metadata"]
     rest = await filled.expect(
@@ -276,7 +276,7 @@ async def test_the_local_client_writes_as_a_controller(api: Api):
 NAMES = [f"n{number}" for number in range(12)]
 
 
-async def test_of_updates_of_one_version_one_succeeds(api: Api):
+async def test_concurrent_updates_of_one_version_succeed_only_once(api: Api):
     live = await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
     updates = [{**live, "data": {"key": str(number)}} for number in range(50)]
     answers = await asyncio.gather(*(api.ask("PUT", f"{CONFIG_MAPS}/a", each) for each in updates))

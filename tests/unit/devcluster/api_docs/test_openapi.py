@@ -213,7 +213,7 @@ def test_protobuf_tells_parameters_by_their_place():
     assert encode_document(document) == field(8, field(2, field(1, b"/x"), expected))
 
 
-def test_what_is_not_served_has_no_document(openapi: OpenApi):
+def test_openapi_has_no_document_for_paths_that_are_not_served(openapi: OpenApi):
     assert ask(openapi, "/openapi/v3/apis/nope/v1").status == 404
     assert ask(openapi, "/openapi/v3/").status == 404
     assert answer_openapi(openapi, ApiRequest(method="GET", path="/healthz")) is None

@@ -66,7 +66,9 @@ async def test_following_ends_with_the_pod(cluster: Cluster):
         ("nginx:1", True, 'previous terminated container "c" in pod "p" not found'),
     ],
 )
-async def test_no_lines_yet(cluster: Cluster, image: str, previous: bool, message: str):
+async def test_logs_are_refused_when_there_are_no_lines_yet(
+    cluster: Cluster, image: str, previous: bool, message: str
+):
     logs, found = (
         PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store))),
         await started(cluster, image),

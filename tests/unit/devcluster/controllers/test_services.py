@@ -63,7 +63,7 @@ async def test_service_without_a_selector_is_left_alone(cluster: Cluster):
     assert cluster.get("endpoints", "web") is None
 
 
-async def test_both_go_with_their_service(cluster: Cluster, web: dict):
+async def test_endpoints_and_slices_are_deleted_with_their_service(cluster: Cluster, web: dict):
     await cluster.apply("services", service())
     await cluster.settled("deployments.apps", web)
     await cluster.delete("services", "web")

@@ -134,7 +134,7 @@ def test_a_patch_that_makes_no_sense_is_refused_in_the_servers_words(
     assert (refused.value.code, refused.value.message) == (code, message)
 
 
-def test_neither_argument_changes():
+def test_strategic_merge_patch_changes_neither_argument():
     patch = {"metadata": {"$setElementOrder/finalizers": ["b/b"]}, "spec": {"containers": [{"name": "a"}]}}
     before = copy.deepcopy((LIVE, patch))
 

@@ -45,7 +45,7 @@ def test_each_change_has_the_next_version_and_stamps_the_object():
     assert store.get(key("a")) is None
 
 
-def test_what_is_read_may_be_changed_without_harm():
+def test_stored_decode_returns_an_independent_copy():
     store = Store()
     stored = store.create(key("a"), thing("a", list=[1]))
     stored.decode()["list"].append(2)
