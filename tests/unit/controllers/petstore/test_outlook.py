@@ -89,7 +89,7 @@ async def test_a_store_that_nobody_doubts_is_not_asked():
     assert watch.store.searches == []
 
 
-async def test_all_that_wait_are_asked_for_within_seconds_of_the_return():
+async def test_outlook_enqueues_waiting_pets_within_seconds_of_the_stores_return():
     watch = Watch()
     watch.store.up = False
     async with running(watch.outlook.run()):

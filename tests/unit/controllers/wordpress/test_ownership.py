@@ -33,7 +33,7 @@ def owner(**changes: Any) -> OwnerReference:
     ],
     ids=["by labels", "by labels among others", "by controller", "with another owner"],
 )
-def test_what_has_our_labels_or_our_reference_is_ours(metadata: ObjectMeta):
+def test_check_ours_accepts_a_child_with_our_labels_or_owner_reference(metadata: ObjectMeta):
     check_ours("PersistentVolumeClaim", metadata, site(), "test")
 
 
@@ -51,7 +51,7 @@ def test_what_has_our_labels_or_our_reference_is_ours(metadata: ObjectMeta):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_somebody_elses_or_about_to_go_is_not_to_be_used(metadata: ObjectMeta, reason: str):
+def test_check_ours_refuses_foreign_left_over_and_terminating_children(metadata: ObjectMeta, reason: str):
     with pytest.raises(Blocked) as blocked:
         check_ours("PersistentVolumeClaim", metadata, site(), "test")
     assert blocked.value.reason == reason
@@ -97,7 +97,7 @@ def test_the_policy_decides_whether_the_site_is_the_owner():
 
 
 @pytest.mark.virtual_time
-async def test_what_belongs_to_a_site_says_which_program_manages_it():
+async def test_children_of_a_site_name_the_program_that_manages_them():
     spec = WordpressSpec(sqlrootpassword="secret-enough")
     blog = Wordpress(metadata=ObjectMeta(name="blog"), spec=spec)
     async with operated(WordpressOperator, objects=[blog]) as world:
