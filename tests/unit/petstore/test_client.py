@@ -142,7 +142,7 @@ async def test_bytes_that_are_no_message_are_an_answer_that_nobody_expects(caplo
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-async def test_what_a_store_says_has_nothing_that_a_terminal_obeys(other: PetStoreClient):
+async def test_client_escapes_control_characters_in_messages_of_the_store(other: PetStoreClient):
     with pytest.raises(Unreachable, match=r"^\\x1b\[2Jthe server\\nis stopping$"):
         await other.add([pet("Loud")])
 
@@ -179,7 +179,7 @@ async def test_leaving_a_search_early_ends_it(store: LocalStore):
     assert len(await store.pets()) == 2000
 
 
-async def test_whether_the_store_knows_keys_shows_in_what_it_sends(store: LocalStore):
+async def test_client_learns_that_the_store_knows_keys_from_a_record_with_a_key(store: LocalStore):
     client = store.client
     await client.add([pet(idempotency_key="mine"), pet()])
     assert client.knows_keys is None

@@ -77,7 +77,9 @@ async def test_ids_are_given_by_the_store_and_come_in_order(store: LocalStore):
     "name", ["Ünïcödé 🐕", "a\tb\x1b", "x" * 1000, "'; DROP TABLE pets; --", "\u202egnirts"]
 )
 @pytest.mark.parametrize("birthday", [datetime.date.min, datetime.date(2024, 2, 29), datetime.date.max])
-async def test_what_is_allowed_comes_back_as_it_was(store: LocalStore, name: str, birthday: datetime.date):
+async def test_store_returns_unusual_names_and_birthdays_unchanged(
+    store: LocalStore, name: str, birthday: datetime.date
+):
     sent = pet(name, PetType.REPTILE, birthday, idempotency_key=f"key {name}")
     (identity,) = await store.client.add([sent])
     expected = [dataclasses.replace(sent, id=identity)]
@@ -182,14 +184,14 @@ async def test_samplers(sampler: pb.Sampler, allowed: bool):
             assert (await code_of(call))[0] is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_the_same_key_is_the_same_pet(store: LocalStore):
+async def test_add_returns_the_existing_pet_for_a_known_key(store: LocalStore):
     first = await store.client.add([pet("Thor", idempotency_key="uid-1")])
     assert await store.client.add([pet("Thor", idempotency_key="uid-1")]) == first
     assert await store.client.add([pet("Tron", PetType.CAT, idempotency_key="uid-1")]) == first
     assert [found.name for found in await store.pets()] == ["Thor"]
 
 
-async def test_the_same_key_in_parallel_and_within_a_call(store: LocalStore):
+async def test_add_is_idempotent_for_a_key_in_parallel_and_within_a_call(store: LocalStore):
     pets = [pet("Thor", idempotency_key="uid-1"), pet("Tron", idempotency_key="uid-2")] * 2
     answers = await asyncio.gather(*(store.client.add(pets) for _ in range(50)))
     assert len({tuple(ids) for ids in answers}) == 1

@@ -68,7 +68,7 @@ async def test_a_lock_file_that_is_a_link_is_refused_and_leads_to_no_other_file(
     assert other.read_text() == "kept"
 
 
-async def test_two_on_one_file_are_refused_by_any_path(tmp_path: Path):
+async def test_storage_refuses_a_file_in_use_by_any_path(tmp_path: Path):
     path = tmp_path / "pets.db"
     link = tmp_path / "link.db"
     link.symlink_to(path)
@@ -126,7 +126,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path):
         refused(bad, reason)
 
 
-async def test_what_cannot_be_opened_is_told(tmp_path: Path):
+async def test_storage_gives_the_reason_why_a_path_cannot_be_opened(tmp_path: Path):
     for path, reason in (
         (tmp_path / "missing" / "pets.db", "No such file or directory"),
         (tmp_path, "is a folder"),
@@ -146,7 +146,7 @@ async def test_a_start_that_was_killed_is_made_up_for(tmp_path: Path):
         assert await found(storage) == ["Thor"]
 
 
-async def test_who_is_refused_takes_nobody_along(tmp_path: Path):
+async def test_refused_write_does_not_fail_other_writes_of_its_batch(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage:
         (identity,) = await storage.write(Add([pet("a")]))
         results = await asyncio.gather(
@@ -167,7 +167,7 @@ async def test_a_search_sees_what_was_asked_for_before_it(tmp_path: Path):
         assert all(write.done() for write in writes)
 
 
-async def test_what_nobody_waits_for_any_more_is_not_begun(tmp_path: Path):
+async def test_storage_skips_a_write_whose_caller_was_cancelled(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage, asyncio.TaskGroup() as tasks:
         gone = tasks.create_task(storage.write(Add([pet("gone")])))
         kept = tasks.create_task(storage.write(Add([pet("kept")])))
@@ -260,7 +260,7 @@ async def test_a_search_that_looks_at_many_pets_lets_others_read_meanwhile(many:
         assert await asyncio.gather(*searching) == [[]] * 4
 
 
-async def test_what_is_far_behind_others_is_found(many: Path):
+async def test_search_finds_a_pet_far_behind_others(many: Path):
     async with Storage(many) as storage:
         wanted = f"pet-{MANY}"
         assert await found(storage, Query(types=[PetType.CAT])) == [wanted]
