@@ -64,7 +64,7 @@ def definitions(folder: Path) -> list[Manifest]:
     return [each for each in others(folder) if each["kind"] == "CustomResourceDefinition"]
 
 
-def test_there_is_one_service_version_and_nothing_that_a_bundle_cannot_hold(folder: Path):
+def test_bundle_holds_only_kinds_that_olm_supports(folder: Path):
     kinds = {each["kind"] for each in others(folder)}
     assert kinds - {"CustomResourceDefinition"} <= SUPPORTED
 
@@ -75,7 +75,7 @@ def test_name_and_version_are_this_version(csv: Manifest):
     assert csv["spec"]["version"] == VERSION
 
 
-def test_everything_that_a_catalogue_shows_is_there(csv: Manifest):
+def test_service_version_has_every_field_that_a_catalogue_shows(csv: Manifest):
     for field in ("displayName", "description", "keywords", "maintainers", "provider", "maturity"):
         assert csv["spec"][field], field
     assert csv["spec"]["minKubeVersion"] == OLDEST_KUBERNETES
@@ -90,7 +90,7 @@ def test_the_catalogue_has_a_picture_of_it(csv: Manifest):
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
 
 
-def test_it_is_installed_for_all_namespaces_as_olm_demands_of_who_converts(csv: Manifest):
+def test_service_version_supports_only_the_install_mode_of_all_namespaces(csv: Manifest):
     modes = {each["type"]: each["supported"] for each in csv["spec"]["installModes"]}
     narrower = dict.fromkeys(("OwnNamespace", "SingleNamespace", "MultiNamespace"), False)
     assert modes == {**narrower, "AllNamespaces": True}
@@ -125,7 +125,7 @@ def test_descriptors_name_fields_that_exist_and_all_of_them(folder: Path, csv: M
             assert all(each["displayName"] and each["description"] for each in described)
 
 
-def test_there_is_an_example_of_every_kind(csv: Manifest):
+def test_service_version_has_an_example_of_every_owned_kind(csv: Manifest):
     examples: list[dict[str, Any]] = json.loads(csv["metadata"]["annotations"]["alm-examples"])
     kinds = {each["kind"] for each in csv["spec"]["customresourcedefinitions"]["owned"]}
     assert {each["kind"] for each in examples} == kinds
@@ -207,12 +207,12 @@ def test_permissions_are_those_that_the_bindings_give(csv: Manifest):
         assert granted["rules"] == wanted
 
 
-def test_nothing_of_the_samples_is_installed_with_the_operator(folder: Path):
+def test_bundle_contains_no_sample(folder: Path):
     installed = {(each["kind"], each["metadata"]["name"]) for each in others(folder)}
     assert not installed & {(each["kind"], each["metadata"]["name"]) for each in manifests("samples")}
 
 
-def test_what_olm_makes_itself_is_not_in_there(folder: Path):
+def test_bundle_leaves_out_the_objects_that_olm_makes(folder: Path):
     names = {each["metadata"]["name"] for each in others(folder)}
     assert "operator-manager-manager-role" not in names
     assert not [name for name in names if "webhook" in name]
@@ -232,7 +232,7 @@ def test_the_labels_of_the_image_are_the_annotations_of_the_bundle(folder: Path)
     ].split(",")
 
 
-def test_what_the_image_is_made_of_is_there_and_reaches_the_engine(folder: Path):
+def test_bundle_dockerfile_copies_folders_that_exist_and_are_not_ignored(folder: Path):
     # The Dockerfiles of the project share one list of what an engine gets to see.
     seen = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     copied = [
@@ -274,7 +274,7 @@ def test_a_row_says_how_it_is_given_and_what_it_is_without():
     assert "| `--petstore-address HOST:PORT` | `localhost:6742` | `PETSTORE_ADDRESS` | address" in text
 
 
-def test_what_parts_the_cells_ends_none():
+def test_with_tables_escapes_pipes_in_cells():
     key = Setting("speech", default="a|b", description="loud|low", placeholder="A|B")
     row = next(
         line
@@ -284,7 +284,7 @@ def test_what_parts_the_cells_ends_none():
     assert row == r"| `--speech A\|B` | `a\|b` | `SPEECH` | loud\|low |"
 
 
-def test_what_stands_around_the_tables_stays_and_they_are_made_anew():
+def test_with_tables_replaces_old_tables_and_keeps_the_text_around_them():
     once = with_tables(EMPTY, OPERATORS, PROGRAM)
     assert once.startswith("# Title\n")
     assert once.endswith(f"{END}\n\nMore.\n")
