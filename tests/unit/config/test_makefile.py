@@ -236,7 +236,7 @@ def test_images_are_named_by_img():
         assert step in steps
 
 
-def test_what_is_tested_as_a_whole_is_left_to_one_target():
+def test_make_runs_tests_marked_whole_in_test_all_only():
     # SEEDS is given each time: a make that runs these tests may have it.
     (quick,), (smoke,), (whole,) = (
         [line for line in make("--dry-run", *goal).stdout.splitlines() if "/pytest " in line]
@@ -251,7 +251,7 @@ def test_what_is_tested_as_a_whole_is_left_to_one_target():
 @pytest.mark.parametrize(
     ("goal", "newest"), [("test", "the contract"), ("test-all", "everything")], ids=["test", "test-all"]
 )
-def test_what_passed_names_the_control_planes_that_it_passed_on(goal: str, newest: str):
+def test_make_names_the_control_planes_that_the_tests_passed_on(goal: str, newest: str):
     def passed(**environ: str) -> str:
         unset = dict.fromkeys(("KUBEBUILDER_ASSETS", "KUBEBUILDER_ASSETS_OLDEST"), "")
         return make("--dry-run", goal, environ=unset | environ).stdout.splitlines()[-1]

@@ -60,7 +60,7 @@ def test_every_folder_builds(overlay: str):
     assert manifests(overlay)
 
 
-def test_everything_in_a_namespace_is_in_the_managers_own():
+def test_namespaced_objects_are_in_the_managers_namespace():
     places = {each["metadata"].get("namespace") for each in manifests()} - {None}
     assert places == {SYSTEM}
 
@@ -247,12 +247,12 @@ def test_the_api_server_is_led_to_the_managers_service(overlay: str):
         assert service["spec"]["ports"][0]["port"] == called.get("port", 443)
 
 
-def test_no_secret_is_part_of_what_is_installed():
+def test_overlays_contain_no_tls_secret():
     secrets = [each for overlay in OVERLAYS for each in of_kind("Secret", overlay)]
     assert not [each for each in secrets if each.get("type") == "kubernetes.io/tls"]
 
 
-def test_with_cert_manager_the_manager_reads_the_certificate_where_it_is_mounted():
+def test_manager_reads_the_certificate_of_cert_manager_where_it_is_mounted():
     deployment = the("Deployment", MANAGER, "cert-manager")
     settings = settings_of(deployment)
     (mount,) = [
@@ -302,7 +302,7 @@ def test_cert_managers_issuers_and_certificates_find_each_other():
     assert made["Issuer", authority["spec"]["issuerRef"]["name"]]["spec"] == {"selfSigned": {}}
 
 
-def test_with_cert_manager_the_manager_has_no_rights_for_certificates():
+def test_cert_manager_overlay_has_no_rights_for_webhook_certificates():
     roles = {each["metadata"]["name"] for each in manifests("cert-manager") if "Role" in each["kind"]}
     assert not [name for name in roles if "webhook" in name]
 
@@ -388,7 +388,7 @@ def test_network_policies_open_the_ports_that_pods_listen_on():
 
 
 @pytest.mark.parametrize("overlay", ["default", "per-operator"])
-def test_what_no_policy_opens_is_closed_at_every_pod(overlay: str):
+def test_every_pod_is_selected_by_ingress_policies(overlay: str):
     policies = [each["spec"] for each in of_kind("NetworkPolicy", overlay)]
     for deployment in of_kind("Deployment", overlay):
         labels = labels_of(deployment)
@@ -398,7 +398,7 @@ def test_what_no_policy_opens_is_closed_at_every_pod(overlay: str):
 
 
 @pytest.mark.parametrize("overlay", ["default", "per-operator"])
-def test_nobody_but_a_manager_reaches_the_store(overlay: str):
+def test_network_policy_lets_only_managers_reach_the_store(overlay: str):
     (policy,) = [
         each
         for each in of_kind("NetworkPolicy", overlay)
@@ -412,7 +412,7 @@ def test_nobody_but_a_manager_reaches_the_store(overlay: str):
         assert selected(source["podSelector"]["matchLabels"], labels_of(deployment)) is is_manager
 
 
-def test_two_managers_have_a_disruption_budget():
+def test_high_availability_overlay_has_two_managers_and_a_disruption_budget():
     assert the("Deployment", MANAGER, "high-availability")["spec"]["replicas"] == 2
     (budget,) = of_kind("PodDisruptionBudget", "high-availability")
     assert selected(budget["spec"]["selector"]["matchLabels"], labels_of(the("Deployment", MANAGER)))
@@ -455,7 +455,7 @@ def edited(tmp_path: Path) -> Path:
     return Path(shutil.copytree(ROOT / "config", tmp_path / "config"))
 
 
-def test_what_is_commented_out_in_the_default_can_be_had(edited: Path):
+def test_default_overlay_builds_with_its_commented_resources(edited: Path):
     file = edited / "default" / "kustomization.yaml"
     text, changes = re.subn(r"^#- ", "- ", file.read_text(), flags=re.MULTILINE)
     file.write_text(text)
