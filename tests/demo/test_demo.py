@@ -28,7 +28,7 @@ def command(folder: Path, *flags: str) -> list[str]:
     return [sys.executable, "-m", "demo", f"--folder={folder}", *flags]
 
 
-def test_it_ends_by_itself_when_everything_is_ready(tmp_path: Path):
+def test_demo_ends_by_itself_when_everything_is_ready(tmp_path: Path):
     done = subprocess.run(
         command(tmp_path, "--once"), cwd=ROOT, capture_output=True, text=True, timeout=WITHIN, check=False
     )
@@ -48,7 +48,7 @@ def test_it_ends_by_itself_when_everything_is_ready(tmp_path: Path):
 
 
 @pytest.mark.whole
-def test_it_says_why_it_failed_when_the_manager_ends(tmp_path: Path):
+def test_demo_says_why_it_failed_when_the_manager_ends(tmp_path: Path):
     environ = {**os.environ, "OPERATOR_MANAGER_LOG_LEVEL": "loud"}
     done = subprocess.run(
         command(tmp_path, "--once"),
@@ -133,7 +133,7 @@ def test_a_closed_terminal_ends_it_and_a_second_signal_at_once(tmp_path: Path):
 
 @pytest.mark.skipif(not hasattr(pty, "openpty"), reason="no terminals here")
 @pytest.mark.whole
-def test_on_a_terminal_it_is_a_live_view(tmp_path: Path):
+def test_demo_shows_a_live_view_on_a_terminal(tmp_path: Path):
     leader, follower = pty.openpty()
     environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
     process = subprocess.Popen(

@@ -174,7 +174,7 @@ def test_every_console_is_followed_by_a_test():
     assert pages <= FOLLOWED, "tests/support/documented_commands.py has to say who follows these"
 
 
-def test_what_is_listed_is_in_a_page_once_in_the_list():
+def test_listed_commands_are_in_a_page_and_listed_once():
     # Some stand in the prose; of these, not all are listed.
     documented = {command.text for command in DOCUMENTED}.union(*(page.words() for page in PAGES))
     assert [text for text in LISTED if text not in documented] == []
@@ -182,7 +182,7 @@ def test_what_is_listed_is_in_a_page_once_in_the_list():
 
 
 @pytest.mark.parametrize("runner", [*RUN_BY, *ELSEWHERE.values()])
-def test_whoever_is_said_to_run_them_is_there(runner: str):
+def test_runners_of_documented_commands_exist(runner: str):
     path, _, test = runner.partition("::")
     assert Path(path).is_file()
     assert not test or f"def {test}(" in Path(path).read_text()

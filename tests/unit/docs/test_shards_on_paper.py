@@ -25,7 +25,7 @@ def every() -> float:
     return LeaseTiming().retry_period * sum(tenure._RENEW) / 2
 
 
-def test_there_are_rows():
+def test_page_has_four_rows():
     assert len(ROWS) == 4
 
 
