@@ -66,7 +66,7 @@ def test_request_without_credentials_is_anonymous(world: World):
 
 
 @pytest.mark.parametrize("token", ["nope", "a.b.c", "....", "ä.ö.ü"])
-def test_a_token_that_nobody_has_is_refused(world: World, token: str):
+def test_unknown_token_is_refused(world: World, token: str):
     with pytest.raises(StatusError) as caught:
         world.ask(token)
     assert (caught.value.code, caught.value.message) == (401, "Unauthorized")
@@ -129,7 +129,7 @@ def test_a_token_of_another_key_is_refused(world: World):
         world.ask(stranger.issue(ACCOUNT, {})["status"]["token"])
 
 
-def test_the_answer_to_a_token_request_says_what_was_granted(world: World):
+def test_token_request_answer_has_the_granted_audience_and_lifetime(world: World):
     answer = world.tokens.issue(ACCOUNT, {"kind": "TokenRequest"})
     expires = datetime.datetime.fromtimestamp(world.time + 3600, datetime.UTC)
     assert answer["spec"] == {"audiences": [AUDIENCE], "expirationSeconds": 3600, "boundObjectRef": None}
@@ -171,7 +171,9 @@ NOBODY = 'DefaultInfo{Name:"", UID:"", Groups:[]string{"x"}, Extra:map[string][]
         ({"impersonate_group": "x"}, 400, f"requested &user.{NOBODY} without impersonating a user name"),
     ],
 )
-def test_impersonation_is_refused(world: World, headers: dict[str, str], code: int, message: str):
+def test_impersonation_is_refused_when_it_is_forbidden_or_malformed(
+    world: World, headers: dict[str, str], code: int, message: str
+):
     with pytest.raises(StatusError) as caught:
         world.ask("bobs", **headers)
     assert (caught.value.code, caught.value.message) == (code, message)
@@ -182,7 +184,7 @@ async def review(world: World, kind: str, spec: Object, **metadata: str) -> Obje
     return dict((await world.reviews.review(kind, obj, User("bob")))["status"])
 
 
-async def test_a_token_review_tells_what_is_wrong(world: World):
+async def test_token_review_names_the_error_of_an_invalid_token_or_audience(world: World):
     assert await review(world, "TokenReview", {"token": "nope"}) == {
         "user": {},
         "error": "invalid bearer token",

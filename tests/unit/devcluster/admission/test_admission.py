@@ -160,7 +160,9 @@ async def test_an_object_with_nothing_changed_is_not_shown_again(world: World):
         ),
     ],
 )
-async def test_a_webhook_is_called_for_what_it_selects(world: World, fields: Object, called: bool):
+async def test_webhook_is_called_only_for_objects_that_its_selectors_and_conditions_match(
+    world: World, fields: Object, called: bool
+):
     world.hook("look", allow, **fields)
     await world.admit(info())
     assert world.called == (["look"] if called else [])
@@ -280,7 +282,7 @@ async def test_namespace_refuses_new_objects_while_it_is_terminating(world: Worl
         ({"code": 403, "reason": "Forbidden", "message": "m"}, 403, "Forbidden", "denied the request: m"),
     ],
 )
-async def test_a_refusal_says_what_the_webhook_said(
+async def test_refusal_has_code_reason_and_message_of_the_webhook(
     world: World, status: Object, code: int, reason: str, message: str
 ):
     world.hook("deny", lambda _: {"allowed": False, "status": status})

@@ -62,7 +62,7 @@ def test_update_may_add_an_owner_only_with_the_right_to_delete_the_object():
     assert refusal(with_owners(owner()), with_owners(owner())) is None
 
 
-def test_a_reference_that_blocks_takes_the_right_to_set_finalizers_of_the_owner():
+def test_blocking_owner_reference_needs_the_right_to_set_finalizers_of_the_owner():
     assert refusal(None, with_owners(blocking())) == NEEDS_FINALIZERS
     assert refusal(None, with_owners(blocking()), ("update", "pods/finalizers")) is None
     assert refusal(None, with_owners(blocking()), ("update", "*/finalizers")) is None

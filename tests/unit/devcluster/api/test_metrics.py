@@ -76,7 +76,7 @@ async def test_a_watch_is_open_until_it_ends_and_counted_then(api: Api):
     assert after.value("apiserver_request_total", scope="namespace", code="200", **labels) == 2
 
 
-async def test_durations_sizes_and_what_is_under_way(api: Api):
+async def test_metrics_have_durations_sizes_and_requests_in_flight(api: Api):
     await api.ask("POST", CONFIG_MAPS, config_map("a"))
     for _ in range(3):
         await api.ask("GET", f"{CONFIG_MAPS}/a")

@@ -157,7 +157,7 @@ async def test_a_patch_cannot_make_the_kind_something_else_than_text(
     assert refused["message"].endswith(f": couldn't get version/kind; json parse error: {why}")
 
 
-async def test_a_number_that_is_no_set_member_may_be_of_any_size(api: Api):
+async def test_apply_refuses_a_huge_number_as_a_finalizer(api: Api):
     config = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","finalizers":[%b]}}' % (b"9" * 30)
     refused = await api.expect(500, "PATCH", f"{CONFIG_MAPS}/a?fieldManager=x", config, media=APPLY)
     assert refused["message"].startswith("failed to create typed patch object (/a; /v1, Kind=ConfigMap): ")

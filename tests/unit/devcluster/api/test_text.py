@@ -83,7 +83,7 @@ def test_read_json_refuses_malformed_json(text: bytes):
         ("[&a [1], *a]", [[1], [1]]),
     ],
 )
-def test_values_are_what_the_server_takes_them_for(text: str, expected: Any):
+def test_parse_yaml_reads_values_as_the_real_server_does(text: str, expected: Any):
     assert parse_yaml(text.encode()) == expected
 
 
@@ -119,7 +119,7 @@ def nested(levels: int) -> bytes:
     return b'{"metadata":{"name":"a"},"x":' + b"[" * levels + b"]" * levels + b"}"
 
 
-def test_breadth_is_no_depth():
+def test_is_too_deep_accepts_wide_documents_and_refuses_deep_ones():
     wide = orjson.dumps({str(number): {"a": [{}]} for number in range(1000)})
     assert not is_too_deep(orjson.loads(wide), wide)
     deep = nested(250)

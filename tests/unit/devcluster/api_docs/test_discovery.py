@@ -194,7 +194,7 @@ def test_a_representation_that_is_not_there_is_not_acceptable(discovery: Discove
     assert ask(discovery, "/apis/apps/v1", "application/yaml").content_type == "application/yaml"
 
 
-def test_paths_of_objects_are_somebody_elses(discovery: Discovery):
+def test_discovery_does_not_answer_paths_of_objects(discovery: Discovery):
     for path in ("/api/v1/pods", "/apis/apps/v1/deployments", "/healthz"):
         assert answer_discovery(discovery, ApiRequest(method="GET", path=path)) is None
 

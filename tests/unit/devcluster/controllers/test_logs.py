@@ -36,7 +36,7 @@ async def test_lines_are_the_same_each_time_and_can_be_cut(cluster: Cluster):
     assert time == b"2027-01-15T08:00:00.000000000Z"
 
 
-async def test_following_ends_with_the_pod(cluster: Cluster):
+async def test_followed_logs_end_when_the_pod_is_deleted(cluster: Cluster):
     logs, found = (
         PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store))),
         await started(cluster),

@@ -223,7 +223,7 @@ async def test_warnings_are_quoted(client: Client):
     ("accepted", "encoding"),
     [("gzip", "gzip"), ("br, gzip", "gzip"), ("", None), ("deflate", None), ("gzip;q=0", None)],
 )
-async def test_large_answers_are_compressed_for_who_takes_that(
+async def test_large_answers_are_compressed_only_for_clients_that_accept_gzip(
     client: Client, accepted: str, encoding: str | None
 ):
     _, headers, body = await client.ask(f"GET /large HTTP/1.1\nHost: h\nAccept-Encoding: {accepted}")

@@ -224,7 +224,7 @@ CREATOR = entry("creator", {"f:spec": {"f:paused": {}, "f:replicas": {}}})
 OTHER = entry("other", {"f:spec": {"f:paused": {}}})
 
 
-def test_the_scale_shows_those_who_manage_the_replicas():
+def test_scale_entries_show_only_managers_of_the_replicas():
     shown = scale_entries([CREATOR, OTHER], PATHS)
 
     assert shown == [{**CREATOR, "apiVersion": "autoscaling/v1", "fieldsV1": REPLICAS}]

@@ -38,7 +38,7 @@ DOCUMENT = {"data": {"a": "1", "with/slash": "s", "with~tilde": "t"}, "items": [
         ({"op": "replace", "path": "", "value": {"all": "new"}}, ("all",), "new"),
     ],
 )
-def test_an_operation_does_what_it_says(operation: dict[str, Any], path: tuple[str, ...], expected: Any):
+def test_json_patch_applies_each_operation(operation: dict[str, Any], path: tuple[str, ...], expected: Any):
     found = json_patch(DOCUMENT, [operation])
 
     for step in path:

@@ -33,7 +33,7 @@ async def opened(path: Path) -> AsyncIterator[Store]:
     await journal.aclose()
 
 
-async def test_a_store_begins_with_what_its_journal_holds(tmp_path: Path):
+async def test_store_restores_objects_and_version_from_its_journal(tmp_path: Path):
     async with opened(tmp_path / "data") as store:
         store.create(key("a"), thing("a"))
         store.create(key("b"), thing("b"))

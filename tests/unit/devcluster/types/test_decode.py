@@ -59,7 +59,7 @@ def test_a_map_value_of_null_is_empty():
     assert secret["data"] == {"a": ""}
 
 
-def test_converting_what_has_been_converted_changes_nothing():
+def test_convert_is_idempotent():
     document = {
         "spec": {"containers": [{"resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}}, "ports": [{}]}]},
         "unknown": 1,
