@@ -246,7 +246,7 @@ async def test_managed_fields_that_are_nested_deeply_are_no_reason_to_fail():
     await PETS.judge(annotated(1), taken, UPDATE)
 
 
-async def test_annotations_leave_room_for_what_the_other_version_cannot_hold():
+async def test_judge_refuses_annotations_without_room_for_the_conversion_note():
     await PETS.judge(None, annotated(255_000), request(Pet))
     with pytest.raises(Refused, match=r"metadata\.annotations: .* 256 KiB"):
         await PETS.judge(None, annotated(260_000), request(Pet))
@@ -257,7 +257,7 @@ async def test_annotations_leave_room_for_what_the_other_version_cannot_hold():
         await PETS.judge(None, taken, request(Pet))
 
 
-async def test_annotations_without_room_stand_in_nobodys_way_but_are_no_reason_to_lose_an_owner():
+async def test_judge_accepts_stored_annotations_without_room_but_no_loss_of_an_owner():
     full = annotated(262_144)
     await PETS.judge(full, full, UPDATE)
     await PETS.judge(full, annotated(262_000), UPDATE)

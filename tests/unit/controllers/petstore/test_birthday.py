@@ -83,7 +83,7 @@ def test_day_of_moment_refuses_a_valid_date_time_only_beyond_years_1_to_9999(tex
 
 
 @pytest.mark.parametrize("text", ["2021-04-01", "2020-02-29", "0001-01-01", "9999-12-31"])
-def test_a_day_is_that_day(text: str):
+def test_day_of_reads_iso_dates(text: str):
     assert day_of(text).isoformat() == text
 
 

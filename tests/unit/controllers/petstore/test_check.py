@@ -67,7 +67,7 @@ async def test_check_enqueues_only_pets_whose_record_is_wrong_or_lost(scene: Sce
     assert await scene.asked_for() == []
 
 
-async def test_records_of_nobody_are_left_alone(scene: Scene):
+async def test_check_ignores_records_of_no_pet(scene: Scene):
     await scene.settled("mine")
     await scene.store.client.add(
         [
@@ -108,7 +108,7 @@ async def test_a_status_with_a_wrong_id_is_put_right_where_keys_are_known(scene:
     ],
     ids=["wiped", "without the id", "without conditions", "with a lie", "of another generation"],
 )
-async def test_a_status_that_somebody_has_written_is_put_back(scene: Scene, status: dict[str, Any]):
+async def test_check_enqueues_a_pet_whose_status_another_client_changed(scene: Scene, status: dict[str, Any]):
     keys = await scene.settled("thor", "tron")
     before = scene.server.pets[keys[0]]["status"]
     scene.server.edit(keys[0], status=status or None)

@@ -109,7 +109,7 @@ def test_round_trip_keeps_a_birthday_that_only_the_other_version_accepts():
     assert to_beta(to_alpha(beta(NOON))) == beta(NOON)
 
 
-def test_an_owner_rides_along():
+def test_conversion_to_v1alpha1_keeps_the_owner_in_an_annotation():
     converted = to_alpha(beta(owner=ANN))
     assert converted == alpha(annotations={FROM_V1BETA1: note(owner=ANN)})
     assert to_beta(converted) == beta(owner=ANN)
@@ -193,7 +193,7 @@ def test_an_annotation_that_is_no_note_is_left_alone_and_says_nothing(key: str, 
 @pytest.mark.parametrize(
     "annotations", [None, {}, {"else": "where"}, {"kubectl.kubernetes.io/last-applied": "{}"}]
 )
-def test_annotations_are_what_they_were_be_they_missing_empty_or_others(annotations: Any):
+def test_round_trip_keeps_missing_empty_and_foreign_annotations(annotations: Any):
     assert to_alpha(to_beta(alpha(NOON, annotations))) == alpha(NOON, annotations)
     assert to_beta(to_alpha(beta(annotations=annotations, owner=ANN))) == beta(
         annotations=annotations, owner=ANN

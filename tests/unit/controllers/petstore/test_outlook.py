@@ -82,7 +82,7 @@ async def running(work: Any) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
-async def test_a_store_that_nobody_doubts_is_not_asked():
+async def test_outlook_does_not_probe_a_store_without_doubt():
     watch = Watch()
     async with running(watch.outlook.run()):
         await asyncio.sleep(3600)

@@ -145,7 +145,7 @@ async def test_reconcile_restores_a_changed_or_deleted_record(stage: Stage):
     assert [reason for _, reason in stage.process.events.reasons] == ["Added", "Restored", "Restored"]
 
 
-async def test_a_record_is_found_again_by_what_it_was_added_as(keyless: Stage):
+async def test_record_is_found_by_its_added_as_annotation_after_renames(keyless: Stage):
     """Even when the Pet was renamed before the first add, and again after the one whose answer was lost."""
     key = keyless.create()
     await keyless.meet(key, {"add": "lost before"})
@@ -182,7 +182,7 @@ async def test_pet_does_not_adopt_its_twins_record_before_the_twins_status_has_t
     assert keyless.pet(first).status.id == added.id != keyless.pet(second).status.id
 
 
-async def test_a_record_of_nobody_that_says_the_same_is_taken_over(keyed: Stage):
+async def test_pet_adopts_an_equal_record_without_a_key(keyed: Stage):
     (before,) = await keyed.store.client.add([pet()])
     key = keyed.create()
     await keyed.process.settle(key)
@@ -483,7 +483,7 @@ async def test_a_record_is_not_left_behind_that_was_renamed_before_its_id_was_kn
     assert await keyless.names() == []
 
 
-async def test_a_pet_goes_although_the_store_refuses_what_it_says(stage: Stage):
+async def test_deleted_pet_goes_although_the_store_refuses_its_name(stage: Stage):
     (identity,) = await stage.store.client.add([pet("Loki")])
     # Nothing tells what was added but the id, and the record has been changed since.
     key = stage.create(name="\N{EM SPACE}", finalizers=[OLD_FINALIZER])

@@ -26,7 +26,7 @@ async def work(process: Process, *, rounds: int = 3) -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_a_leader_whose_cache_is_behind_puts_no_record_back_to_what_its_pet_said_before(
+async def test_leader_with_a_stale_cache_never_reverts_a_record(
     server: ApiServer, store: EmbeddedStore, lost: bool
 ):
     process = Process(server, store.client, Fate())

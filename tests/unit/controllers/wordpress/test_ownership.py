@@ -71,7 +71,7 @@ def test_check_ours_refuses_foreign_left_over_and_terminating_children(metadata:
         (NOW, [], "it is being deleted, and waits for its end"),
     ],
 )
-def test_check_ours_says_what_the_end_of_a_left_over_child_waits_for(
+def test_check_ours_names_the_reason_why_a_left_over_child_remains(
     deleted: datetime | None, finalizers: list[str], awaited: str
 ):
     metadata = ObjectMeta(name="c", deletion_timestamp=deleted, finalizers=finalizers)
@@ -113,7 +113,7 @@ async def test_children_of_a_site_name_the_program_that_manages_them():
 
 
 @pytest.mark.virtual_time
-async def test_a_site_goes_on_when_what_stands_in_its_way_goes_or_what_it_waits_for_comes():
+async def test_site_continues_when_an_obstacle_goes_or_a_missing_secret_comes():
     storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     claim = PersistentVolumeClaim.model_validate({"metadata": {"name": "blog-wp-pv-claim"}, "spec": storage})
     secret = Secret(metadata=ObjectMeta(name="blog-mysql"))

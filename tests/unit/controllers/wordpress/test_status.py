@@ -35,7 +35,7 @@ def service(*, ingress: list[dict[str, str]] | None = None, port: int = 30080) -
     return found
 
 
-def test_the_nodes_port_is_that_of_the_site_and_not_of_what_others_added():
+def test_node_port_of_ignores_ports_added_by_other_clients():
     found = service(port=30080)
     found.spec["ports"].insert(0, {"name": "more", "port": 443, "nodePort": 30443})
     assert node_port_of(site(), found) == 30080

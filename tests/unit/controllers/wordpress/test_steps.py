@@ -204,9 +204,7 @@ async def test_orphaned_children_are_adopted_only_by_a_new_site_of_the_name(worl
 
 
 @pytest.mark.parametrize(("kind", "name"), [("services", "site-mysql"), ("deployments.apps", "site")])
-async def test_a_child_without_an_owner_that_somebody_else_made_is_left_alone(
-    world: World, kind: str, name: str
-):
+async def test_foreign_child_without_an_owner_is_left_unchanged(world: World, kind: str, name: str):
     await world.create()
     labels = {"app": "theirs"}
     pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "x", "image": "y"}]}}
