@@ -102,7 +102,7 @@ def test_limits_are_numbers_with_or_without_a_unit():
         ("store.example:80", "store.example", 80),
     ],
 )
-def test_addresses(text: str, host: str, port: int):
+def test_parse_address_reads_host_and_port(text: str, host: str, port: int):
     assert parse_address(text) == BindAddress(host, port)
     assert str(parse_address(text)) == text
 

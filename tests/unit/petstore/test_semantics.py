@@ -100,7 +100,7 @@ async def test_update_changes_all_or_none(store: LocalStore):
         await store.client.update([pet()])
 
 
-async def test_delete_ignores_what_is_not_there(store: LocalStore):
+async def test_delete_ignores_unknown_ids(store: LocalStore):
     first, second, third = await store.client.add([pet("a"), pet("b"), pet("c")])
     await store.client.delete([first, "no-such-id", third, first])
     assert [found.id for found in await store.pets()] == [second]
@@ -148,7 +148,7 @@ async def test_search_takes_any_within_a_filter_and_all_filters(
     assert "".join([one.name async for one in store.client.search(**filters)]) == found
 
 
-async def test_search_by_bare_messages(store: LocalStore):
+async def test_search_finds_no_unknown_type_and_refuses_impossible_dates(store: LocalStore):
     await store.client.add([pet()])
     unknown = pb.SearchPetsReq(types=[pb.PTUnknown])
     assert [found async for found in store.stub.SearchPets(unknown)] == []
@@ -175,7 +175,7 @@ SAMPLERS = {
 
 
 @pytest.mark.parametrize(("sampler", "allowed"), SAMPLERS.values(), ids=SAMPLERS)
-async def test_samplers(sampler: pb.Sampler, allowed: bool):
+async def test_change_sampler_accepts_valid_samplers_only(sampler: pb.Sampler, allowed: bool):
     async with local_store(allow_change_sampler=True) as store:
         call = store.stub.ChangeSampler(pb.ChangeSamplerReq(sampler=sampler))
         if allowed:
@@ -228,7 +228,7 @@ async def test_an_update_claims_a_pet_that_has_no_key(store: LocalStore):
     }
 
 
-async def test_a_store_that_knows_the_published_contract_only():
+async def test_store_of_the_published_contract_ignores_idempotency_keys():
     async with local_store(ignore_idempotency_keys=True) as store:
         first = await store.client.add([pet(idempotency_key="uid-1")])
         assert await store.client.add([pet(idempotency_key="uid-1")]) != first

@@ -48,7 +48,7 @@ async def test_a_restart_keeps_all(tmp_path: Path):
         assert await storage.write(Add([pet("c", idempotency_key="key")])) == ids[:1]
 
 
-async def test_memory_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_storage_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     async with Storage(None) as storage:
         await storage.write(Add([pet()]))
@@ -159,7 +159,7 @@ async def test_refused_write_does_not_fail_other_writes_of_its_batch(tmp_path: P
         assert await found(storage) == ["a", "b", "c"]
 
 
-async def test_a_search_sees_what_was_asked_for_before_it(tmp_path: Path):
+async def test_search_sees_writes_requested_before_it(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage, asyncio.TaskGroup() as tasks:
         writes = [tasks.create_task(storage.write(Add([pet(str(number))]))) for number in range(100)]
         await asyncio.sleep(0)  # the writes have been asked for, none has been done
@@ -191,7 +191,7 @@ async def test_pages_hold_together_while_pets_come_and_go(tmp_path: Path):
         assert [one.name for one in seen] == [*expected, "late"]
 
 
-async def test_leaving_finishes_what_waits(tmp_path: Path):
+async def test_storage_finishes_waiting_writes_when_it_closes(tmp_path: Path):
     path = tmp_path / "pets.db"
     async with Storage(path) as storage:
         writing = asyncio.gather(*(storage.write(Add([pet(str(number))])) for number in range(50)))

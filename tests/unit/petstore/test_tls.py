@@ -202,7 +202,7 @@ def test_a_server_has_a_certificate_with_its_key(world: World, names: tuple[str,
     assert caught.value.file == missing
 
 
-def test_a_client_trusts_somebody(world: World):
+def test_client_certificate_without_a_ca_is_refused(world: World):
     with pytest.raises(TlsUnusable, match="is missing: without it there is no TLS") as caught:
         Tls.of_client(TlsFiles(cert_file=world.client.cert, key_file=world.client.key))
     assert caught.value.file == "ca_file"
