@@ -244,7 +244,7 @@ def test_images_flags_variables_and_resources_are_as_the_values_say(chart: Path)
     assert claim["spec"]["resources"]["requests"]["storage"] == "5Gi"
 
 
-def test_pods_run_where_and_from_what_registry_the_values_say(chart: Path):
+def test_chart_values_set_pull_secrets_digest_tolerations_and_affinity(chart: Path):
     digest = f"sha256:{'0' * 64}"
     made = rendered(
         chart,
@@ -507,7 +507,7 @@ def test_everything_command_is_reproducible_whatever_the_clock_and_umask(
         assert "controllers/main.py" in wheel.namelist()
 
 
-def test_the_context_holds_what_the_dockerfile_copies_and_runs():
+def test_context_holds_every_path_that_the_dockerfile_copies():
     _, packed = context()
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         modes = {entry.name: entry.mode for entry in archive}
