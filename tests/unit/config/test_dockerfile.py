@@ -30,7 +30,7 @@ def sources(stage: Stage) -> list[str]:
 COPIED = sorted({name for stage in DOCKERFILE.stages.values() for name in sources(stage)})
 
 
-def test_the_manager_is_what_is_built_by_default():
+def test_manager_is_the_default_stage():
     assert list(DOCKERFILE.stages)[-1] == "manager"
 
 
@@ -88,7 +88,7 @@ def test_dockerfile_has_no_add_instruction():
 
 
 @pytest.mark.parametrize("target", ["manager", "petstore"])
-def test_images_tell_what_they_are(target: str):
+def test_images_have_the_standard_labels(target: str):
     (label,) = DOCKERFILE.stages[target].of("LABEL")
     names = {name.removeprefix("org.opencontainers.image.") for name in label.pairs}
     assert names == {"title", "description", "licenses", "version", "revision"}

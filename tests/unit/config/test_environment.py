@@ -97,7 +97,7 @@ def checkout(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("what", "parts"), [("demo", 3), ("tools", 5), ("site", 6)])
-def test_pip_installs_what_installs_and_uv_the_rest(what: str, parts: int, checkout: Checkout):
+def test_pip_installs_uv_and_uv_installs_the_rest(what: str, parts: int, checkout: Checkout):
     asked = [(call["program"], call["names"]) for call in checkout.calls(what)]
     assert asked == [
         ("pip", ["one-of-1"]),

@@ -79,7 +79,7 @@ def test_the_namespace_asks_for_the_restricted_level():
 
 
 @pytest.mark.parametrize("name", [MANAGER, PETSTORE])
-def test_pods_run_as_nobody_on_a_file_system_they_cannot_write(name: str):
+def test_pods_run_as_nobody_with_a_read_only_file_system(name: str):
     deployment = the("Deployment", name)
     assert pod_of(deployment)["securityContext"]["runAsNonRoot"] is True
     assert pod_of(deployment)["securityContext"]["runAsUser"] == 65532
@@ -113,7 +113,7 @@ def test_the_manager_understands_its_flags():
     assert settings.webhook_bind_address == parse_bind_address(f":{ports['webhook-server']}")
 
 
-def test_a_pod_takes_the_api_servers_calls_as_soon_as_it_answers_webhooks_whatever_else_fails():
+def test_manager_pod_is_ready_as_soon_as_it_answers_webhooks():
     probe = container_of(the("Deployment", MANAGER))["readinessProbe"]
     assert probe["httpGet"]["path"] == "/readyz/webhook"
     assert "publishNotReadyAddresses" not in the("Service", WEBHOOK_SERVICE)["spec"]
@@ -419,7 +419,7 @@ def test_high_availability_overlay_has_two_managers_and_a_disruption_budget():
     assert budget["metadata"]["namespace"] == SYSTEM
 
 
-def test_the_overlay_for_some_namespaces_makes_what_make_deploy_makes_for_them():
+def test_namespaced_overlay_equals_limited_to_of_the_default():
     made = manifests("namespaced")
     wanted = list(limited_to(("team-a", "team-b"), manifests()))
     assert sorted(made, key=identity) == sorted(wanted, key=identity)
@@ -437,7 +437,7 @@ CLUSTER_SCOPED = {
 
 
 @pytest.mark.parametrize("overlay", [each for each in OVERLAYS if each not in {"namespaced", "samples"}])
-def test_a_manager_of_some_namespaces_has_no_right_to_what_is_in_others(overlay: str):
+def test_manager_of_some_namespaces_has_cluster_rights_to_cluster_resources_only(overlay: str):
     limited = list(limited_to(("a", "b"), manifests(overlay)))
     roles = {each["metadata"]["name"]: each for each in limited if each["kind"] == "ClusterRole"}
     for binding in (each for each in limited if each["kind"] == "ClusterRoleBinding"):
@@ -471,7 +471,7 @@ def test_default_overlay_builds_with_its_commented_resources(edited: Path):
     assert len(made) == len(added) + len(manifests())
 
 
-def test_the_policy_is_for_the_account_wherever_it_is_and_whatever_it_is_called(edited: Path):
+def test_policy_names_the_account_when_namespace_and_prefix_change(edited: Path):
     file = edited / "default" / "kustomization.yaml"
     text = file.read_text().replace("namespace: operator-manager-system", "namespace: elsewhere")
     file.write_text(text.replace("namePrefix: operator-manager-", "namePrefix: mine-"))
@@ -492,7 +492,7 @@ def test_the_default_without_the_policy_is_all_the_rest(edited: Path):
     assert made == [each for each in manifests() if "AdmissionPolicy" not in each["kind"]]
 
 
-def test_the_default_without_the_store_has_nothing_of_it(edited: Path):
+def test_default_overlay_can_leave_out_the_store(edited: Path):
     file = edited / "default" / "kustomization.yaml"
     overlay = yaml.safe_load(file.read_text())
     overlay["resources"].remove("../petstore")

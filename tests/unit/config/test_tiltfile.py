@@ -61,7 +61,7 @@ def test_images_are_made_by_a_stage_of_the_dockerfile(tilt: Tilt):
     assert "dev" in Dockerfile.read().stages
 
 
-def test_a_changed_source_replaces_what_the_image_has_and_the_program_starts_again(tilt: Tilt):
+def test_live_update_syncs_copied_sources_and_restarts_the_program(tilt: Tilt):
     copied = dict[str, str]()
     for copy in Dockerfile.read().stages["dev"].of("COPY"):
         source, target = copy.arguments
