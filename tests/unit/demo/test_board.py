@@ -111,7 +111,7 @@ def test_workloads_are_shown_in_a_word(plural: str, obj: dict[str, Any], state: 
     assert (entry.state, entry.ready) == (state, ready)
 
 
-def test_a_kind_that_is_never_ready_is_what_its_condition_says():
+def test_foo_state_is_its_happy_condition():
     shown = board()
     entry = seen(shown, "foos", sample(kind="Foo", status=status(Happy="False")))
     assert (entry.state, entry.ready) == ("not happy", True)
@@ -162,7 +162,7 @@ def test_a_sample_that_waits_for_its_finalizer_is_terminating():
         ([("Happy", "False")], "Happy"),
     ],
 )
-def test_because_is_what_its_most_telling_condition_says(conditions: list[tuple[str, str]], because: str):
+def test_because_is_the_reason_of_the_most_telling_condition(conditions: list[tuple[str, str]], because: str):
     entry = Entry("p", "K", "default", "a", "s", True, [(name, value, name) for name, value in conditions])
     assert entry.because == because
 

@@ -127,7 +127,7 @@ def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     os.close(leader)
 
 
-async def test_a_key_shows_what_to_try_and_another_one_the_board_again(keyboard: int):
+async def test_view_switches_between_hints_and_board_on_keys(keyboard: int):
     command = "kubectl get pods --kubeconfig=/" + "#" * 150
     text = io.StringIO()
     with View(Console(file=text, width=80, height=24)) as view:
@@ -144,7 +144,7 @@ async def test_a_key_shows_what_to_try_and_another_one_the_board_again(keyboard:
             await eventually_async(lambda hints=hints: there(hints=hints))
 
 
-async def test_the_terminal_is_left_as_it_was_found_with_what_was_seen_last(keyboard: int):
+async def test_view_restores_the_terminal_and_leaves_the_last_board(keyboard: int):
     before = termios.tcgetattr(sys.stdin)
     text = io.StringIO()
     with View(Console(file=text, width=80, height=24)) as view:

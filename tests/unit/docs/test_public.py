@@ -68,7 +68,7 @@ def test_public_modules_have_every_name_that_is_listed(module: str):
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=str)
-def test_operators_kinds_and_examples_stand_on_what_is_public(path: Path):
+def test_operators_kinds_and_examples_import_only_public_names(path: Path):
     # What `init` writes is without it.
     written = path.read_text().replace(f"{TEMPLATE.replace('/', '.')}.", "")
     assert private_imports(written) == set()

@@ -44,7 +44,7 @@ def test_daemon_that_ignores_the_request_to_stop_is_killed(tmp_path: Path):
     assert daemon.exit_code == -signal.SIGKILL
 
 
-def test_a_frozen_one_stops_too(tmp_path: Path):
+def test_frozen_daemon_stops(tmp_path: Path):
     daemon = script("sleep 60", tmp_path)
     daemon.start()
     daemon.freeze()
@@ -98,7 +98,7 @@ print(signal.getsignal(signal.SIGCHLD), signal.getsignal(signal.SIGINT), file=sy
 @pytest.mark.parametrize(
     "end", ["sys.exit('the reason')", "sys.exit(3)", "os.kill(0, signal.SIGTERM)", "1 / 0"]
 )
-def test_a_forked_program_is_what_it_is_when_it_is_started_from_its_file(
+def test_forked_program_behaves_as_one_started_from_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ):
     (tmp_path / "shown.py").write_text(f"{SHOWN}print(len(sys.modules), end='', flush=True)\n{end}\n")

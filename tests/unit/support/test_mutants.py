@@ -128,7 +128,7 @@ def test_seed_chooses_mostly_the_same_mutants_when_code_is_added_elsewhere(plant
     assert len(set(before) & set(after)) >= 5
 
 
-def test_every_mutant_is_python_that_differs_and_what_people_read_is_left_alone(planted: Path):
+def test_mutants_are_distinct_changes_and_leave_texts_alone(planted: Path):
     mutants = mutants_of([Path("planted")])
     assert [each.key for each in mutants if not each.changes_something()] == []
     assert len({each.key for each in mutants}) == len(mutants)

@@ -109,7 +109,7 @@ def test_a_write_after_the_range_was_given_back_is_found():
     assert log.ownership().faults() == [f"a: patch memcacheds/{FIRST}/status in range 0, which was of ['b']"]
 
 
-def test_a_write_for_what_belongs_to_an_object_of_another_range_is_found():
+def test_ownership_finds_a_write_for_a_child_of_an_object_in_another_range():
     log = Log()
     log.renews("a")
     log.renews("b", 1)

@@ -11,7 +11,7 @@ from manager.simulation.loop import EPOCH, ProcessClock, ThreadHold, process_clo
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_time_goes_on_by_what_is_waited_for_and_by_nothing_else():
+async def test_virtual_time_advances_by_sleeps_only():
     for _ in range(3):
         await asyncio.sleep(0.1)
     assert clock.monotonic() == 0.3
