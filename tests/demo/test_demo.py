@@ -28,7 +28,7 @@ def command(folder: Path, *flags: str) -> list[str]:
     return [sys.executable, "-m", "demo", f"--folder={folder}", *flags]
 
 
-def test_it_ends_by_itself_when_everything_is_ready(tmp_path: Path):
+def test_demo_ends_by_itself_when_everything_is_ready(tmp_path: Path):
     done = subprocess.run(
         command(tmp_path, "--once"), cwd=ROOT, capture_output=True, text=True, timeout=WITHIN, check=False
     )
@@ -48,7 +48,7 @@ def test_it_ends_by_itself_when_everything_is_ready(tmp_path: Path):
 
 
 @pytest.mark.whole
-def test_it_says_why_it_failed_when_the_manager_ends(tmp_path: Path):
+def test_demo_says_why_it_failed_when_the_manager_ends(tmp_path: Path):
     environ = {**os.environ, "OPERATOR_MANAGER_LOG_LEVEL": "loud"}
     done = subprocess.run(
         command(tmp_path, "--once"),
@@ -65,7 +65,7 @@ def test_it_says_why_it_failed_when_the_manager_ends(tmp_path: Path):
 
 
 @pytest.mark.whole
-def test_a_person_plays_with_it_until_ctrl_c(tmp_path: Path):
+def test_demo_runs_until_ctrl_c_and_refuses_a_second_demo(tmp_path: Path):
     process = subprocess.Popen(command(tmp_path), cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -87,7 +87,7 @@ def test_a_person_plays_with_it_until_ctrl_c(tmp_path: Path):
 
 
 @pytest.mark.whole
-def test_ctrl_c_while_it_loads_shows_no_traceback(tmp_path: Path):
+def test_demo_shows_no_traceback_when_ctrl_c_comes_while_it_loads(tmp_path: Path):
     loading = [sys.executable, "-X", "importtime", *command(tmp_path)[1:]]
     process = subprocess.Popen(loading, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -104,7 +104,7 @@ def test_ctrl_c_while_it_loads_shows_no_traceback(tmp_path: Path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the programs in /proc")
 @pytest.mark.whole
-def test_a_closed_terminal_ends_it_and_a_second_signal_at_once(tmp_path: Path):
+def test_demo_stops_when_the_terminal_closes_and_at_once_on_a_second_signal(tmp_path: Path):
     process = subprocess.Popen(command(tmp_path), cwd=ROOT, stdout=subprocess.PIPE, text=True)
     programs: list[int] = []
     try:
@@ -133,7 +133,7 @@ def test_a_closed_terminal_ends_it_and_a_second_signal_at_once(tmp_path: Path):
 
 @pytest.mark.skipif(not hasattr(pty, "openpty"), reason="no terminals here")
 @pytest.mark.whole
-def test_on_a_terminal_it_is_a_live_view(tmp_path: Path):
+def test_demo_shows_a_live_view_on_a_terminal(tmp_path: Path):
     leader, follower = pty.openpty()
     environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
     process = subprocess.Popen(

@@ -20,5 +20,5 @@ async def grpc_stays():
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_only_declared_errors_come_out(name: str):
+def test_fuzz_target_raises_only_declared_errors(name: str):
     run(name, examples=20, number=1 if os.environ.get("CI") else random.randrange(1_000_000))

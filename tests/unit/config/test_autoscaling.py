@@ -28,7 +28,7 @@ def autoscaler() -> dict[str, Any]:
     return the("HorizontalPodAutoscaler", MANAGER, OVERLAY)
 
 
-def test_it_is_the_overlay_of_shards_but_for_who_says_how_many_there_are():
+def test_autoscaling_overlay_equals_the_shards_overlay_without_replicas():
     scaled = manifests(OVERLAY)
     scaled.remove(autoscaler())
     fixed = manifests("shards")
@@ -39,7 +39,7 @@ def test_it_is_the_overlay_of_shards_but_for_who_says_how_many_there_are():
     assert scaled == fixed
 
 
-def test_it_scales_managers_that_share_the_objects_to_no_more_than_have_a_part():
+def test_autoscaler_limits_managers_to_a_third_of_the_shards():
     target = autoscaler()["spec"]["scaleTargetRef"]
     deployment = the(target["kind"], target["name"], OVERLAY)
     assert deployment["apiVersion"] == target["apiVersion"]
@@ -150,7 +150,7 @@ OWN = {"CustomResourceDefinition"}
 """Kinds whose schema describes schemas, which have no end."""
 
 
-def test_what_is_applied_is_as_kubernetes_has_it_field_by_field(tmp_path: Path):
+def test_autoscaling_overlay_conforms_to_the_schemas_of_kubernetes(tmp_path: Path):
     found = [each for each in manifests(OVERLAY) if each["kind"] not in OWN]
     done = conforms(tmp_path, found)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -167,7 +167,7 @@ def test_what_is_applied_is_as_kubernetes_has_it_field_by_field(tmp_path: Path):
     ],
     ids=["misspelt", "missing", "type", "deep"],
 )
-def test_what_is_wrong_in_the_autoscaler_would_be_found(wrong: Any, named: str, tmp_path: Path):
+def test_schema_check_finds_errors_in_the_autoscaler(wrong: Any, named: str, tmp_path: Path):
     broken = autoscaler()
     wrong(broken["spec"])
     done = conforms(tmp_path, [broken])

@@ -291,7 +291,7 @@ def test_hooks_of_git_are_programs_of_the_environment():
 @pytest.mark.parametrize(
     "form", sorted((ROOT / ".github/ISSUE_TEMPLATE").iterdir()), ids=lambda form: form.name
 )
-def test_forms_of_issues_have_what_a_form_needs(form: Path):
+def test_issue_forms_have_the_required_keys_and_labels(form: Path):
     content = yaml.safe_load(form.read_text())
     assert content.keys() == {"name", "description", "body"}
     assert all(each["attributes"]["label"] for each in content["body"])

@@ -30,7 +30,7 @@ def sources(stage: Stage) -> list[str]:
 COPIED = sorted({name for stage in DOCKERFILE.stages.values() for name in sources(stage)})
 
 
-def test_the_manager_is_what_is_built_by_default():
+def test_manager_is_the_default_stage():
     assert list(DOCKERFILE.stages)[-1] == "manager"
 
 
@@ -72,7 +72,7 @@ def test_image_holds_the_slim_stage_and_nothing_that_was_needed_to_install(targe
             assert not re.search(r"\b(apt-get|pip install|gcc|curl|wget)\b", run.text)
 
 
-def test_only_wheels_with_known_hashes_are_installed_so_that_no_compiler_is_needed():
+def test_dockerfile_installs_only_wheels_with_known_hashes():
     installs = [
         line
         for run in DOCKERFILE.stages["build"].of("RUN")
@@ -83,19 +83,19 @@ def test_only_wheels_with_known_hashes_are_installed_so_that_no_compiler_is_need
     assert all("--only-binary :all: --no-deps --require-hashes" in line for line in installs)
 
 
-def test_nothing_is_fetched_by_add():
+def test_dockerfile_has_no_add_instruction():
     assert not [each for stage in DOCKERFILE.stages.values() for each in stage.of("ADD")]
 
 
 @pytest.mark.parametrize("target", ["manager", "petstore"])
-def test_images_tell_what_they_are(target: str):
+def test_images_have_the_standard_labels(target: str):
     (label,) = DOCKERFILE.stages[target].of("LABEL")
     names = {name.removeprefix("org.opencontainers.image.") for name in label.pairs}
     assert names == {"title", "description", "licenses", "version", "revision"}
 
 
 @pytest.mark.parametrize("name", COPIED)
-def test_what_is_copied_is_there_kept_in_git_and_not_ignored(name: str):
+def test_copied_path_is_tracked_by_git_and_not_ignored(name: str):
     tracked = subprocess.run(
         ["git", "ls-files", "--", name], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -106,7 +106,7 @@ def test_what_is_copied_is_there_kept_in_git_and_not_ignored(name: str):
     assert any(fnmatch.fnmatch(name, pattern) for pattern in allowed)
 
 
-def test_nothing_more_is_sent_to_the_engine_than_is_copied():
+def test_dockerignore_allows_only_paths_that_are_copied():
     assert ignore_lines()[0] == "*"
     # The bundle's image is built here too.
     allowed = sorted(line[1:] for line in ignore_lines() if line.startswith("!"))
@@ -126,7 +126,7 @@ def test_every_package_of_the_wheels_is_copied(project: dict[str, Any]):
         ("petstore.cli", "--help", "Usage: petstore"),
     ],
 )
-def test_what_is_copied_is_enough_for_a_program_to_start(
+def test_copied_sources_suffice_for_a_program_to_start(
     program: str, argument: str, shown: str, tmp_path: Path
 ):
     for name in sources(DOCKERFILE.stages["build"]):

@@ -97,7 +97,7 @@ def checkout(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("what", "parts"), [("demo", 3), ("tools", 5), ("site", 6)])
-def test_pip_installs_what_installs_and_uv_the_rest(what: str, parts: int, checkout: Checkout):
+def test_pip_installs_uv_and_uv_installs_the_rest(what: str, parts: int, checkout: Checkout):
     asked = [(call["program"], call["names"]) for call in checkout.calls(what)]
     assert asked == [
         ("pip", ["one-of-1"]),
@@ -178,7 +178,7 @@ def test_uv_looks_where_pip_looks_and_trusts_whom_pip_trusts(checkout: Checkout,
         ]
 
 
-def test_where_uv_cannot_pip_does_it(checkout: Checkout):
+def test_pip_installs_what_uv_could_not(checkout: Checkout):
     checkout.fails("uv", "one-of-2")
     assert [(call["program"], call["names"]) for call in checkout.calls()][1:] == [
         ("uv", ["one-of-0", "one-of-1", "one-of-2"]),
@@ -187,7 +187,7 @@ def test_where_uv_cannot_pip_does_it(checkout: Checkout):
     ]
 
 
-def test_where_uv_is_missing_pip_does_it(checkout: Checkout):
+def test_pip_installs_everything_when_uv_is_missing(checkout: Checkout):
     checkout.uv.unlink()
     assert [call["program"] for call in checkout.calls()] == ["pip", "pip", "pip"]
 
@@ -202,7 +202,7 @@ def test_where_uv_is_missing_pip_does_it(checkout: Checkout):
         ),
     ],
 )
-def test_what_installers_say_when_they_fail_is_shown_and_all_is_installed_anew_the_next_time(
+def test_fill_venv_shows_errors_and_reinstalls_everything_the_next_time(
     failing: list[str], said: list[str], checkout: Checkout
 ):
     for each in failing:

@@ -166,7 +166,7 @@ def test_buildx_has_a_builder_of_its_own_that_can_do_several_processors_and_goes
         )
 
 
-def test_the_builder_goes_too_when_a_build_fails(bare: dict[str, Any], tmp_path: Path):
+def test_buildx_builder_is_removed_when_a_build_fails(bare: dict[str, Any], tmp_path: Path):
     calls = recorded(bare, tmp_path, "docker", "docker-buildx", "REVISION=abc", fails="buildx build")
     assert [call.split()[1] for call in calls] == ["create", "build", "rm"]
 
@@ -215,7 +215,7 @@ def test_images_are_built_with_their_commit_and_the_base_that_is_wanted(
         assert f"--build-arg {told} " in call
 
 
-def test_a_make_around_it_is_not_felt(bare: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
+def test_make_ignores_the_flags_of_an_outer_make(bare: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MAKELEVEL", "1")
     monkeypatch.setenv("MAKEFLAGS", "n -- CONTAINER_TOOL=podman")
     done = make("--silent", "docker-build", **bare)
@@ -224,7 +224,7 @@ def test_a_make_around_it_is_not_felt(bare: dict[str, Any], monkeypatch: pytest.
     assert second.startswith("make: *** ")
 
 
-def test_the_container_tool_can_be_another(bare: dict[str, Any]):
+def test_make_uses_another_container_tool_when_container_tool_names_it(bare: dict[str, Any]):
     done = make("--silent", "docker-build", "CONTAINER_TOOL=podman", **bare)
     assert done.stderr.startswith("make docker-build: podman is not on the PATH")
     assert "podman build" in make("--dry-run", "docker-build", "CONTAINER_TOOL=podman").stdout
@@ -236,7 +236,7 @@ def test_images_are_named_by_img():
         assert step in steps
 
 
-def test_what_is_tested_as_a_whole_is_left_to_one_target():
+def test_make_runs_tests_marked_whole_in_test_all_only():
     # SEEDS is given each time: a make that runs these tests may have it.
     (quick,), (smoke,), (whole,) = (
         [line for line in make("--dry-run", *goal).stdout.splitlines() if "/pytest " in line]
@@ -251,7 +251,7 @@ def test_what_is_tested_as_a_whole_is_left_to_one_target():
 @pytest.mark.parametrize(
     ("goal", "newest"), [("test", "the contract"), ("test-all", "everything")], ids=["test", "test-all"]
 )
-def test_what_passed_names_the_control_planes_that_it_passed_on(goal: str, newest: str):
+def test_make_names_the_control_planes_that_the_tests_passed_on(goal: str, newest: str):
     def passed(**environ: str) -> str:
         unset = dict.fromkeys(("KUBEBUILDER_ASSETS", "KUBEBUILDER_ASSETS_OLDEST"), "")
         return make("--dry-run", goal, environ=unset | environ).stdout.splitlines()[-1]
@@ -310,7 +310,7 @@ def test_a_check_runs_quick_unit_tests_and_each_operator_once():
         ("tests/mutants/trial.py", "tests/unit/support"),
     ],
 )
-def test_a_check_runs_the_unit_tests_beside_what_was_changed(changed: str, tested: str):
+def test_beside_finds_the_unit_tests_of_a_changed_file(changed: str, tested: str):
     beside = runpy.run_path(str(QUICK_TESTS))["beside"](Path(changed))
     assert Path(tested) in beside
     assert (ROOT / tested).exists()

@@ -89,7 +89,7 @@ def test_panels_do_not_lie_on_each_other():
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_every_alert_says_what_it_means_and_where_its_runbook_is(rule: dict[str, Any]):
+def test_every_alert_has_severity_description_and_runbook(rule: dict[str, Any]):
     assert rule["labels"]["severity"] in {"warning", "critical"}
     assert {"summary", "description", "runbook"} <= rule["annotations"].keys()
     page, _, anchor = rule["annotations"]["runbook"].partition("#")
@@ -116,7 +116,7 @@ def test_prometheus_takes_the_rules(rules: Path):
     promtool("check", "rules", rules)
 
 
-def test_alerts_fire_on_what_they_are_for_and_on_nothing_else(rules: Path):
+def test_alert_rules_pass_their_promtool_cases(rules: Path):
     shutil.copy(CASES, rules.parent)
     promtool("test", "rules", rules.parent / CASES.name)
 

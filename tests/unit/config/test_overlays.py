@@ -60,7 +60,7 @@ def test_every_folder_builds(overlay: str):
     assert manifests(overlay)
 
 
-def test_everything_in_a_namespace_is_in_the_managers_own():
+def test_namespaced_objects_are_in_the_managers_namespace():
     places = {each["metadata"].get("namespace") for each in manifests()} - {None}
     assert places == {SYSTEM}
 
@@ -79,7 +79,7 @@ def test_the_namespace_asks_for_the_restricted_level():
 
 
 @pytest.mark.parametrize("name", [MANAGER, PETSTORE])
-def test_pods_run_as_nobody_on_a_file_system_they_cannot_write(name: str):
+def test_pods_run_as_nobody_with_a_read_only_file_system(name: str):
     deployment = the("Deployment", name)
     assert pod_of(deployment)["securityContext"]["runAsNonRoot"] is True
     assert pod_of(deployment)["securityContext"]["runAsUser"] == 65532
@@ -113,7 +113,7 @@ def test_the_manager_understands_its_flags():
     assert settings.webhook_bind_address == parse_bind_address(f":{ports['webhook-server']}")
 
 
-def test_a_pod_takes_the_api_servers_calls_as_soon_as_it_answers_webhooks_whatever_else_fails():
+def test_manager_pod_is_ready_as_soon_as_it_answers_webhooks():
     probe = container_of(the("Deployment", MANAGER))["readinessProbe"]
     assert probe["httpGet"]["path"] == "/readyz/webhook"
     assert "publishNotReadyAddresses" not in the("Service", WEBHOOK_SERVICE)["spec"]
@@ -247,12 +247,12 @@ def test_the_api_server_is_led_to_the_managers_service(overlay: str):
         assert service["spec"]["ports"][0]["port"] == called.get("port", 443)
 
 
-def test_no_secret_is_part_of_what_is_installed():
+def test_overlays_contain_no_tls_secret():
     secrets = [each for overlay in OVERLAYS for each in of_kind("Secret", overlay)]
     assert not [each for each in secrets if each.get("type") == "kubernetes.io/tls"]
 
 
-def test_with_cert_manager_the_manager_reads_the_certificate_where_it_is_mounted():
+def test_manager_reads_the_certificate_of_cert_manager_where_it_is_mounted():
     deployment = the("Deployment", MANAGER, "cert-manager")
     settings = settings_of(deployment)
     (mount,) = [
@@ -302,7 +302,7 @@ def test_cert_managers_issuers_and_certificates_find_each_other():
     assert made["Issuer", authority["spec"]["issuerRef"]["name"]]["spec"] == {"selfSigned": {}}
 
 
-def test_with_cert_manager_the_manager_has_no_rights_for_certificates():
+def test_cert_manager_overlay_has_no_rights_for_webhook_certificates():
     roles = {each["metadata"]["name"] for each in manifests("cert-manager") if "Role" in each["kind"]}
     assert not [name for name in roles if "webhook" in name]
 
@@ -388,7 +388,7 @@ def test_network_policies_open_the_ports_that_pods_listen_on():
 
 
 @pytest.mark.parametrize("overlay", ["default", "per-operator"])
-def test_what_no_policy_opens_is_closed_at_every_pod(overlay: str):
+def test_every_pod_is_selected_by_ingress_policies(overlay: str):
     policies = [each["spec"] for each in of_kind("NetworkPolicy", overlay)]
     for deployment in of_kind("Deployment", overlay):
         labels = labels_of(deployment)
@@ -398,7 +398,7 @@ def test_what_no_policy_opens_is_closed_at_every_pod(overlay: str):
 
 
 @pytest.mark.parametrize("overlay", ["default", "per-operator"])
-def test_nobody_but_a_manager_reaches_the_store(overlay: str):
+def test_network_policy_lets_only_managers_reach_the_store(overlay: str):
     (policy,) = [
         each
         for each in of_kind("NetworkPolicy", overlay)
@@ -412,14 +412,14 @@ def test_nobody_but_a_manager_reaches_the_store(overlay: str):
         assert selected(source["podSelector"]["matchLabels"], labels_of(deployment)) is is_manager
 
 
-def test_two_managers_have_a_disruption_budget():
+def test_high_availability_overlay_has_two_managers_and_a_disruption_budget():
     assert the("Deployment", MANAGER, "high-availability")["spec"]["replicas"] == 2
     (budget,) = of_kind("PodDisruptionBudget", "high-availability")
     assert selected(budget["spec"]["selector"]["matchLabels"], labels_of(the("Deployment", MANAGER)))
     assert budget["metadata"]["namespace"] == SYSTEM
 
 
-def test_the_overlay_for_some_namespaces_makes_what_make_deploy_makes_for_them():
+def test_namespaced_overlay_equals_limited_to_of_the_default():
     made = manifests("namespaced")
     wanted = list(limited_to(("team-a", "team-b"), manifests()))
     assert sorted(made, key=identity) == sorted(wanted, key=identity)
@@ -437,7 +437,7 @@ CLUSTER_SCOPED = {
 
 
 @pytest.mark.parametrize("overlay", [each for each in OVERLAYS if each not in {"namespaced", "samples"}])
-def test_a_manager_of_some_namespaces_has_no_right_to_what_is_in_others(overlay: str):
+def test_manager_of_some_namespaces_has_cluster_rights_to_cluster_resources_only(overlay: str):
     limited = list(limited_to(("a", "b"), manifests(overlay)))
     roles = {each["metadata"]["name"]: each for each in limited if each["kind"] == "ClusterRole"}
     for binding in (each for each in limited if each["kind"] == "ClusterRoleBinding"):
@@ -455,7 +455,7 @@ def edited(tmp_path: Path) -> Path:
     return Path(shutil.copytree(ROOT / "config", tmp_path / "config"))
 
 
-def test_what_is_commented_out_in_the_default_can_be_had(edited: Path):
+def test_default_overlay_builds_with_its_commented_resources(edited: Path):
     file = edited / "default" / "kustomization.yaml"
     text, changes = re.subn(r"^#- ", "- ", file.read_text(), flags=re.MULTILINE)
     file.write_text(text)
@@ -471,7 +471,7 @@ def test_what_is_commented_out_in_the_default_can_be_had(edited: Path):
     assert len(made) == len(added) + len(manifests())
 
 
-def test_the_policy_is_for_the_account_wherever_it_is_and_whatever_it_is_called(edited: Path):
+def test_policy_names_the_account_when_namespace_and_prefix_change(edited: Path):
     file = edited / "default" / "kustomization.yaml"
     text = file.read_text().replace("namespace: operator-manager-system", "namespace: elsewhere")
     file.write_text(text.replace("namePrefix: operator-manager-", "namePrefix: mine-"))
@@ -492,7 +492,7 @@ def test_the_default_without_the_policy_is_all_the_rest(edited: Path):
     assert made == [each for each in manifests() if "AdmissionPolicy" not in each["kind"]]
 
 
-def test_the_default_without_the_store_has_nothing_of_it(edited: Path):
+def test_default_overlay_can_leave_out_the_store(edited: Path):
     file = edited / "default" / "kustomization.yaml"
     overlay = yaml.safe_load(file.read_text())
     overlay["resources"].remove("../petstore")

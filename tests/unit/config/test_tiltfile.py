@@ -36,7 +36,7 @@ def test_clusters_of_this_machine_are_used(context: str):
 
 
 @pytest.mark.parametrize("context", ["production", "", "not-kind-", "minikube-of-somebody-else"])
-def test_other_clusters_are_refused_by_name(context: str):
+def test_tiltfile_refuses_other_clusters_by_name(context: str):
     tilt = Tilt(context=context)
     with pytest.raises(TiltfileFailed, match=re.escape(f'current context "{context}" is no cluster of this')):
         tilt.evaluate()
@@ -61,7 +61,7 @@ def test_images_are_made_by_a_stage_of_the_dockerfile(tilt: Tilt):
     assert "dev" in Dockerfile.read().stages
 
 
-def test_a_changed_source_replaces_what_the_image_has_and_the_program_starts_again(tilt: Tilt):
+def test_live_update_syncs_copied_sources_and_restarts_the_program(tilt: Tilt):
     copied = dict[str, str]()
     for copy in Dockerfile.read().stages["dev"].of("COPY"):
         source, target = copy.arguments
@@ -88,7 +88,7 @@ def test_the_containers_can_take_changed_sources(tilt: Tilt):
         assert container == container_of(the("Deployment", name))
 
 
-def test_what_is_forwarded_is_listened_on(tilt: Tilt):
+def test_port_forwards_match_the_ports_of_the_containers(tilt: Tilt):
     assert tilt.workloads.keys() == set(WORKLOADS.values())
     for name, workload in tilt.workloads.items():
         ports = container_of(the("Deployment", name))["ports"]
@@ -103,7 +103,7 @@ def test_buttons_wait_to_be_pressed(tilt: Tilt, clusterless: Tilt, button: str):
         assert each.local[button]["on_demand"]
 
 
-def test_without_a_cluster_none_is_asked_for(clusterless: Tilt):
+def test_tiltfile_runs_three_local_programs_without_a_cluster(clusterless: Tilt):
     assert not clusterless.asked_for_context
     assert not clusterless.builds
     assert not clusterless.manifests
@@ -111,14 +111,14 @@ def test_without_a_cluster_none_is_asked_for(clusterless: Tilt):
     assert programs == {"devcluster", "petstore", "manager"}
 
 
-def test_without_a_cluster_everything_talks_to_devcluster(clusterless: Tilt):
+def test_local_resources_use_the_kubeconfig_of_devcluster_without_a_cluster(clusterless: Tilt):
     for name in ("definitions", "samples", "remove-samples"):
         assert "--kubeconfig=.local/tilt/kubeconfig" in clusterless.local[name]["cmd"]
     for name in ("devcluster", "manager"):
         assert "--kubeconfig=.local/tilt/kubeconfig" in clusterless.local[name]["serve_cmd"]
 
 
-def test_without_a_cluster_programs_understand_their_flags(clusterless: Tilt):
+def test_local_programs_understand_their_flags_without_a_cluster(clusterless: Tilt):
     flags = parse_flags(shlex.split(clusterless.local["manager"]["serve_cmd"])[3:], (), PROGRAM)
     assert flags["health-probe-bind-address"] == f"localhost:{clusterless.local['manager']['probe']['port']}"
     words = shlex.split(clusterless.local["petstore"]["serve_cmd"])
@@ -126,12 +126,12 @@ def test_without_a_cluster_programs_understand_their_flags(clusterless: Tilt):
     assert clusterless.local["manager"]["serve_env"] == {"PETSTORE_ADDRESS": str(options.bind_address)}
 
 
-def test_without_a_cluster_certificates_of_webhooks_lie_beside_the_rest(clusterless: Tilt):
+def test_webhook_certificates_are_in_the_tilt_folder_without_a_cluster(clusterless: Tilt):
     flags = parse_flags(shlex.split(clusterless.local["manager"]["serve_cmd"])[3:], (), PROGRAM)
     assert flags["webhook-local-path"].startswith(".local/tilt/")
 
 
-def test_whatever_is_waited_for_exists(tilt: Tilt, clusterless: Tilt):
+def test_dependencies_of_every_resource_exist(tilt: Tilt, clusterless: Tilt):
     for each in (tilt, clusterless):
         names = set(each.local) | {workload["name"] for workload in each.workloads.values()}
         for resource in (*each.local.values(), *each.workloads.values()):

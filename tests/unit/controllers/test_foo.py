@@ -52,7 +52,7 @@ def happy(foos: Seen, *names: str) -> list[Any]:
     return [foos.status(name)["happy"] for name in names or ("foo-01",)]
 
 
-async def test_it_is_happy_while_its_friend_is_around_and_says_so(foos: Seen):
+async def test_foo_is_happy_while_a_pod_has_the_name_of_its_friend(foos: Seen):
     await create(foos, foo_01="jack", foo_02="joe")
     assert happy(foos, "foo-01", "foo-02") == [False, False]
     assert await foos.cost(pod(foos, "jack")) == ONE_AND_A_WRITE
@@ -78,7 +78,7 @@ async def test_it_is_happy_while_its_friend_is_around_and_says_so(foos: Seen):
         assert await foos.told(name) == [("Waiting", 1), ("BecameHappy", 1), ("BecameUnhappy", 1)]
 
 
-async def test_what_does_not_matter_causes_no_reconcile(foos: Seen):
+async def test_foo_is_not_reconciled_for_unrelated_pods_labels_or_finalizers(foos: Seen):
     await create(foos, foo_01="jack")
     await foos.cost(pod(foos, "jack"))
     for changes in (
@@ -95,7 +95,7 @@ async def test_what_does_not_matter_causes_no_reconcile(foos: Seen):
     assert await foos.cost(pod(foos, "joe")) == ONE_AND_A_WRITE
 
 
-async def test_any_namespace_will_do_and_one_pod_is_enough(foos: Seen):
+async def test_foo_is_happy_while_any_namespace_has_a_pod_of_its_friends_name(foos: Seen):
     await create(foos, foo_01="jack")
     assert await foos.cost(pod(foos, "jack")) == ONE_AND_A_WRITE
     assert await foos.cost(pod(foos, "jack", "there")) == ONE_IN_VAIN
@@ -138,7 +138,7 @@ async def test_a_name_that_no_pod_can_have_is_a_name_that_is_waited_for_in_vain(
         assert (condition["status"], condition["reason"].lower()) == ("False", foo.partition("-")[0])
 
 
-async def test_what_another_schema_let_in_keeps_nobody_waiting_and_is_put_right(
+async def test_foo_operator_logs_malformed_specs_and_corrects_an_invalid_status(
     foos: Seen, log_lines: LogLines
 ):
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

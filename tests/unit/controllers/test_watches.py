@@ -39,7 +39,7 @@ WATCHES: dict[str, set[tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize("names", [*((name,) for name in WATCHES), tuple(WATCHES)], ids="+".join)
-async def test_what_operators_have_to_see_is_watched_once_and_nothing_else(names: tuple[str, ...]):
+async def test_operators_watch_exactly_the_resources_that_they_need(names: tuple[str, ...]):
     metrics, rng = Metrics(), random.Random(1)
     transport = Transport(ScriptedWire(), metrics=metrics, rng=rng, user_agent="test")
     operators = [each for each in OPERATORS if each.name in names]

@@ -66,7 +66,7 @@ def test_a_sample_is_ready_when_its_status_says_so(obj: dict[str, Any], ready: b
     assert shown.ready is ready
 
 
-def test_it_says_what_it_waits_for_and_why():
+def test_board_names_the_samples_it_waits_for_and_why():
     shown = board()
     assert shown.waiting_for() == ["memcached/a is not there"]
     shown.see("memcacheds", sample(status=status(Available="False")))
@@ -75,7 +75,7 @@ def test_it_says_what_it_waits_for_and_why():
     assert shown.waiting_for() == []
 
 
-def test_only_what_changes_is_told():
+def test_board_returns_an_entry_only_for_a_sample_that_changed():
     shown = board()
     assert isinstance(shown.see("memcacheds", sample()), Entry)
     assert shown.see("memcacheds", sample()) is None
@@ -111,7 +111,7 @@ def test_workloads_are_shown_in_a_word(plural: str, obj: dict[str, Any], state: 
     assert (entry.state, entry.ready) == (state, ready)
 
 
-def test_a_kind_that_is_never_ready_is_what_its_condition_says():
+def test_foo_state_is_its_happy_condition():
     shown = board()
     entry = seen(shown, "foos", sample(kind="Foo", status=status(Happy="False")))
     assert (entry.state, entry.ready) == ("not happy", True)
@@ -162,7 +162,7 @@ def test_a_sample_that_waits_for_its_finalizer_is_terminating():
         ([("Happy", "False")], "Happy"),
     ],
 )
-def test_because_is_what_its_most_telling_condition_says(conditions: list[tuple[str, str]], because: str):
+def test_because_is_the_reason_of_the_most_telling_condition(conditions: list[tuple[str, str]], because: str):
     entry = Entry("p", "K", "default", "a", "s", True, [(name, value, name) for name, value in conditions])
     assert entry.because == because
 
@@ -207,7 +207,7 @@ def test_an_event_has_the_time_of_the_clock_on_the_wall(monkeypatch: pytest.Monk
     assert note.time == "16:05:30"
 
 
-def test_what_custom_resources_tell_outlasts_what_any_number_of_pods_do():
+def test_board_keeps_events_of_custom_resources_however_many_pods_have_some():
     shown = board()
     for number in range(600):
         about_pod = event()
@@ -222,7 +222,7 @@ def test_what_custom_resources_tell_outlasts_what_any_number_of_pods_do():
     assert [(note.about, note.reason) for note in shown.notes] == [("foo/f", "Grew"), ("pod/p599", "Failed")]
 
 
-def test_of_one_reason_the_last_event_is_kept():
+def test_board_keeps_the_last_event_of_each_reason():
     shown = board()
     for reason, message in (("Made", "1"), ("Grew", "2"), ("Made", "3")):
         shown.see("events", ours(reason, message))

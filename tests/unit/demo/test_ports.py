@@ -23,14 +23,14 @@ def test_a_free_port_is_taken(port: int):
         assert ports.claim(port) == port
 
 
-def test_another_is_taken_where_a_program_listens(port: int):
+def test_claim_returns_another_port_when_a_program_listens_on_the_wanted_one(port: int):
     with socket.socket() as program, Ports() as ports:
         program.bind(("127.0.0.1", port))
         program.listen()
         assert ports.claim(port) not in {port, 0}
 
 
-def test_two_demos_at_once_get_two_ports_before_their_programs_listen(port: int):
+def test_claim_returns_different_ports_to_two_demos_before_either_listens(port: int):
     with Ports() as one, Ports() as other:
         assert one.claim(port) == port
         assert other.claim(port) not in {port, 0}

@@ -59,7 +59,7 @@ def test_events_are_those_of_custom_resources_and_warnings():
     assert "Scheduled" not in text
 
 
-def test_where_room_is_short_workloads_are_counted_and_those_that_are_not_ready_named():
+def test_render_counts_ready_workloads_and_names_the_others_on_a_short_terminal():
     text = shown(board(ready=False), height=20)
     assert "19 of 20 ready" in text
     assert "pod-00: Pending" in text
@@ -76,14 +76,14 @@ def test_a_wide_terminal_has_values_and_reasons_side_by_side():
 
 @pytest.mark.parametrize("height", range(8, 50, 3))
 @pytest.mark.parametrize("width", [40, 100, 140])
-def test_it_fits_and_says_what_to_do_next_whatever_the_terminal(width: int, height: int):
+def test_render_fits_any_terminal_and_ends_with_the_footer(width: int, height: int):
     for pods in (0, 3, 30):
         lines = shown(board(pods=pods), width=width, height=height).splitlines()
         assert len(lines) <= height
         assert lines[-1] == FOOTER
 
 
-def test_on_a_small_terminal_workloads_are_one_line_and_every_resource_is_seen():
+def test_render_shows_workloads_in_one_line_and_every_sample_on_a_small_terminal():
     what = board(ready=False)
     for number in range(7):
         key = ("Pet", "default", f"pet-{number}")
@@ -96,7 +96,7 @@ def test_on_a_small_terminal_workloads_are_one_line_and_every_resource_is_seen()
     assert "BecameHappy" in text
 
 
-def test_what_webhooks_say_is_above_what_goes_on():
+def test_render_shows_answers_of_webhooks_above_workloads():
     what = board()
     refusal = 'Pet.petstore.example.com "pet-unborn" is invalid: spec.birthday: must not be in the future'
     what.answers = [
@@ -110,7 +110,7 @@ def test_what_webhooks_say_is_above_what_goes_on():
 
 
 @pytest.mark.parametrize("height", range(8, 30))
-def test_with_them_it_fits_all_the_same(height: int):
+def test_render_with_answers_of_webhooks_fits_any_height(height: int):
     what = board()
     what.answers = [Answer(f"pet/{number}", "refused", "no") for number in range(2)]
     assert len(shown(what, height=height).splitlines()) <= height
@@ -127,7 +127,7 @@ def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     os.close(leader)
 
 
-async def test_a_key_shows_what_to_try_and_another_one_the_board_again(keyboard: int):
+async def test_view_switches_between_hints_and_board_on_keys(keyboard: int):
     command = "kubectl get pods --kubeconfig=/" + "#" * 150
     text = io.StringIO()
     with View(Console(file=text, width=80, height=24)) as view:
@@ -144,7 +144,7 @@ async def test_a_key_shows_what_to_try_and_another_one_the_board_again(keyboard:
             await eventually_async(lambda hints=hints: there(hints=hints))
 
 
-async def test_the_terminal_is_left_as_it_was_found_with_what_was_seen_last(keyboard: int):
+async def test_view_restores_the_terminal_and_leaves_the_last_board(keyboard: int):
     before = termios.tcgetattr(sys.stdin)
     text = io.StringIO()
     with View(Console(file=text, width=80, height=24)) as view:

@@ -43,7 +43,7 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_it_says_which_version_it_is(capsys: pytest.CaptureFixture[str]):
+def test_version_flag_shows_the_version(capsys: pytest.CaptureFixture[str]):
     assert shown(capsys, "--version") == f"devcluster {version('operator-manager')}\n"
 
 
@@ -63,7 +63,7 @@ def test_a_file_that_cannot_be_written_is_told_in_one_line(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_says_where_its_kubeconfig_is_and_stops_cleanly(number: signal.Signals, tmp_path: Path):
+def test_up_prints_its_kubeconfig_and_stops_cleanly_on_a_signal(number: signal.Signals, tmp_path: Path):
     command = [sys.executable, "-m", "devcluster", "up", "--kubeconfig", str(tmp_path / "config")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -45,7 +45,7 @@ async def test_the_administrator_is_served(tmp_path: Path):
     assert "default" in [each["metadata"]["name"] for each in namespaces["items"]]
 
 
-async def test_users_may_do_what_roles_say(tmp_path: Path):
+async def test_user_without_a_role_is_forbidden_to_list_pods(tmp_path: Path):
     async with DevCluster(controllers=False) as cluster:
         for certificate in (False, True):
             kubeconfig = cluster.user_kubeconfig("bob", ("team",), certificate=certificate)
@@ -54,7 +54,7 @@ async def test_users_may_do_what_roles_say(tmp_path: Path):
             assert answer["message"].startswith('pods is forbidden: User "bob" cannot list resource "pods"')
 
 
-async def test_a_right_to_one_name_lets_list_and_watch_what_selects_that_name(tmp_path: Path):
+async def test_right_to_one_name_allows_lists_and_watches_that_select_the_name(tmp_path: Path):
     rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
     rules = [{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["mine"], "verbs": ["list"]}]
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "one"}
@@ -89,7 +89,7 @@ async def test_a_temporary_cluster_leaves_nothing_behind():
     assert not path.parent.exists()
 
 
-async def test_with_a_data_file_all_is_there_after_a_restart(tmp_path: Path):
+async def test_cluster_with_a_data_file_keeps_objects_and_kubeconfig_after_a_restart(tmp_path: Path):
     data = tmp_path / "cluster.db"
     async with DevCluster(data=data, controllers=False) as first:
         config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}}
@@ -101,7 +101,7 @@ async def test_with_a_data_file_all_is_there_after_a_restart(tmp_path: Path):
     assert status == 200
 
 
-async def test_a_kubeconfig_of_somebody_else_is_left_alone(tmp_path: Path):
+async def test_cluster_refuses_to_overwrite_a_foreign_kubeconfig(tmp_path: Path):
     theirs = tmp_path / "config"
     theirs.write_text("apiVersion: v1\n")
     with pytest.raises(ForeignFile):
@@ -118,7 +118,7 @@ async def test_a_kubeconfig_of_ours_is_written_again(tmp_path: Path):
             assert written == cluster.kubeconfig
 
 
-async def test_without_a_port_it_answers_in_process():
+async def test_cluster_without_a_port_answers_in_process():
     async with DevCluster(port=None, controllers=False) as cluster:
         headers = {"authorization": f"Bearer {cluster.token}"}
         answer = await cluster.handle(ApiRequest(method="GET", path="/api/v1/nodes", headers=headers))
@@ -131,7 +131,7 @@ async def test_a_port_that_is_taken_is_an_error_of_the_system():
             await DevCluster(port=first.port, controllers=False).start()
 
 
-def test_a_cluster_in_a_thread_serves_who_has_no_loop():
+def test_background_cluster_serves_callers_without_an_event_loop():
     with BackgroundCluster(port=None, controllers=False) as background:
         namespace = background.run(background.cluster.client.get("namespaces", "", "default"))
         token = background.call(background.cluster.add_user, "bob", token="t")

@@ -51,7 +51,7 @@ KEY = (
         (names.wildcard_subdomain, "*.a.b", []),
     ],
 )
-def test_rule(rule: object, value: object, wrong: list[str]):
+def test_name_rule_gives_the_error_of_the_real_server(rule: object, value: object, wrong: list[str]):
     assert callable(rule)
     assert rule(value) == wrong
 

@@ -55,7 +55,7 @@ def test_each_known_difference_is_of_something_that_devcluster_is_compared_in(tm
         ({}, False, []),
     ],
 )
-def test_what_differs_is_known_and_what_is_known_differs(
+def test_complaints_name_unknown_differences_and_known_ones_that_are_gone(
     found: dict[str, str], of_devcluster: bool, wrong: list[str]
 ):
     known = [Known("here", "*: version.stdout", "why"), Known("elsewhere", "*", "why")]

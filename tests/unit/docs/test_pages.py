@@ -158,13 +158,13 @@ def blocks(language: str) -> list[Block]:
 DOCUMENTED = [command for block in blocks("sh") for command in commands(block)]
 
 
-def test_every_block_says_what_it_is():
+def test_every_block_has_a_known_language():
     wrong = [block.where for page in PAGES for block in page.blocks() if block.language not in LANGUAGES]
     # Commands are sh; console is what a terminal shows, with "$ " before each command; all else is text.
     assert wrong == [], f"after ``` one of these is expected: {', '.join(sorted(LANGUAGES))}"
 
 
-def test_every_command_is_tried_by_somebody_or_it_is_said_why_not():
+def test_every_documented_command_has_a_runner_or_a_reason():
     unknown = [f"{command.where}: {command.text}" for command in DOCUMENTED if command.text not in LISTED]
     assert unknown == [], "tests/support/documented_commands.py has to say who runs these"
 
@@ -174,7 +174,7 @@ def test_every_console_is_followed_by_a_test():
     assert pages <= FOLLOWED, "tests/support/documented_commands.py has to say who follows these"
 
 
-def test_what_is_listed_is_in_a_page_once_in_the_list():
+def test_listed_commands_are_in_a_page_and_listed_once():
     # Some stand in the prose; of these, not all are listed.
     documented = {command.text for command in DOCUMENTED}.union(*(page.words() for page in PAGES))
     assert [text for text in LISTED if text not in documented] == []
@@ -182,7 +182,7 @@ def test_what_is_listed_is_in_a_page_once_in_the_list():
 
 
 @pytest.mark.parametrize("runner", [*RUN_BY, *ELSEWHERE.values()])
-def test_whoever_is_said_to_run_them_is_there(runner: str):
+def test_runners_of_documented_commands_exist(runner: str):
     path, _, test = runner.partition("::")
     assert Path(path).is_file()
     assert not test or f"def {test}(" in Path(path).read_text()
@@ -251,5 +251,5 @@ def test_the_tests_of_the_pages_pass(example: ExampleOperator, monkeypatch: pyte
     example.run("pytest", "-q", "--import-mode=importlib", *options, *plugin, "tests")
 
 
-def test_the_page_says_what_a_new_folder_needs():
+def test_webhooks_page_names_the_package_that_a_new_folder_needs():
     assert f"`{PACKAGE.strip()}`" in WEBHOOKS_PAGE.read_text()

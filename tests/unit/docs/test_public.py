@@ -62,19 +62,19 @@ def is_ours(module: str) -> bool:
 
 
 @pytest.mark.parametrize("module", PUBLIC)
-def test_what_is_public_is_there(module: str):
+def test_public_modules_have_every_name_that_is_listed(module: str):
     found = importlib.import_module(module)
     assert [name for name in names_of(module) if not hasattr(found, name)] == []
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=str)
-def test_operators_kinds_and_examples_stand_on_what_is_public(path: Path):
+def test_operators_kinds_and_examples_import_only_public_names(path: Path):
     # What `init` writes is without it.
     written = path.read_text().replace(f"{TEMPLATE.replace('/', '.')}.", "")
     assert private_imports(written) == set()
 
 
-def test_so_does_the_code_of_the_pages():
+def test_code_of_the_pages_imports_only_public_names():
     private = {
         f"{block.where}: {name}"
         for page in PAGES

@@ -25,7 +25,7 @@ def every() -> float:
     return LeaseTiming().retry_period * sum(tenure._RENEW) / 2
 
 
-def test_there_are_rows():
+def test_page_has_four_rows():
     assert len(ROWS) == 4
 
 
@@ -45,7 +45,7 @@ def test_a_row_follows_from_how_ranges_are_divided_and_leases_renewed(replicas: 
     ]
 
 
-def test_the_periods_and_sizes_are_the_codes():
+def test_page_has_the_periods_and_sizes_of_the_code():
     low, high = reflector.WATCH_SECONDS
     assert f"after {low} to {high} s" in PAGE
     assert f"one request every {(low + high) / 2 / (3 * 3):.0f} s" in PAGE

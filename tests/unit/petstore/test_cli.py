@@ -67,14 +67,14 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
     assert [flag for flag in flags if not re.search("default|needed", flag)] == []
 
 
-def test_it_says_which_version_it_is(capsys: pytest.CaptureFixture[str]):
+def test_version_flag_shows_the_version(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
     assert caught.value.code == 0
     assert capsys.readouterr().out == f"petstore {version('operator-manager-operators')}\n"
 
 
-def test_its_arguments_are_read_as_those_of_devcluster():
+def test_arguments_module_is_identical_to_that_of_devcluster():
     """Each stands alone, so both have what is the same."""
     petstore, devcluster = (ROOT / path for path in ("petstore/cli/arguments.py", "devcluster/arguments.py"))
     assert petstore.read_text() == devcluster.read_text()
@@ -102,7 +102,7 @@ def test_limits_are_numbers_with_or_without_a_unit():
         ("store.example:80", "store.example", 80),
     ],
 )
-def test_addresses(text: str, host: str, port: int):
+def test_parse_address_reads_host_and_port(text: str, host: str, port: int):
     assert parse_address(text) == BindAddress(host, port)
     assert str(parse_address(text)) == text
 
@@ -110,7 +110,7 @@ def test_addresses(text: str, host: str, port: int):
 @pytest.mark.parametrize(
     "text", ["", "6742", ":", ":x", "::1:80", "[1.2.3.4]:80", "a_b:80", "[::1]", "host:-1"]
 )
-def test_what_is_no_address(text: str):
+def test_parse_address_refuses_malformed_addresses(text: str):
     with pytest.raises(ValueError, match="is expected"):
         parse_address(text)
 

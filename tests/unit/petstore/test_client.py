@@ -67,7 +67,7 @@ async def other() -> AsyncIterator[PetStoreClient]:
         yield client
 
 
-async def test_a_store_that_is_down_and_comes_up():
+async def test_client_raises_unreachable_when_no_store_listens():
     with PortBlock(1) as ports:
         async with PetStoreClient(f"127.0.0.1:{ports[0]}") as client:
             with pytest.raises(Unreachable, match="Connection refused"):
@@ -90,13 +90,13 @@ async def test_every_call_has_a_deadline(other: PetStoreClient):
         await other.delete(["x"], timeout=0.05)
 
 
-async def test_cancelled_is_cancelled(other: PetStoreClient):
+async def test_client_call_can_be_cancelled(other: PetStoreClient):
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await other.delete(["x"])
 
 
-async def test_a_call_on_a_client_that_is_closed(other: PetStoreClient):
+async def test_call_fails_with_unreachable_when_its_client_is_closed(other: PetStoreClient):
     async with PetStoreClient(other.address) as client:
         call = asyncio.create_task(client.delete(["x"]))
         await other.add([])  # the store is up, and this loop has had its turns
@@ -104,7 +104,7 @@ async def test_a_call_on_a_client_that_is_closed(other: PetStoreClient):
         await call
 
 
-async def test_answers_that_no_store_would_give(other: PetStoreClient):
+async def test_client_refuses_answers_that_break_the_contract(other: PetStoreClient):
     with pytest.raises(UnexpectedAnswer, match="0 ids came for 1 pets"):
         await other.add([pet()])
     for name in ODD_IDS:
@@ -132,7 +132,7 @@ class Noise(grpc.GenericRpcHandler):
         yield pet_message(pet("Thor", id="2")).SerializeToString()
 
 
-async def test_bytes_that_are_no_message_are_an_answer_that_nobody_expects(caplog: pytest.LogCaptureFixture):
+async def test_client_refuses_answers_that_are_not_messages(caplog: pytest.LogCaptureFixture):
     async with client_of(Noise()) as noise:
         with pytest.raises(UnexpectedAnswer, match="not a message of this call"):
             await noise.add([pet()])
@@ -142,7 +142,7 @@ async def test_bytes_that_are_no_message_are_an_answer_that_nobody_expects(caplo
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-async def test_what_a_store_says_has_nothing_that_a_terminal_obeys(other: PetStoreClient):
+async def test_client_escapes_control_characters_in_messages_of_the_store(other: PetStoreClient):
     with pytest.raises(Unreachable, match=r"^\\x1b\[2Jthe server\\nis stopping$"):
         await other.add([pet("Loud")])
 
@@ -152,7 +152,7 @@ async def test_a_call_that_a_store_on_its_way_out_cancels_may_be_made_again(othe
         await other.add([pet("Late")])
 
 
-async def test_a_lenient_search_leaves_out_what_is_no_pet(other: PetStoreClient):
+async def test_lenient_search_leaves_out_invalid_pets(other: PetStoreClient):
     assert [found.name async for found in other.search(lenient=True)] == ["Thor"]
     assert other.knows_keys is True
 
@@ -169,7 +169,7 @@ async def test_a_lost_answer_is_made_up_for_by_the_key(when: str):
         assert [found.id for found in await store.pets()] == [identity]
 
 
-async def test_leaving_a_search_early_ends_it(store: LocalStore):
+async def test_search_can_be_left_early(store: LocalStore):
     for start in (0, 1000):
         await store.client.add([pet(str(number)) for number in range(start, start + 1000)])
     async with aclosing(store.client.search()) as pets:
@@ -179,7 +179,7 @@ async def test_leaving_a_search_early_ends_it(store: LocalStore):
     assert len(await store.pets()) == 2000
 
 
-async def test_whether_the_store_knows_keys_shows_in_what_it_sends(store: LocalStore):
+async def test_client_learns_that_the_store_knows_keys_from_a_record_with_a_key(store: LocalStore):
     client = store.client
     await client.add([pet(idempotency_key="mine"), pet()])
     assert client.knows_keys is None

@@ -13,7 +13,7 @@ def picked(sampler: Sampler) -> int:
     return sum(sampler.picks() for _ in range(1000))
 
 
-def test_it_picks_the_share_that_was_asked_for_and_none_at_first():
+def test_sampler_picks_nothing_at_first_and_then_the_share_that_was_set():
     sampler = Sampler(random.Random(1))
     assert picked(sampler) == 0
     sampler.change(pb.Sampler(type=pb.STAlways))
@@ -24,7 +24,7 @@ def test_it_picks_the_share_that_was_asked_for_and_none_at_first():
     assert picked(sampler) == 0
 
 
-def test_what_is_refused_changes_nothing():
+def test_sampler_keeps_its_rate_when_a_change_is_refused():
     sampler = Sampler(random.Random(1))
     sampler.change(pb.Sampler(type=pb.STAlways))
     with pytest.raises(Malformed, match=r"sampler\.type"):

@@ -77,7 +77,9 @@ async def test_ids_are_given_by_the_store_and_come_in_order(store: LocalStore):
     "name", ["Ünïcödé 🐕", "a\tb\x1b", "x" * 1000, "'; DROP TABLE pets; --", "\u202egnirts"]
 )
 @pytest.mark.parametrize("birthday", [datetime.date.min, datetime.date(2024, 2, 29), datetime.date.max])
-async def test_what_is_allowed_comes_back_as_it_was(store: LocalStore, name: str, birthday: datetime.date):
+async def test_store_returns_unusual_names_and_birthdays_unchanged(
+    store: LocalStore, name: str, birthday: datetime.date
+):
     sent = pet(name, PetType.REPTILE, birthday, idempotency_key=f"key {name}")
     (identity,) = await store.client.add([sent])
     expected = [dataclasses.replace(sent, id=identity)]
@@ -98,7 +100,7 @@ async def test_update_changes_all_or_none(store: LocalStore):
         await store.client.update([pet()])
 
 
-async def test_delete_ignores_what_is_not_there(store: LocalStore):
+async def test_delete_ignores_unknown_ids(store: LocalStore):
     first, second, third = await store.client.add([pet("a"), pet("b"), pet("c")])
     await store.client.delete([first, "no-such-id", third, first])
     assert [found.id for found in await store.pets()] == [second]
@@ -146,7 +148,7 @@ async def test_search_takes_any_within_a_filter_and_all_filters(
     assert "".join([one.name async for one in store.client.search(**filters)]) == found
 
 
-async def test_search_by_bare_messages(store: LocalStore):
+async def test_search_finds_no_unknown_type_and_refuses_impossible_dates(store: LocalStore):
     await store.client.add([pet()])
     unknown = pb.SearchPetsReq(types=[pb.PTUnknown])
     assert [found async for found in store.stub.SearchPets(unknown)] == []
@@ -173,7 +175,7 @@ SAMPLERS = {
 
 
 @pytest.mark.parametrize(("sampler", "allowed"), SAMPLERS.values(), ids=SAMPLERS)
-async def test_samplers(sampler: pb.Sampler, allowed: bool):
+async def test_change_sampler_accepts_valid_samplers_only(sampler: pb.Sampler, allowed: bool):
     async with local_store(allow_change_sampler=True) as store:
         call = store.stub.ChangeSampler(pb.ChangeSamplerReq(sampler=sampler))
         if allowed:
@@ -182,14 +184,14 @@ async def test_samplers(sampler: pb.Sampler, allowed: bool):
             assert (await code_of(call))[0] is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_the_same_key_is_the_same_pet(store: LocalStore):
+async def test_add_returns_the_existing_pet_for_a_known_key(store: LocalStore):
     first = await store.client.add([pet("Thor", idempotency_key="uid-1")])
     assert await store.client.add([pet("Thor", idempotency_key="uid-1")]) == first
     assert await store.client.add([pet("Tron", PetType.CAT, idempotency_key="uid-1")]) == first
     assert [found.name for found in await store.pets()] == ["Thor"]
 
 
-async def test_the_same_key_in_parallel_and_within_a_call(store: LocalStore):
+async def test_add_is_idempotent_for_a_key_in_parallel_and_within_a_call(store: LocalStore):
     pets = [pet("Thor", idempotency_key="uid-1"), pet("Tron", idempotency_key="uid-2")] * 2
     answers = await asyncio.gather(*(store.client.add(pets) for _ in range(50)))
     assert len({tuple(ids) for ids in answers}) == 1
@@ -226,7 +228,7 @@ async def test_an_update_claims_a_pet_that_has_no_key(store: LocalStore):
     }
 
 
-async def test_a_store_that_knows_the_published_contract_only():
+async def test_store_of_the_published_contract_ignores_idempotency_keys():
     async with local_store(ignore_idempotency_keys=True) as store:
         first = await store.client.add([pet(idempotency_key="uid-1")])
         assert await store.client.add([pet(idempotency_key="uid-1")]) != first

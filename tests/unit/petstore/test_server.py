@@ -109,7 +109,7 @@ async def test_change_sampler_is_refused_unless_the_store_allows_it():
         assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
-async def test_health_is_told_until_it_stops():
+async def test_health_service_reports_serving_until_the_server_stops():
     async with AsyncExitStack() as outside:
         async with PetStoreServer(ServerOptions(bind_address=LOOPBACK, grace=0.2)) as server:
             channel = await outside.enter_async_context(grpc.aio.insecure_channel(str(server.address)))
@@ -124,7 +124,7 @@ async def test_health_is_told_until_it_stops():
         assert (await change).status == NOT_SERVING
 
 
-async def test_addresses_that_are_taken(tmp_path: Path):
+async def test_server_refuses_addresses_in_use_and_releases_its_file(tmp_path: Path):
     async with local_store(metrics=True) as store:
         calls, metrics = store.server.address, store.server.metrics_address
         assert metrics is not None
@@ -140,7 +140,7 @@ async def test_addresses_that_are_taken(tmp_path: Path):
         pass  # the file was let go
 
 
-async def test_every_interface():
+async def test_server_listens_on_every_interface_without_a_host():
     everywhere = BindAddress("", 0)
     async with PetStoreServer(
         ServerOptions(bind_address=everywhere, metrics_bind_address=everywhere)
@@ -152,7 +152,7 @@ async def test_every_interface():
         assert "grpc_server_handled_total" in page
 
 
-async def test_a_thousand_adds_in_parallel_a_search_meanwhile_and_a_restart(tmp_path: Path):
+async def test_store_keeps_each_key_once_under_parallel_adds_and_after_a_restart(tmp_path: Path):
     path = tmp_path / "pets.db"
     async with local_store(path) as store, asyncio.TaskGroup() as tasks:
         adds = [

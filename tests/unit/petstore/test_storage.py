@@ -48,7 +48,7 @@ async def test_a_restart_keeps_all(tmp_path: Path):
         assert await storage.write(Add([pet("c", idempotency_key="key")])) == ids[:1]
 
 
-async def test_memory_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_storage_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     async with Storage(None) as storage:
         await storage.write(Add([pet()]))
@@ -68,7 +68,7 @@ async def test_a_lock_file_that_is_a_link_is_refused_and_leads_to_no_other_file(
     assert other.read_text() == "kept"
 
 
-async def test_two_on_one_file_are_refused_by_any_path(tmp_path: Path):
+async def test_storage_refuses_a_file_in_use_by_any_path(tmp_path: Path):
     path = tmp_path / "pets.db"
     link = tmp_path / "link.db"
     link.symlink_to(path)
@@ -126,7 +126,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path):
         refused(bad, reason)
 
 
-async def test_what_cannot_be_opened_is_told(tmp_path: Path):
+async def test_storage_gives_the_reason_why_a_path_cannot_be_opened(tmp_path: Path):
     for path, reason in (
         (tmp_path / "missing" / "pets.db", "No such file or directory"),
         (tmp_path, "is a folder"),
@@ -146,7 +146,7 @@ async def test_a_start_that_was_killed_is_made_up_for(tmp_path: Path):
         assert await found(storage) == ["Thor"]
 
 
-async def test_who_is_refused_takes_nobody_along(tmp_path: Path):
+async def test_refused_write_does_not_fail_other_writes_of_its_batch(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage:
         (identity,) = await storage.write(Add([pet("a")]))
         results = await asyncio.gather(
@@ -159,7 +159,7 @@ async def test_who_is_refused_takes_nobody_along(tmp_path: Path):
         assert await found(storage) == ["a", "b", "c"]
 
 
-async def test_a_search_sees_what_was_asked_for_before_it(tmp_path: Path):
+async def test_search_sees_writes_requested_before_it(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage, asyncio.TaskGroup() as tasks:
         writes = [tasks.create_task(storage.write(Add([pet(str(number))]))) for number in range(100)]
         await asyncio.sleep(0)  # the writes have been asked for, none has been done
@@ -167,7 +167,7 @@ async def test_a_search_sees_what_was_asked_for_before_it(tmp_path: Path):
         assert all(write.done() for write in writes)
 
 
-async def test_what_nobody_waits_for_any_more_is_not_begun(tmp_path: Path):
+async def test_storage_skips_a_write_whose_caller_was_cancelled(tmp_path: Path):
     async with Storage(tmp_path / "pets.db") as storage, asyncio.TaskGroup() as tasks:
         gone = tasks.create_task(storage.write(Add([pet("gone")])))
         kept = tasks.create_task(storage.write(Add([pet("kept")])))
@@ -191,7 +191,7 @@ async def test_pages_hold_together_while_pets_come_and_go(tmp_path: Path):
         assert [one.name for one in seen] == [*expected, "late"]
 
 
-async def test_leaving_finishes_what_waits(tmp_path: Path):
+async def test_storage_finishes_waiting_writes_when_it_closes(tmp_path: Path):
     path = tmp_path / "pets.db"
     async with Storage(path) as storage:
         writing = asyncio.gather(*(storage.write(Add([pet(str(number))])) for number in range(50)))
@@ -260,7 +260,7 @@ async def test_a_search_that_looks_at_many_pets_lets_others_read_meanwhile(many:
         assert await asyncio.gather(*searching) == [[]] * 4
 
 
-async def test_what_is_far_behind_others_is_found(many: Path):
+async def test_search_finds_a_pet_far_behind_others(many: Path):
     async with Storage(many) as storage:
         wanted = f"pet-{MANY}"
         assert await found(storage, Query(types=[PetType.CAT])) == [wanted]

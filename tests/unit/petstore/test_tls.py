@@ -69,13 +69,13 @@ async def ask(address: str, files: TlsFiles, server_name: str | None = None) -> 
         assert await client.add([pet()])
 
 
-async def test_who_shows_the_right_certificate_is_served(world: World):
+async def test_store_serves_a_client_with_a_trusted_certificate(world: World):
     async with serving(world.server_files) as address:
         await ask(address, world.client_files)
         await ask(address, world.client_files, "pets.example")
 
 
-async def test_who_shows_no_certificate_or_a_strangers_is_not_served(world: World, tmp_path: Path):
+async def test_store_refuses_a_client_without_a_trusted_certificate(world: World, tmp_path: Path):
     async with serving(world.server_files) as address:
         with pytest.raises(Unreachable):
             await ask(address, TlsFiles(ca_file=world.client.ca))
@@ -96,7 +96,7 @@ async def test_a_store_of_another_authority_or_name_is_not_talked_to(world: Worl
                 await ask(address, files, name)
 
 
-async def test_without_a_client_ca_the_store_asks_for_no_certificate(world: World):
+async def test_store_asks_for_no_certificate_without_a_client_ca(world: World):
     files = TlsFiles(cert_file=world.server.cert, key_file=world.server.key)
     async with serving(files) as address:
         await ask(address, TlsFiles(ca_file=world.client.ca))
@@ -202,7 +202,7 @@ def test_a_server_has_a_certificate_with_its_key(world: World, names: tuple[str,
     assert caught.value.file == missing
 
 
-def test_a_client_trusts_somebody(world: World):
+def test_client_certificate_without_a_ca_is_refused(world: World):
     with pytest.raises(TlsUnusable, match="is missing: without it there is no TLS") as caught:
         Tls.of_client(TlsFiles(cert_file=world.client.cert, key_file=world.client.key))
     assert caught.value.file == "ca_file"

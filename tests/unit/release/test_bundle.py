@@ -64,7 +64,7 @@ def definitions(folder: Path) -> list[Manifest]:
     return [each for each in others(folder) if each["kind"] == "CustomResourceDefinition"]
 
 
-def test_there_is_one_service_version_and_nothing_that_a_bundle_cannot_hold(folder: Path):
+def test_bundle_holds_only_kinds_that_olm_supports(folder: Path):
     kinds = {each["kind"] for each in others(folder)}
     assert kinds - {"CustomResourceDefinition"} <= SUPPORTED
 
@@ -75,7 +75,7 @@ def test_name_and_version_are_this_version(csv: Manifest):
     assert csv["spec"]["version"] == VERSION
 
 
-def test_everything_that_a_catalogue_shows_is_there(csv: Manifest):
+def test_service_version_has_every_field_that_a_catalogue_shows(csv: Manifest):
     for field in ("displayName", "description", "keywords", "maintainers", "provider", "maturity"):
         assert csv["spec"][field], field
     assert csv["spec"]["minKubeVersion"] == OLDEST_KUBERNETES
@@ -83,14 +83,14 @@ def test_everything_that_a_catalogue_shows_is_there(csv: Manifest):
         assert csv["metadata"]["annotations"][name], name
 
 
-def test_the_catalogue_has_a_picture_of_it(csv: Manifest):
+def test_service_version_has_an_svg_icon(csv: Manifest):
     (icon,) = csv["spec"]["icon"]
     assert icon["mediatype"] == "image/svg+xml"
     root = ElementTree.fromstring(base64.b64decode(icon["base64data"]))
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
 
 
-def test_it_is_installed_for_all_namespaces_as_olm_demands_of_who_converts(csv: Manifest):
+def test_service_version_supports_only_the_install_mode_of_all_namespaces(csv: Manifest):
     modes = {each["type"]: each["supported"] for each in csv["spec"]["installModes"]}
     narrower = dict.fromkeys(("OwnNamespace", "SingleNamespace", "MultiNamespace"), False)
     assert modes == {**narrower, "AllNamespaces": True}
@@ -125,7 +125,7 @@ def test_descriptors_name_fields_that_exist_and_all_of_them(folder: Path, csv: M
             assert all(each["displayName"] and each["description"] for each in described)
 
 
-def test_there_is_an_example_of_every_kind(csv: Manifest):
+def test_service_version_has_an_example_of_every_owned_kind(csv: Manifest):
     examples: list[dict[str, Any]] = json.loads(csv["metadata"]["annotations"]["alm-examples"])
     kinds = {each["kind"] for each in csv["spec"]["customresourcedefinitions"]["owned"]}
     assert {each["kind"] for each in examples} == kinds
@@ -207,12 +207,12 @@ def test_permissions_are_those_that_the_bindings_give(csv: Manifest):
         assert granted["rules"] == wanted
 
 
-def test_nothing_of_the_samples_is_installed_with_the_operator(folder: Path):
+def test_bundle_contains_no_sample(folder: Path):
     installed = {(each["kind"], each["metadata"]["name"]) for each in others(folder)}
     assert not installed & {(each["kind"], each["metadata"]["name"]) for each in manifests("samples")}
 
 
-def test_what_olm_makes_itself_is_not_in_there(folder: Path):
+def test_bundle_leaves_out_the_objects_that_olm_makes(folder: Path):
     names = {each["metadata"]["name"] for each in others(folder)}
     assert "operator-manager-manager-role" not in names
     assert not [name for name in names if "webhook" in name]
@@ -232,7 +232,7 @@ def test_the_labels_of_the_image_are_the_annotations_of_the_bundle(folder: Path)
     ].split(",")
 
 
-def test_what_the_image_is_made_of_is_there_and_reaches_the_engine(folder: Path):
+def test_bundle_dockerfile_copies_folders_that_exist_and_are_not_ignored(folder: Path):
     # The Dockerfiles of the project share one list of what an engine gets to see.
     seen = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     copied = [
@@ -246,7 +246,7 @@ def test_what_the_image_is_made_of_is_there_and_reaches_the_engine(folder: Path)
         assert any(path.is_relative_to(allowed) for allowed in seen), path
 
 
-def test_making_it_again_leaves_nothing_of_before(folder: Path):
+def test_bundle_command_removes_files_of_an_earlier_bundle(folder: Path):
     left = folder / "bundle" / "manifests" / "gone.yaml"
     left.write_text("kind: Gone\n")
     assert main(["bundle", f"--image={IMAGE}", str(folder)]) == 0
@@ -264,7 +264,7 @@ def test_every_setting_has_one_row():
     assert ROW.findall(with_tables(EMPTY, OPERATORS, PROGRAM)) == flags
 
 
-def test_a_row_says_how_it_is_given_and_what_it_is_without():
+def test_row_of_a_setting_has_flag_default_variable_and_description():
     text = with_tables(EMPTY, OPERATORS, PROGRAM)
     assert (
         "| `--namespaces NAME,...` | all | `OPERATOR_MANAGER_NAMESPACES`, `WATCH_NAMESPACE` | "
@@ -274,7 +274,7 @@ def test_a_row_says_how_it_is_given_and_what_it_is_without():
     assert "| `--petstore-address HOST:PORT` | `localhost:6742` | `PETSTORE_ADDRESS` | address" in text
 
 
-def test_what_parts_the_cells_ends_none():
+def test_with_tables_escapes_pipes_in_cells():
     key = Setting("speech", default="a|b", description="loud|low", placeholder="A|B")
     row = next(
         line
@@ -284,7 +284,7 @@ def test_what_parts_the_cells_ends_none():
     assert row == r"| `--speech A\|B` | `a\|b` | `SPEECH` | loud\|low |"
 
 
-def test_what_stands_around_the_tables_stays_and_they_are_made_anew():
+def test_with_tables_replaces_old_tables_and_keeps_the_text_around_them():
     once = with_tables(EMPTY, OPERATORS, PROGRAM)
     assert once.startswith("# Title\n")
     assert once.endswith(f"{END}\n\nMore.\n")
@@ -297,7 +297,7 @@ def test_what_stands_around_the_tables_stays_and_they_are_made_anew():
     ["", f"{BEGIN}\n", f"{END}\n", f"{END}\n{BEGIN}\n", EMPTY + EMPTY],
     ids=["none", "no end", "no begin", "turned round", "twice"],
 )
-def test_a_page_without_a_place_for_them_is_refused(page: str):
+def test_with_tables_refuses_a_page_without_markers(page: str):
     with pytest.raises(NoTables, match="generated by"):
         with_tables(page, OPERATORS, PROGRAM)
 

@@ -77,7 +77,7 @@ def test_helm_finds_nothing_to_complain_about(chart: Path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_who_may_delete_for_owner_references_is_the_managers_account_and_it_is_made(chart: Path):
+def test_owner_references_binding_names_the_managers_account(chart: Path):
     objects = rendered(chart, "rbac.ownerReferences.enable=true", namespace="elsewhere")
     binding = objects["ClusterRoleBinding", "operator-manager-owner-references-rolebinding"]
     [subject] = binding["subjects"]
@@ -85,7 +85,7 @@ def test_who_may_delete_for_owner_references_is_the_managers_account_and_it_is_m
     assert ("ServiceAccount", subject["name"]) in objects
 
 
-def test_it_is_for_clusters_that_know_the_policy_which_holds_the_managers_account(chart: Path):
+def test_chart_requires_the_oldest_supported_kubernetes(chart: Path):
     assert helm_template(chart, kubernetes=OLDEST_KUBERNETES).returncode == 0
     done = helm_template(chart, kubernetes="1.29.9")
     assert done.returncode != 0
@@ -101,7 +101,7 @@ def test_it_is_for_clusters_that_know_the_policy_which_holds_the_managers_accoun
         (("manager.replicas=3", "manager.shards=16"), "shards"),
     ],
 )
-def test_it_makes_what_the_overlay_makes(chart: Path, values: tuple[str, ...], overlay: str):
+def test_chart_renders_the_same_objects_as_the_overlay(chart: Path, values: tuple[str, ...], overlay: str):
     wanted = keyed(each for each in manifests(overlay) if each["kind"] != "Namespace")
     made = rendered(chart, *values)
     for (kind, name), each in made.items():
@@ -209,7 +209,7 @@ def test_webhooks_listen_where_the_value_says_and_only_api_servers_reach_them(ch
     }
 
 
-def test_without_webhooks_nothing_of_them_is_left_but_that_definitions_ask_for_conversion(chart: Path):
+def test_chart_without_webhooks_keeps_only_the_conversion_of_definitions(chart: Path):
     values = ("webhook.enable=false", "certManager.enable=true", "networkPolicy.enable=true")
     made = rendered(chart, *values)
     assert not [name for kind, name in made if "webhook" in name or kind in {"Certificate", "Issuer"}]
@@ -244,7 +244,7 @@ def test_images_flags_variables_and_resources_are_as_the_values_say(chart: Path)
     assert claim["spec"]["resources"]["requests"]["storage"] == "5Gi"
 
 
-def test_pods_run_where_and_from_what_registry_the_values_say(chart: Path):
+def test_chart_values_set_pull_secrets_digest_tolerations_and_affinity(chart: Path):
     digest = f"sha256:{'0' * 64}"
     made = rendered(
         chart,
@@ -321,7 +321,7 @@ def test_values_of_a_chart_around_it_are_taken(chart: Path):
     assert rendered(chart, "global.region=here") == rendered(chart)
 
 
-def test_what_the_values_add_to_pods_and_account_stands_beside_what_they_have(chart: Path):
+def test_chart_merges_pod_values_with_the_defaults(chart: Path):
     flags = [
         f"{program}.{value}"
         for program in ("manager", "petstore")
@@ -424,7 +424,7 @@ def test_alerts_keep_their_own_templates(chart: Path):
     assert mine["spec"] == wanted["spec"]
 
 
-def test_without_the_store_nothing_of_it_is_left(chart: Path):
+def test_chart_without_the_store_keeps_no_object_of_it_but_definitions(chart: Path):
     made = rendered(
         chart,
         *("petstore.enable=false", "petstore.address=pets.local:1234"),
@@ -445,7 +445,9 @@ def test_definitions_and_helper_roles_can_be_left_out(chart: Path):
     assert not [name for (_, name), each in kept.items() if "annotations" in each["metadata"]]
 
 
-def test_another_folder_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_chart_command_refuses_a_folder_that_holds_other_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     tool("kubectl")
     precious = tmp_path / "precious"
     precious.write_text("here")
@@ -474,7 +476,7 @@ def made(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.whole
-def test_two_runs_give_the_same_bytes_whatever_the_clock_and_the_rights_of_files(
+def test_everything_command_is_reproducible_whatever_the_clock_and_umask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     tool("kubectl")
@@ -505,7 +507,7 @@ def test_two_runs_give_the_same_bytes_whatever_the_clock_and_the_rights_of_files
         assert "controllers/main.py" in wheel.namelist()
 
 
-def test_the_context_holds_what_the_dockerfile_copies_and_runs():
+def test_context_holds_every_path_that_the_dockerfile_copies():
     _, packed = context()
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         modes = {entry.name: entry.mode for entry in archive}
@@ -519,7 +521,7 @@ def test_the_context_holds_what_the_dockerfile_copies_and_runs():
     ("missing", "said"),
     [("sbom.cdx.json", "`make sbom` writes it"), ("heading", f"has no heading for version {VERSION}")],
 )
-def test_what_is_missing_is_said_and_nothing_is_written(
+def test_everything_command_writes_nothing_when_an_input_is_missing(
     missing: str,
     said: str,
     tmp_path: Path,
@@ -537,7 +539,7 @@ def test_what_is_missing_is_said_and_nothing_is_written(
     assert list(dist.iterdir()) == []
 
 
-def test_outside_of_a_repository_it_is_refused(
+def test_everything_command_is_refused_outside_of_a_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     tool("kubectl")

@@ -60,7 +60,7 @@ def test_an_image_without_a_tag_is_the_latest(printed: Printed):
     assert images(printed("--image=om"))["manager"] == "om:latest"
 
 
-def test_for_deletion_it_comes_in_parts_of_which_the_namespace_is_last(printed: Printed):
+def test_manifests_for_deletion_come_in_parts_with_the_namespace_last(printed: Printed):
     webhooks, definitions = printed("--only=webhooks"), printed("--only=definitions")
     assert {each["kind"] for each in definitions} == {"CustomResourceDefinition"}
     assert {each["apiVersion"] for each in webhooks} == {"admissionregistration.k8s.io/v1"}
@@ -115,7 +115,7 @@ def test_rights_can_be_limited_to_namespaces(printed: Printed):
 
 
 @pytest.mark.parametrize("names", ["a,", "A", "a b", ""])
-def test_what_is_no_namespace_is_a_wrong_use(names: str, capsys: pytest.CaptureFixture[str]):
+def test_manifests_command_refuses_malformed_namespaces(names: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as stopped:
         main(["manifests", f"--namespaces={names}"])
     assert stopped.value.code == 2
@@ -142,14 +142,14 @@ def test_a_missing_kubectl_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert capsys.readouterr().err.startswith("manifests: no-such-kubectl is not on the PATH")
 
 
-def test_what_is_no_image_is_a_wrong_use(capsys: pytest.CaptureFixture[str]):
+def test_manifests_command_refuses_a_malformed_image(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as stopped:
         main(["manifests", "--image=No Image"])
     assert stopped.value.code == 2
     assert "--image: 'No Image' is no image" in capsys.readouterr().err
 
 
-def test_what_is_kept_in_the_repository_is_current(capsys: pytest.CaptureFixture[str]):
+def test_generated_files_of_the_repository_are_current(capsys: pytest.CaptureFixture[str]):
     assert main(["generate", "--check"]) == 0, capsys.readouterr().err
 
 
@@ -172,6 +172,6 @@ def test_a_name_is_taken_apart_and_put_together_again(text: str, image: Image):
 @pytest.mark.parametrize(
     "text", ["", ":v1", "Manager", "manager:", "manager:a b", "manager@sha256:1", "a//", "-x"]
 )
-def test_what_is_no_image_is_refused_with_its_own_text(text: str):
+def test_image_parse_refuses_malformed_names(text: str):
     with pytest.raises(InvalidImage, match="is no image"):
         Image.parse(text)

@@ -21,7 +21,7 @@ def script(text: str, folder: Path) -> Daemon:
     return Daemon("script", [SHELL, "-c", text], log=folder / "log")
 
 
-def test_what_it_writes_is_kept_over_its_runs(tmp_path: Path):
+def test_daemon_keeps_the_output_of_all_its_runs(tmp_path: Path):
     daemon = script("echo out; echo err >&2; exit 3", tmp_path)
     for _ in range(2):
         daemon.start()
@@ -36,7 +36,7 @@ def test_a_program_that_died_is_reported_with_the_end_of_its_log(tmp_path: Path)
         wait_until(daemon, lambda: False, timeout=10, what="nothing")
 
 
-def test_one_that_ignores_the_request_to_stop_is_killed(tmp_path: Path):
+def test_daemon_that_ignores_the_request_to_stop_is_killed(tmp_path: Path):
     daemon = script("trap '' TERM; echo ready; while :; do sleep 1; done", tmp_path)
     daemon.start()
     eventually(lambda: "ready" in daemon.output(), every=0.01)
@@ -44,7 +44,7 @@ def test_one_that_ignores_the_request_to_stop_is_killed(tmp_path: Path):
     assert daemon.exit_code == -signal.SIGKILL
 
 
-def test_a_frozen_one_stops_too(tmp_path: Path):
+def test_frozen_daemon_stops(tmp_path: Path):
     daemon = script("sleep 60", tmp_path)
     daemon.start()
     daemon.freeze()
@@ -66,7 +66,7 @@ def test_the_whole_group_gets_the_signal(tmp_path: Path):
     [[SHELL, "-c", "sleep 60"], [sys.executable, "-m", "http.server", "0", "--bind=127.0.0.1"]],
     ids=["started from its file", "forked"],
 )
-def test_it_does_not_outlive_a_killed_test_run(tmp_path: Path, command: list[str]):
+def test_daemon_does_not_outlive_a_killed_test_run(tmp_path: Path, command: list[str]):
     program = f"""
 import pathlib, time
 from tests.support.daemon import Daemon
@@ -98,7 +98,7 @@ print(signal.getsignal(signal.SIGCHLD), signal.getsignal(signal.SIGINT), file=sy
 @pytest.mark.parametrize(
     "end", ["sys.exit('the reason')", "sys.exit(3)", "os.kill(0, signal.SIGTERM)", "1 / 0"]
 )
-def test_a_forked_program_is_what_it_is_when_it_is_started_from_its_file(
+def test_forked_program_behaves_as_one_started_from_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ):
     (tmp_path / "shown.py").write_text(f"{SHOWN}print(len(sys.modules), end='', flush=True)\n{end}\n")

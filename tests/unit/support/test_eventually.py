@@ -58,7 +58,7 @@ async def test_an_awaiting_check_that_hangs_is_given_up():
         await eventually_async(check)
 
 
-def test_what_stops_being_true_fails():
+def test_consistently_fails_when_a_check_stops_being_true():
     results = iter([True, True, False])
     with pytest.raises(AssertionError, match="stopped being true"):
         consistently(lambda: next(results), during=60, every=0)

@@ -16,7 +16,7 @@ from tests.support.kubeconfig import Credentials
 
 
 @pytest.mark.filterwarnings("error")
-def test_at_its_end_it_hangs_up_on_who_has_not_even_said_hello(tmp_path: Path):
+def test_fault_proxy_closes_a_connection_without_a_hello_when_it_ends(tmp_path: Path):
     nobody = Credentials(server="https://127.0.0.1:1", authority=Authority("nobody").pem, token="t")
     with FaultProxy(nobody, folder=tmp_path) as proxy:
         address = urlsplit(Credentials.read(proxy.kubeconfig).server)
@@ -29,7 +29,7 @@ def test_at_its_end_it_hangs_up_on_who_has_not_even_said_hello(tmp_path: Path):
 
 
 @pytest.mark.filterwarnings("error")
-def test_at_its_end_it_hangs_up_on_who_came_at_the_last_moment(
+def test_fault_proxy_closes_a_connection_that_is_accepted_while_it_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     nobody = Credentials(server="https://127.0.0.1:1", authority=Authority("nobody").pem, token="t")

@@ -74,9 +74,7 @@ def test_a():
         "what fails when it is cancelled",
     ],
 )
-def test_a_failure_that_nobody_has_seen_fails_the_test_that_has_left_it(
-    tmp_path: Path, leaves: str, line: str, failed: str
-):
+def test_unseen_failure_fails_the_test_that_left_it(tmp_path: Path, leaves: str, line: str, failed: str):
     (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = *_test.py\n")
     (tmp_path / "a_test.py").write_text(SHARED + leaves)
     (tmp_path / "b_test.py").write_text("import gc\ndef test_b(): gc.collect()\n")

@@ -29,7 +29,7 @@ def test_links_are_those_of_the_prose(tmp_path: Path):
     assert list(page(tmp_path, text).links()) == ["b.md#c", "e", "k.png", "n"]
 
 
-def test_words_are_what_the_prose_says_in_code(tmp_path: Path):
+def test_words_are_the_code_spans_of_the_prose(tmp_path: Path):
     text = "`make test` and [`--flag`](x)\n```sh\n`no`\n```\n| `cell` |\n"
     assert list(page(tmp_path, text).words()) == ["make test", "--flag", "cell"]
 

@@ -119,7 +119,7 @@ def run(*options: str) -> dict[str, Any]:
     return {each["mutant"]: each["outcome"] for each in json.loads(Path("out.json").read_text())}
 
 
-def test_the_same_seed_chooses_the_same_whatever_is_changed_elsewhere(planted: Path):
+def test_seed_chooses_mostly_the_same_mutants_when_code_is_added_elsewhere(planted: Path):
     before = [each.key for each in chosen(mutants_of([Path("planted")]), 7, 8)]
     assert before == [each.key for each in chosen(mutants_of([Path("planted")]), 7, 8)]
     assert before != [each.key for each in chosen(mutants_of([Path("planted")]), 8, 8)]
@@ -128,7 +128,7 @@ def test_the_same_seed_chooses_the_same_whatever_is_changed_elsewhere(planted: P
     assert len(set(before) & set(after)) >= 5
 
 
-def test_every_mutant_is_python_that_differs_and_what_people_read_is_left_alone(planted: Path):
+def test_mutants_are_distinct_changes_and_leave_texts_alone(planted: Path):
     mutants = mutants_of([Path("planted")])
     assert [each.key for each in mutants if not each.changes_something()] == []
     assert len({each.key for each in mutants}) == len(mutants)
@@ -139,13 +139,13 @@ def test_every_mutant_is_python_that_differs_and_what_people_read_is_left_alone(
 
 
 @pytest.mark.whole
-def test_one_with_which_the_fixtures_of_all_tests_cannot_be_imported_is_killed(planted: Path):
+def test_mutant_is_killed_when_conftest_cannot_be_imported_with_it(planted: Path):
     (planted / "conftest.py").write_text("from planted.code import LIMIT\n\nassert LIMIT == 3\n")
     assert run("--tests=test_weak.py")[LIMIT] == "killed"
 
 
 @pytest.mark.whole
-def test_what_tests_tell_apart_is_killed_and_the_rest_survives_until_better_tests_come(planted: Path):
+def test_mutant_survives_until_a_test_tells_it_apart(planted: Path):
     outcomes = run("--tests=test_weak.py")
     assert {key for key, each in outcomes.items() if each == "survived"} == {LIMIT, BELOW, EQUIVALENT}
     endless = "planted/code.py Box.fill loop 0: break -> continue"

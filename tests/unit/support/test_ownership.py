@@ -81,7 +81,7 @@ class Log:
         )
 
 
-def test_who_writes_one_after_the_other_each_in_a_term_of_its_own_is_at_no_fault():
+def test_ownership_finds_no_fault_in_writes_within_successive_terms():
     log = Log()
     log.renews("a")
     log.renews("b", 1)
@@ -109,7 +109,7 @@ def test_a_write_after_the_range_was_given_back_is_found():
     assert log.ownership().faults() == [f"a: patch memcacheds/{FIRST}/status in range 0, which was of ['b']"]
 
 
-def test_a_write_for_what_belongs_to_an_object_of_another_range_is_found():
+def test_ownership_finds_a_write_for_a_child_of_an_object_in_another_range():
     log = Log()
     log.renews("a")
     log.renews("b", 1)
@@ -127,7 +127,7 @@ def test_a_write_before_the_claim_and_one_when_the_term_has_run_out_are_found():
     assert log.ownership().faults() == [fault, fault]
 
 
-def test_who_takes_a_range_before_the_term_of_another_has_run_out_is_found():
+def test_ownership_finds_a_claim_before_the_term_of_another_has_run_out():
     log = Log()
     log.renews("a")
     log.wait(LEASE_SECONDS - 2)
@@ -145,7 +145,7 @@ def test_a_renewal_makes_a_term_longer():
     assert log.ownership().faults() == []
 
 
-def test_what_was_refused_and_what_has_changed_nothing_is_no_write():
+def test_ownership_ignores_writes_that_were_refused_or_changed_nothing():
     log = Log()
     log.renews("a")
     log.writes("a")

@@ -24,7 +24,7 @@ def report(nodeid: str, outcome: Literal["passed", "failed", "skipped"], when: s
     return pytest.TestReport(nodeid, ("", 0, ""), {}, outcome, None, when)  # type: ignore[arg-type]
 
 
-def test_until_every_worker_has_found_the_tests_it_says_how_many_have():
+def test_tally_counts_the_workers_that_have_found_the_tests_until_all_have():
     clock = Clock()
     tally = Tally(2, clock)
     tally.collected(8000)
@@ -32,7 +32,7 @@ def test_until_every_worker_has_found_the_tests_it_says_how_many_have():
     assert tally.line() == " 0:12  1 of 2 workers have found the tests"
 
 
-def test_it_says_how_many_of_how_many_and_what_has_run_longest():
+def test_tally_shows_counts_and_the_tests_that_have_run_longest():
     clock = Clock()
     tally = Tally(1, clock)
     tally.collected(8000)

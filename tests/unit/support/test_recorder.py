@@ -38,20 +38,20 @@ def kept(version: dict[str, Any], second: dict[str, Any] | AssertionError) -> in
     return keep(version, [(part("some/first"), NEW), (part("some/second"), second)])
 
 
-def test_all_answers_of_another_version_are_kept_with_that_version():
+def test_keep_writes_all_answers_with_the_version_when_it_is_another():
     assert kept(AFTER, NEW) == 0
     assert load_answers("some/first") == load_answers("some/second") == NEW
     assert versions() == AFTER
 
 
-def test_of_another_version_nothing_is_kept_when_a_part_fails(capsys: pytest.CaptureFixture[str]):
+def test_keep_writes_nothing_of_another_version_when_a_part_fails(capsys: pytest.CaptureFixture[str]):
     assert kept(AFTER, FAILURE) == 1
     assert load_answers("some/first") == load_answers("some/second") == OLD
     assert versions() == BEFORE
     assert "nothing is written" in capsys.readouterr().out
 
 
-def test_of_the_same_version_all_parts_but_those_that_fail_are_kept():
+def test_keep_writes_the_parts_of_the_same_version_that_do_not_fail():
     assert kept(BEFORE, FAILURE) == 1
     assert (load_answers("some/first"), load_answers("some/second")) == (NEW, OLD)
     assert versions() == BEFORE

@@ -46,7 +46,7 @@ def given(seconds: dict[str, float], *workers: str) -> list[str]:
     return taken
 
 
-def test_what_takes_longest_goes_first():
+def test_plan_gives_the_longest_unit_first():
     assert given({"a": 1, "b": 30, "c": 2}, *"xyx") == ["b", "c", "a"]
 
 
@@ -60,7 +60,7 @@ def test_workers_go_where_most_is_left_for_each():
     assert given(seconds, *"xyz") == ["a real", "d embedded", "b real"]
 
 
-def test_no_control_plane_is_started_for_little_while_there_is_other_work():
+def test_plan_starts_no_control_plane_for_a_short_unit_while_others_are_left():
     seconds = {"a real": 90, "b real": 10, "c": 5}
     assert given(seconds, *"xyy") == ["a real", "c", "b real"]
 
@@ -68,7 +68,7 @@ def test_no_control_plane_is_started_for_little_while_there_is_other_work():
 @pytest.mark.parametrize(
     ("file", "run"), [("tests/unit/test_new.py", 3), ("tests/unit/http/test_connections.py", 9)]
 )
-def test_of_a_file_that_nobody_has_measured_no_more_is_run_than_may_be(file: str, run: int):
+def test_bounded_skips_tests_of_an_unmeasured_file_beyond_its_limit(file: str, run: int):
     clock = itertools.count(step=2.0)
     bounded = Bounded(5, clock.__next__)
     passed = 0
@@ -116,7 +116,7 @@ def definitions(plane):
 """
 
 
-def test_what_a_worker_shares_ends_before_tests_that_need_none_and_starts_anew_for_one_that_does(
+def test_shared_plane_ends_before_tests_without_it_and_starts_anew_for_the_next(
     tmp_path: Path,
 ):
     inner = tmp_path / "inner"  # hooks of a conftest.py beside the root are called for what is beside it

@@ -18,7 +18,7 @@ REQUEST = WireRequest("GET", "/", {})
 
 
 @pytest.mark.parametrize("pieces", [0, 1])
-async def test_who_asks_for_more_after_an_abort_is_told(pieces: int):
+async def test_stream_of_a_scripted_wire_is_lost_after_an_abort(pieces: int):
     wire, stream = ScriptedWire(), Stream()
     wire.on("GET", "/", stream)
     async with wire.exchange(REQUEST) as answer:
@@ -55,7 +55,7 @@ async def test_an_abort_is_told_from_a_cancellation_also_while_a_cancelled_task_
     assert told == ["lost"]
 
 
-async def test_nothing_of_an_abort_is_left_in_a_task_whose_step_makes_an_error_of_it():
+async def test_abort_leaves_no_cancellation_in_a_task_whose_step_raises_an_error():
     wire = ScriptedWire()
 
     async def swallows(_sent: Sent) -> NoReturn:
@@ -82,7 +82,7 @@ async def test_nothing_of_an_abort_is_left_in_a_task_whose_step_makes_an_error_o
 
 
 @pytest.mark.parametrize("step", [Reply(), Unreached()])
-async def test_who_asks_without_a_pause_leaves_others_their_turns(step: Step):
+async def test_scripted_wire_yields_to_other_tasks_when_asked_without_a_pause(step: Step):
     wire = ScriptedWire()
     wire.on("GET", "/", step)
 

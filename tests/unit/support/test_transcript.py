@@ -17,7 +17,7 @@ def test_each_line_of_sh_is_a_command_without_its_remark():
     assert [each.text for each in commands(block("sh", *lines))] == ["make venv", "make test", "echo '#'"]
 
 
-def test_in_a_console_what_follows_a_prompt_is_a_command_and_the_rest_is_shown():
+def test_commands_of_a_console_follow_its_prompts_and_have_their_output():
     lines = ("$ first  # remark", "one", "", "two", "$ second &", "$ third")
     assert list(commands(block("console", *lines))) == [
         Command("page.md:7", "first", ("one", "two")),
@@ -41,7 +41,7 @@ def test_in_a_console_what_follows_a_prompt_is_a_command_and_the_rest_is_shown()
         ('pod "jack" deleted', 'pod "jack" deleted from default namespace'),
     ],
 )
-def test_what_is_another_each_time_makes_no_difference(shown: str, came: str):
+def test_difference_ignores_ages_hashes_uids_and_ellipses(shown: str, came: str):
     assert difference(shown.splitlines(), came) is None
 
 
@@ -57,5 +57,5 @@ def test_what_is_another_each_time_makes_no_difference(shown: str, came: str):
         ("foo-01", "foo-02"),
     ],
 )
-def test_anything_else_does(shown: str, came: str):
+def test_difference_shows_both_texts_when_they_differ_otherwise(shown: str, came: str):
     assert difference(shown.splitlines(), came) == f"shown:\n{shown}\nwhat came:\n{came}"

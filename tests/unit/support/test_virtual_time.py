@@ -11,14 +11,14 @@ from manager.simulation.loop import EPOCH, ProcessClock, ThreadHold, process_clo
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_time_goes_on_by_what_is_waited_for_and_by_nothing_else():
+async def test_virtual_time_advances_by_sleeps_only():
     for _ in range(3):
         await asyncio.sleep(0.1)
     assert clock.monotonic() == 0.3
     assert clock.now().timestamp() == EPOCH + 0.3
 
 
-async def test_who_waits_for_the_smallest_moment_waits():
+async def test_sleep_of_the_smallest_duration_moves_the_clock():
     before = clock.monotonic()
     until = before + 1e-10
     while clock.monotonic() < until:  # noqa: ASYNC110 -- that is the question
@@ -59,6 +59,6 @@ async def test_threads_can_be_held_while_time_goes_on():
     assert clock.monotonic() == 3600
 
 
-def test_what_would_wait_for_ever_fails():
+def test_simulate_fails_when_a_task_would_wait_for_ever():
     with pytest.raises(RuntimeError, match="standstill"):
         simulate(asyncio.Event().wait())

@@ -29,7 +29,7 @@ def memcached(size: int) -> Memcached:
     return Memcached(metadata=ObjectMeta(name="m"), spec=MemcachedSpec.model_construct(size=size))
 
 
-async def test_of_many_servers_the_status_names_some_and_counts_all():
+async def test_status_lists_a_limited_number_of_nodes_and_counts_all():
     size = MOST_NODES + 3
     async with operated(MemcachedOperator) as world:
         cluster = await world.create(memcached(size))
@@ -38,7 +38,7 @@ async def test_of_many_servers_the_status_names_some_and_counts_all():
         assert cluster.status.nodes == sorted(cluster.status.nodes)
 
 
-async def test_its_pods_are_named_without_a_look_into_them_which_would_cost_what_somebody_put_there(
+async def test_status_names_pods_without_decoding_them(
     monkeypatch: pytest.MonkeyPatch,
 ):
     def look(raw: bytes, **_: object) -> None:
@@ -56,7 +56,7 @@ async def test_its_pods_are_named_without_a_look_into_them_which_would_cost_what
         assert memcacheds.status("m")["nodes"] == ["a", "b"]
 
 
-async def test_more_servers_than_anybody_can_mean_are_refused():
+async def test_memcached_size_above_10000_is_refused():
     async with operated(MemcachedOperator) as world:
         with pytest.raises(Invalid, match=r"spec\.size.*10000"):
             await world.create(memcached(200_000))
@@ -183,7 +183,7 @@ async def test_degraded_stays_the_same_while_a_server_crash_loops():
         assert pods.condition("Degraded") == FINE
 
 
-async def test_another_log_line_of_a_crash_is_written_and_no_news():
+async def test_degraded_message_follows_the_last_log_line_without_another_event():
     async with pods_of(1) as (memcacheds, pods):
         await pods.create("web")
         for number in range(5):

@@ -33,12 +33,14 @@ async def test_a_very_large_cluster_is_warned_about(size: int):
     ("old", "new", "warned"),
     [(3, 1001, True), (1001, 1002, True), (1002, 1001, False), (2000, 2000, False), (2000, 0, False)],
 )
-async def test_it_is_warned_about_again_where_a_change_makes_it_larger(old: int, new: int, warned: bool):
+async def test_update_of_a_very_large_cluster_is_warned_about_only_when_it_grows(
+    old: int, new: int, warned: bool
+):
     said = list(await OPERATOR.warn_of_many(memcached(old), memcached(new), UPDATE))
     assert bool(said) is warned
 
 
-def test_it_only_warns_so_nothing_waits_for_it_and_no_deletion_is_looked_at():
+def test_size_webhook_ignores_failures_and_sees_only_creation_and_update():
     (admission,) = webhooks_of(MemcachedOperator)
     (webhook,) = admission.webhooks
     assert not webhook.mutating

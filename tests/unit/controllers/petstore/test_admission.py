@@ -73,21 +73,21 @@ async def test_the_name_is_trimmed_and_the_species_becomes_lower_case():
     assert await tidied(written(name="  Thor \n", species="DoG")) == written()["spec"]
 
 
-async def test_what_is_tidy_stays_as_it_is():
+async def test_tidy_leaves_a_tidy_pet_unchanged():
     body = written(name="Thor the  Great")
     before = copy.deepcopy(body)
     await PETS.tidy(body, request(Pet))
     assert body == before
 
 
-async def test_whatever_the_store_calls_blank_is_trimmed():
+async def test_tidy_trims_every_character_that_the_store_calls_blank():
     for character in blank():
         spec = await tidied(written(name=f"{character}Thor{character}"))
         assert spec["name"] == "Thor", hex(ord(character))
 
 
 @pytest.mark.parametrize("character", ["\u200b", "\ufeff", "\u180e", "\0"])
-async def test_what_is_invisible_but_not_blank_stays(character: str):
+async def test_tidy_keeps_invisible_characters_that_are_not_blank(character: str):
     name = f"{character}Thor"
     assert (await tidied(written(name=name)))["name"] == name
 
@@ -119,7 +119,7 @@ objects = st.fixed_dictionaries(
 
 
 @given(body=objects, old=st.none() | objects)
-async def test_what_cannot_be_read_is_left_alone_and_nothing_but_two_texts_changes(
+async def test_tidy_changes_only_name_and_species_of_any_object(
     body: dict[str, Any], old: dict[str, Any] | None
 ):
     before = copy.deepcopy(body)
@@ -146,7 +146,7 @@ async def test_a_birthday_from_1900_to_today_is_taken(birthday: str):
         ("0001-01-01", "must not be before 1900-01-01"),
     ],
 )
-async def test_any_other_birthday_is_refused_with_the_field_and_the_reason(birthday: str, why: str):
+async def test_judge_refuses_a_birthday_out_of_range_with_field_and_reason(birthday: str, why: str):
     with pytest.raises(Refused) as error:
         await PETS.judge(None, pet(birthday=birthday), request(Pet))
     status = refusal_of(error)
@@ -157,7 +157,7 @@ async def test_any_other_birthday_is_refused_with_the_field_and_the_reason(birth
     assert (cause["field"], cause["reason"]) == ("spec.birthday", "FieldValueInvalid")
 
 
-async def test_today_is_the_day_in_utc():
+async def test_judge_takes_today_from_utc():
     new_year = datetime.datetime(2027, 1, 1, tzinfo=datetime.UTC)
     turn_to(new_year - datetime.timedelta(seconds=1))
     with pytest.raises(Refused):
@@ -190,26 +190,26 @@ async def test_a_birthday_is_judged_when_it_changes():
     assert list(await PETS.judge(pet(birthday="2999-01-01"), pet(), UPDATE)) == []
 
 
-async def test_nothing_is_said_of_a_pet_that_is_being_deleted():
+async def test_judge_passes_a_pet_that_is_being_deleted_without_a_warning():
     old = pet(birthday="2999-01-01", **DELETED)
     new = pet(birthday="2998-01-01", species="cat", **{**DELETED, "finalizers": []})
     assert list(await PETS.judge(old, new, UPDATE)) == []
 
 
-async def test_another_species_is_warned_about():
+async def test_judge_warns_of_a_changed_species():
     (warning,) = await PETS.judge(pet(), pet(species="cat"), UPDATE)
     assert warning.startswith("spec.species: changed from dog to cat; ")
     # The API server shows no more than 256 characters where several are too long together.
     assert len(warning) < 256
 
 
-async def test_who_writes_v1alpha1_reads_the_name_that_the_field_has_there():
+async def test_warning_names_the_field_of_v1alpha1_to_clients_of_that_version():
     asked = request(Pet, "UPDATE", requested=OldPet.gvk)
     (warning,) = await PETS.judge(pet(), pet(species="cat"), asked)
     assert warning.startswith("spec.type: changed from dog to cat; ")
 
 
-async def test_what_stays_the_same_is_not_warned_about():
+async def test_judge_gives_no_warning_when_the_species_is_unchanged():
     assert list(await PETS.judge(pet(), pet(name="Thorbert", birthday="2021-04-02"), UPDATE)) == []
 
 
@@ -246,7 +246,7 @@ async def test_managed_fields_that_are_nested_deeply_are_no_reason_to_fail():
     await PETS.judge(annotated(1), taken, UPDATE)
 
 
-async def test_annotations_leave_room_for_what_the_other_version_cannot_hold():
+async def test_judge_refuses_annotations_without_room_for_the_conversion_note():
     await PETS.judge(None, annotated(255_000), request(Pet))
     with pytest.raises(Refused, match=r"metadata\.annotations: .* 256 KiB"):
         await PETS.judge(None, annotated(260_000), request(Pet))
@@ -257,7 +257,7 @@ async def test_annotations_leave_room_for_what_the_other_version_cannot_hold():
         await PETS.judge(None, taken, request(Pet))
 
 
-async def test_annotations_without_room_stand_in_nobodys_way_but_are_no_reason_to_lose_an_owner():
+async def test_judge_accepts_stored_annotations_without_room_but_no_loss_of_an_owner():
     full = annotated(262_144)
     await PETS.judge(full, full, UPDATE)
     await PETS.judge(full, annotated(262_000), UPDATE)

@@ -52,7 +52,7 @@ def test_the_day_is_that_of_the_moment_in_utc(text: str, day: str):
         "2021-04-01T00:00:00." + "9" * 100_000,
     ],
 )
-def test_what_is_no_moment_of_a_day_is_refused_in_a_few_words(text: str):
+def test_day_of_moment_refuses_malformed_moments_with_a_short_message(text: str):
     with pytest.raises(InvalidBirthday) as refused:
         day_of_moment(text)
     assert len(str(refused.value)) < 200
@@ -73,7 +73,7 @@ def test_every_moment_that_python_writes_is_read_the_same(moment: datetime.datet
         r"\A[0-9]{4}-[01][0-9]-[0-3][0-9][tT][0-2][0-9]:[0-5][0-9]:[0-6][0-9](.[0-9]+)?([zZ]|[+-][0-9]{2}:[0-9]{2})\Z"
     )
 )
-def test_what_the_server_lets_pass_is_a_day_or_refused_as_beyond_the_years(text: str):
+def test_day_of_moment_refuses_a_valid_date_time_only_beyond_years_1_to_9999(text: str):
     if not checker_of("date-time")(text):  # type: ignore[misc]
         return
     try:
@@ -83,7 +83,7 @@ def test_what_the_server_lets_pass_is_a_day_or_refused_as_beyond_the_years(text:
 
 
 @pytest.mark.parametrize("text", ["2021-04-01", "2020-02-29", "0001-01-01", "9999-12-31"])
-def test_a_day_is_that_day(text: str):
+def test_day_of_reads_iso_dates(text: str):
     assert day_of(text).isoformat() == text
 
 
@@ -105,7 +105,7 @@ def test_a_day_is_that_day(text: str):
         "9" * 100_000,
     ],
 )
-def test_what_is_no_day_is_refused_in_a_few_words(text: str):
+def test_day_of_refuses_malformed_days_with_a_short_message(text: str):
     with pytest.raises(
         InvalidBirthday, match=r"is not a day of the years 1 to 9999, as 2021-04-01 is"
     ) as refused:
@@ -114,7 +114,7 @@ def test_what_is_no_day_is_refused_in_a_few_words(text: str):
 
 
 @given(st.text(max_size=12) | st.from_regex(r"\A[0-9]{4}-[01][0-9]-[0-3][0-9]\Z"))
-def test_what_the_server_lets_pass_as_a_date_is_a_day_but_for_the_year_0(text: str):
+def test_day_of_accepts_every_date_of_the_server_but_those_of_year_0(text: str):
     passes = checker_of("date")(text) and not text.startswith("0000")  # type: ignore[misc]
     try:
         assert day_of(text).isoformat() == text

@@ -55,7 +55,7 @@ def scene(server: ApiServer, store: EmbeddedStore) -> Scene:
     return Scene(server, store)
 
 
-async def test_only_pets_whose_record_is_wrong_or_lost_are_asked_for(scene: Scene):
+async def test_check_enqueues_only_pets_whose_record_is_wrong_or_lost(scene: Scene):
     renamed, lost, right = await scene.settled("renamed", "lost", "right")
     assert await scene.asked_for() == []
     await scene.store.client.update(
@@ -67,7 +67,7 @@ async def test_only_pets_whose_record_is_wrong_or_lost_are_asked_for(scene: Scen
     assert await scene.asked_for() == []
 
 
-async def test_records_of_nobody_are_left_alone(scene: Scene):
+async def test_check_ignores_records_of_no_pet(scene: Scene):
     await scene.settled("mine")
     await scene.store.client.add(
         [
@@ -108,7 +108,7 @@ async def test_a_status_with_a_wrong_id_is_put_right_where_keys_are_known(scene:
     ],
     ids=["wiped", "without the id", "without conditions", "with a lie", "of another generation"],
 )
-async def test_a_status_that_somebody_has_written_is_put_back(scene: Scene, status: dict[str, Any]):
+async def test_check_enqueues_a_pet_whose_status_another_client_changed(scene: Scene, status: dict[str, Any]):
     keys = await scene.settled("thor", "tron")
     before = scene.server.pets[keys[0]]["status"]
     scene.server.edit(keys[0], status=status or None)
@@ -125,7 +125,7 @@ async def test_a_status_that_somebody_has_written_is_put_back(scene: Scene, stat
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["changed", "lost"])
-async def test_whoever_fills_pets_keeps_nobody_waiting_for_a_check(scene: Scene, lost: bool):
+async def test_check_yields_to_other_tasks_after_each_large_pet(scene: Scene, lost: bool):
     keys = await scene.settled(*(f"p{number}" for number in range(20)))
     if lost:
         await scene.store.client.delete([scene.id_of(key) for key in keys])

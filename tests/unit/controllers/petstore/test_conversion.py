@@ -98,18 +98,18 @@ def test_a_time_becomes_its_day_in_utc_and_the_text_rides_along(text: str, day: 
         {},
     ],
 )
-def test_what_is_no_day_stays_as_it_is_for_a_schema_to_refuse(birthday: Any):
+def test_conversion_keeps_a_birthday_that_is_not_a_day(birthday: Any):
     assert to_beta(alpha(birthday)) == beta(birthday)
     assert to_alpha(beta(birthday)) == alpha(birthday)
 
 
-def test_what_only_the_other_version_takes_is_still_refused_after_a_round_trip():
+def test_round_trip_keeps_a_birthday_that_only_the_other_version_accepts():
     """An admission webhook of v1beta1 sees a v1alpha1 Pet before the schema of v1alpha1 does."""
     assert to_alpha(to_beta(alpha("2021-04-01"))) == alpha("2021-04-01")
     assert to_beta(to_alpha(beta(NOON))) == beta(NOON)
 
 
-def test_an_owner_rides_along():
+def test_conversion_to_v1alpha1_keeps_the_owner_in_an_annotation():
     converted = to_alpha(beta(owner=ANN))
     assert converted == alpha(annotations={FROM_V1BETA1: note(owner=ANN)})
     assert to_beta(converted) == beta(owner=ANN)
@@ -193,7 +193,7 @@ def test_an_annotation_that_is_no_note_is_left_alone_and_says_nothing(key: str, 
 @pytest.mark.parametrize(
     "annotations", [None, {}, {"else": "where"}, {"kubectl.kubernetes.io/last-applied": "{}"}]
 )
-def test_annotations_are_what_they_were_be_they_missing_empty_or_others(annotations: Any):
+def test_round_trip_keeps_missing_empty_and_foreign_annotations(annotations: Any):
     assert to_alpha(to_beta(alpha(NOON, annotations))) == alpha(NOON, annotations)
     assert to_beta(to_alpha(beta(annotations=annotations, owner=ANN))) == beta(
         annotations=annotations, owner=ANN
@@ -211,7 +211,7 @@ def test_annotations_are_what_they_were_be_they_missing_empty_or_others(annotati
         {"spec": {"type": "dog"}, "metadata": {"annotations": ["petstore.example.com/v1beta1"]}},
     ],
 )
-def test_what_has_not_the_shape_of_an_object_is_left_alone(broken: JsonObject):
+def test_conversion_leaves_malformed_objects_unchanged(broken: JsonObject):
     assert to_beta(broken) == to_alpha(broken) == broken
 
 
@@ -303,29 +303,29 @@ anything = st.one_of(
 
 
 @given(pets(ALPHA, not_ours))
-def test_any_v1alpha1_object_survives_the_way_to_v1beta1_and_back(written: JsonObject):
+def test_v1alpha1_object_survives_a_round_trip_through_v1beta1(written: JsonObject):
     assert same(to_alpha(to_beta(written)), written)
 
 
 @given(pets(BETA, not_ours))
-def test_any_v1beta1_object_survives_the_way_to_v1alpha1_and_back(written: JsonObject):
+def test_v1beta1_object_survives_a_round_trip_through_v1alpha1(written: JsonObject):
     assert same(to_beta(to_alpha(written)), written)
 
 
 @given(pets(ALPHA, anything))
-def test_whatever_the_annotations_say_one_conversion_to_v1beta1_says_it_all(written: JsonObject):
+def test_v1beta1_object_made_of_any_annotations_survives_a_round_trip(written: JsonObject):
     stored = to_beta(written)
     assert same(to_beta(to_alpha(stored)), stored)
 
 
 @given(pets(BETA, anything))
-def test_whatever_the_annotations_say_one_conversion_to_v1alpha1_says_it_all(written: JsonObject):
+def test_v1alpha1_object_made_of_any_annotations_survives_a_round_trip(written: JsonObject):
     shown = to_alpha(written)
     assert same(to_alpha(to_beta(shown)), shown)
 
 
 @given(pets(ALPHA, anything), st.sampled_from([to_alpha, to_beta]))
-def test_nothing_but_the_spec_and_our_annotations_is_touched(written: JsonObject, convert: Any):
+def test_conversion_changes_only_the_spec_and_its_own_annotations(written: JsonObject, convert: Any):
     def rest(obj: JsonObject) -> JsonObject:
         kept = {**obj, "spec": None}
         metadata = obj.get("metadata")

@@ -114,7 +114,9 @@ async def one_life(
 
 
 @pytest.mark.parametrize("story", STORIES)
-async def test_one_blow_at_each_step_in_turn(server: ApiServer, store: EmbeddedStore, story: str):
+async def test_pets_and_records_agree_after_one_failure_at_any_step(
+    server: ApiServer, store: EmbeddedStore, story: str
+):
     fate = await one_life(server, store, story, {}, patient=False)
     for step, what in enumerate(fate.passed):
         # To die before a step leaves behind what it leaves to die after the one before, as does to die after
@@ -150,7 +152,7 @@ async def lease_lost_before(server: ApiServer, store: EmbeddedStore, step: int, 
 
 
 @pytest.mark.parametrize("story", ["renamed and deleted", "twins"])
-async def test_who_has_lost_the_lease_changes_nothing_in_the_store(
+async def test_operator_changes_nothing_in_the_store_after_losing_the_lease(
     server: ApiServer, store: EmbeddedStore, story: str
 ):
     step = 0

@@ -73,7 +73,7 @@ async def client(lax: LaxStore) -> AsyncIterator[PetStoreClient]:
     await server.stop(0)
 
 
-async def test_a_record_that_nobody_understands_disturbs_no_pet(
+async def test_unreadable_records_do_not_disturb_other_pets_and_are_repaired(
     server: ApiServer, lax: LaxStore, client: PetStoreClient
 ):
     process = Process(server, client, Fate())

@@ -82,14 +82,14 @@ async def running(work: Any) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
-async def test_a_store_that_nobody_doubts_is_not_asked():
+async def test_outlook_does_not_probe_a_store_without_doubt():
     watch = Watch()
     async with running(watch.outlook.run()):
         await asyncio.sleep(3600)
     assert watch.store.searches == []
 
 
-async def test_all_that_wait_are_asked_for_within_seconds_of_the_return():
+async def test_outlook_enqueues_waiting_pets_within_seconds_of_the_stores_return():
     watch = Watch()
     watch.store.up = False
     async with running(watch.outlook.run()):

@@ -106,7 +106,7 @@ async def test_a_new_pet_takes_two_writes_and_one_add(stage: Stage):
     assert stage.fate.passed == ["patch metadata", *searches, "add", "patch status"]
 
 
-async def test_nothing_is_written_where_nothing_changed(stage: Stage):
+async def test_reconcile_writes_nothing_when_nothing_changed(stage: Stage):
     key = stage.create()
     await stage.process.settle(key)
     stage.restart()
@@ -130,7 +130,7 @@ async def test_a_change_updates_the_same_record(stage: Stage):
     assert stage.process.events.reasons == [("thor", "Updated")]
 
 
-async def test_what_was_changed_or_lost_in_the_store_is_put_back(stage: Stage):
+async def test_reconcile_restores_a_changed_or_deleted_record(stage: Stage):
     key = stage.create()
     await stage.process.settle(key)
     (record,) = await stage.store.pets()
@@ -145,7 +145,7 @@ async def test_what_was_changed_or_lost_in_the_store_is_put_back(stage: Stage):
     assert [reason for _, reason in stage.process.events.reasons] == ["Added", "Restored", "Restored"]
 
 
-async def test_a_record_is_found_again_by_what_it_was_added_as(keyless: Stage):
+async def test_record_is_found_by_its_added_as_annotation_after_renames(keyless: Stage):
     """Even when the Pet was renamed before the first add, and again after the one whose answer was lost."""
     key = keyless.create()
     await keyless.meet(key, {"add": "lost before"})
@@ -156,7 +156,7 @@ async def test_a_record_is_found_again_by_what_it_was_added_as(keyless: Stage):
     assert await keyless.names() == ["Thorvald"]
 
 
-async def test_no_pet_takes_the_record_that_its_twin_is_just_adding(keyless: Stage):
+async def test_pet_does_not_adopt_a_record_that_its_twin_is_adding(keyless: Stage):
     first, second = keyless.create("first"), keyless.create("second")
     hold = keyless.fate.hold("add")
     working = asyncio.ensure_future(keyless.process.settle(first))
@@ -169,7 +169,7 @@ async def test_no_pet_takes_the_record_that_its_twin_is_just_adding(keyless: Sta
     assert keyless.pet(first).status.id != keyless.pet(second).status.id
 
 
-async def test_no_pet_takes_the_record_whose_id_is_not_yet_in_its_twins_status(keyless: Stage):
+async def test_pet_does_not_adopt_its_twins_record_before_the_twins_status_has_the_id(keyless: Stage):
     first, second = keyless.create("first"), keyless.create("second")
     keyless.fate.script = {4: "lost before"}
     with pytest.raises(ConnectionLost):
@@ -182,7 +182,7 @@ async def test_no_pet_takes_the_record_whose_id_is_not_yet_in_its_twins_status(k
     assert keyless.pet(first).status.id == added.id != keyless.pet(second).status.id
 
 
-async def test_a_record_of_nobody_that_says_the_same_is_taken_over(keyed: Stage):
+async def test_pet_adopts_an_equal_record_without_a_key(keyed: Stage):
     (before,) = await keyed.store.client.add([pet()])
     key = keyed.create()
     await keyed.process.settle(key)
@@ -209,7 +209,7 @@ async def test_a_record_with_anothers_key_is_never_touched(keyed: Stage):
     assert [pet.id for pet in await keyed.store.pets()] == [before]
 
 
-async def test_of_two_pets_with_one_id_the_older_one_has_the_record(keyless: Stage):
+async def test_older_of_two_pets_with_one_id_keeps_the_record(keyless: Stage):
     older, younger = keyless.create("older"), keyless.create("younger", name="Loki")
     await keyless.process.settle(older)
     await keyless.process.settle(younger)
@@ -309,7 +309,7 @@ async def test_a_pet_deleted_before_anything_was_done_needs_nothing(stage: Stage
     assert stage.fate.passed == []
 
 
-async def test_what_arrives_late_goes_too(keyed: Stage):
+async def test_deleted_pet_removes_a_record_that_is_added_late(keyed: Stage):
     """An add that was under way when the process died lands after the records were looked for."""
     key = keyed.create()
     await keyed.meet(key, {"add": "died before"})
@@ -349,7 +349,7 @@ async def test_an_impossible_birthday_is_said_and_mended_by_a_change(stage: Stag
     assert (await stage.store.pets(), stage.server.pets) == ([], {})
 
 
-async def test_what_the_store_refuses_is_said_with_the_name_of_the_field(stage: Stage):
+async def test_ready_condition_names_the_field_that_the_store_refuses(stage: Stage):
     key = stage.create(name="\N{EM SPACE}")  # a server with an older definition lets it pass
     assert await stage.process.reconcile(key) is None
     found = find_condition(stage.pet(key).status.conditions, "Ready")
@@ -410,7 +410,7 @@ async def test_a_store_that_fails_in_other_words_each_time_is_told_once(
     assert stage.process.events.reasons == [("thor", "StoreFailed")]
 
 
-async def test_no_answer_is_said_once_and_tried_again_more_and_more_rarely(stage: Stage):
+async def test_reconcile_reports_an_unreachable_store_once_and_backs_off(stage: Stage):
     key = stage.create()
     await stage.process.settle(key)
     stage.process.events.told.clear()
@@ -483,7 +483,7 @@ async def test_a_record_is_not_left_behind_that_was_renamed_before_its_id_was_kn
     assert await keyless.names() == []
 
 
-async def test_a_pet_goes_although_the_store_refuses_what_it_says(stage: Stage):
+async def test_deleted_pet_goes_although_the_store_refuses_its_name(stage: Stage):
     (identity,) = await stage.store.client.add([pet("Loki")])
     # Nothing tells what was added but the id, and the record has been changed since.
     key = stage.create(name="\N{EM SPACE}", finalizers=[OLD_FINALIZER])

@@ -41,5 +41,5 @@ def test_the_note_is_compact_json_and_reads_back():
         '{"name":"\\ud800","type":"dog","birthday":"2021-04-01"}',
     ],
 )
-def test_a_note_that_somebody_made_unreadable_is_none(note: str | None):
+def test_noted_returns_none_for_an_unreadable_note(note: str | None):
     assert noted(pet(note)) is None

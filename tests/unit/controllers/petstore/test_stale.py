@@ -26,7 +26,7 @@ async def work(process: Process, *, rounds: int = 3) -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_a_leader_whose_cache_is_behind_puts_no_record_back_to_what_its_pet_said_before(
+async def test_leader_with_a_stale_cache_never_reverts_a_record(
     server: ApiServer, store: EmbeddedStore, lost: bool
 ):
     process = Process(server, store.client, Fate())
@@ -86,7 +86,7 @@ async def one_that_vanishes(
 
 @pytest.mark.parametrize("behind", [False, True], ids=["cache is true", "cache is behind"])
 @pytest.mark.parametrize("replaced", [False, True], ids=["gone", "replaced"])
-async def test_what_was_added_for_a_pet_that_goes_meanwhile_is_taken_back(
+async def test_record_of_a_pet_that_vanishes_during_its_first_reconcile_is_removed(
     server: ApiServer, store: EmbeddedStore, replaced: bool, behind: bool
 ):
     """At each step of its first reconcile, whose call or answer may be lost too."""
@@ -139,7 +139,7 @@ async def test_a_kind_that_is_not_served_for_a_moment_is_no_pet_that_is_gone(
     assert len(await store.pets()) == 1
 
 
-async def test_what_was_begun_is_taken_back_although_its_successor_is_going_too(
+async def test_record_of_a_vanished_pet_is_removed_when_its_successor_is_deleted_too(
     server: ApiServer, store: EmbeddedStore
 ):
     fate = Fate()

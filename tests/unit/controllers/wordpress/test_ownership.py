@@ -33,7 +33,7 @@ def owner(**changes: Any) -> OwnerReference:
     ],
     ids=["by labels", "by labels among others", "by controller", "with another owner"],
 )
-def test_what_has_our_labels_or_our_reference_is_ours(metadata: ObjectMeta):
+def test_check_ours_accepts_a_child_with_our_labels_or_owner_reference(metadata: ObjectMeta):
     check_ours("PersistentVolumeClaim", metadata, site(), "test")
 
 
@@ -51,7 +51,7 @@ def test_what_has_our_labels_or_our_reference_is_ours(metadata: ObjectMeta):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_somebody_elses_or_about_to_go_is_not_to_be_used(metadata: ObjectMeta, reason: str):
+def test_check_ours_refuses_foreign_left_over_and_terminating_children(metadata: ObjectMeta, reason: str):
     with pytest.raises(Blocked) as blocked:
         check_ours("PersistentVolumeClaim", metadata, site(), "test")
     assert blocked.value.reason == reason
@@ -71,7 +71,7 @@ def test_what_is_somebody_elses_or_about_to_go_is_not_to_be_used(metadata: Objec
         (NOW, [], "it is being deleted, and waits for its end"),
     ],
 )
-def test_check_ours_says_what_the_end_of_a_left_over_child_waits_for(
+def test_check_ours_names_the_reason_why_a_left_over_child_remains(
     deleted: datetime | None, finalizers: list[str], awaited: str
 ):
     metadata = ObjectMeta(name="c", deletion_timestamp=deleted, finalizers=finalizers)
@@ -97,7 +97,7 @@ def test_the_policy_decides_whether_the_site_is_the_owner():
 
 
 @pytest.mark.virtual_time
-async def test_what_belongs_to_a_site_says_which_program_manages_it():
+async def test_children_of_a_site_name_the_program_that_manages_them():
     spec = WordpressSpec(sqlrootpassword="secret-enough")
     blog = Wordpress(metadata=ObjectMeta(name="blog"), spec=spec)
     async with operated(WordpressOperator, objects=[blog]) as world:
@@ -113,7 +113,7 @@ async def test_what_belongs_to_a_site_says_which_program_manages_it():
 
 
 @pytest.mark.virtual_time
-async def test_a_site_goes_on_when_what_stands_in_its_way_goes_or_what_it_waits_for_comes():
+async def test_site_continues_when_an_obstacle_goes_or_a_missing_secret_comes():
     storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     claim = PersistentVolumeClaim.model_validate({"metadata": {"name": "blog-wp-pv-claim"}, "spec": storage})
     secret = Secret(metadata=ObjectMeta(name="blog-mysql"))

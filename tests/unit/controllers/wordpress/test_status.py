@@ -35,7 +35,7 @@ def service(*, ingress: list[dict[str, str]] | None = None, port: int = 30080) -
     return found
 
 
-def test_the_nodes_port_is_that_of_the_site_and_not_of_what_others_added():
+def test_node_port_of_ignores_ports_added_by_other_clients():
     found = service(port=30080)
     found.spec["ports"].insert(0, {"name": "more", "port": 443, "nodePort": 30443})
     assert node_port_of(site(), found) == 30080
@@ -62,7 +62,7 @@ def test_a_site_that_is_up_says_so():
     }
 
 
-def test_without_its_database_it_is_not_available():
+def test_site_is_unavailable_while_its_database_is_not_ready():
     sight = up()
     sight.database = deployment("blog-mysql", ready=False)
     assert seen(sight)["DatabaseReady"] == (False, "NotReady")
@@ -72,7 +72,7 @@ def test_without_its_database_it_is_not_available():
     assert seen(sight)["DatabaseReady"] == (False, "NotCreated")
 
 
-def test_it_waits_for_the_database_before_wordpress_is_there():
+def test_site_waits_for_the_database_before_wordpress_exists():
     sight = Sight(database=deployment("blog-mysql", ready=False), waits_for_database=True)
     assert seen(sight)["Available"] == (False, "NotCreated")
     assert seen(sight)["Progressing"] == (True, "WaitingForDatabase")
@@ -84,7 +84,7 @@ def test_it_waits_for_the_database_before_wordpress_is_there():
     [(False, False, False, True), (False, True, True, True), (True, False, True, False)],
     ids=["in the way", "awaited", "passing"],
 )
-def test_what_is_in_the_way_is_told_by_what_is_to_come_of_it(
+def test_obstacle_sets_progressing_and_degraded_by_whether_it_will_pass(
     *, passing: bool, awaited: bool, progressing: bool, degraded: bool
 ):
     sight = up()
@@ -99,7 +99,7 @@ def test_what_is_in_the_way_is_told_by_what_is_to_come_of_it(
     assert seen(sight)["Available"] == (False, "Reason")
 
 
-def test_several_troubles_are_all_told_and_the_first_gives_the_reason():
+def test_degraded_condition_joins_all_troubles_and_takes_the_first_reason():
     sight = up()
     sight.troubles = [Trouble("First", "one", 300), Trouble("Second", "two", 60)]
     assert ("Degraded", True, "First", "one; two") in conditions_of(sight)
@@ -122,7 +122,7 @@ def test_a_load_balancers_address_is_the_sites(ingress: list[dict[str, str]] | N
     assert node_port_of(wanted, service(ingress=ingress)) is None
 
 
-def test_within_the_cluster_the_site_has_its_services_name():
+def test_url_of_a_node_port_or_cluster_ip_site_is_the_services_name():
     for kind, port in (("NodePort", 30080), ("ClusterIP", None)):
         wanted = site(serviceType=kind)
         assert url_of(wanted, service()) == "http://blog.default.svc"

@@ -105,7 +105,7 @@ WORKLOADS = (
 )
 
 
-async def test_another_policy_is_taken_up_by_all_that_outlives_a_site(world: World):
+async def test_policy_change_updates_the_owners_of_all_retained_objects(world: World):
     await world.create()
     await world.settle()
     process = world.process()
@@ -182,7 +182,7 @@ async def test_take_up_says_updated_when_the_policy_is_another(world: World):
     assert "Restored" not in reasons
 
 
-async def test_what_was_orphaned_is_taken_up_by_a_site_of_the_name_and_not_before(world: World):
+async def test_orphaned_children_are_adopted_only_by_a_new_site_of_the_name(world: World):
     await world.create()
     await world.settle()
     before = world.children()
@@ -204,9 +204,7 @@ async def test_what_was_orphaned_is_taken_up_by_a_site_of_the_name_and_not_befor
 
 
 @pytest.mark.parametrize(("kind", "name"), [("services", "site-mysql"), ("deployments.apps", "site")])
-async def test_a_child_without_an_owner_that_somebody_else_made_is_left_alone(
-    world: World, kind: str, name: str
-):
+async def test_foreign_child_without_an_owner_is_left_unchanged(world: World, kind: str, name: str):
     await world.create()
     labels = {"app": "theirs"}
     pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "x", "image": "y"}]}}
@@ -309,7 +307,7 @@ async def test_the_database_of_a_site_that_is_up_does_not_take_the_site_with_it(
     assert world.conditions()["Available"] == ("True", "Ready")
 
 
-async def test_what_is_labelled_as_the_sites_is_handed_over_to_it(world: World):
+async def test_secret_with_the_sites_labels_is_adopted_once_it_is_complete(world: World):
     labels = {"app.kubernetes.io/managed-by": PROGRAM.name, "app.kubernetes.io/instance": "site"}
     given = {"metadata": {"name": SECRET, "labels": labels}, "data": base64_of(**{"root-password": "old"})}
     await world.create(sqlrootpassword="old")
@@ -322,7 +320,7 @@ async def test_what_is_labelled_as_the_sites_is_handed_over_to_it(world: World):
     assert world.passwords == {"of-a-backup"}
 
 
-async def test_without_its_secret_a_database_has_a_password_that_nobody_knows(world: World):
+async def test_password_is_renewed_when_the_secret_was_deleted(world: World):
     await world.create()
     await world.settle()
     await world.api.delete("secrets", world.namespace, SECRET)

@@ -44,7 +44,7 @@ async def test_a_site_that_strangers_may_reach_before_it_is_installed_is_warned_
     assert len(warning) <= 256, "an API server may cut what is longer"
 
 
-def test_only_creation_is_looked_at_because_a_password_never_changes():
+def test_password_webhook_sees_only_creation():
     (admission,) = webhooks_of(WordpressOperator)
     assert isinstance(admission, Admission)
     (webhook,) = admission.webhooks

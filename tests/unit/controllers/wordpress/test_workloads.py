@@ -39,14 +39,14 @@ def test_pods_meet_the_restricted_pod_security_standard():
         assert pod["automountServiceAccountToken"] is False
 
 
-def test_no_password_stands_in_a_pod():
+def test_pods_contain_no_password_in_the_clear():
     for deployment in both(site(sqlrootpassword="in-the-open")):
         assert "in-the-open" not in str(deployment.to_wire())
         for variable in pod_of(deployment)["containers"][0]["env"]:
             assert ("PASSWORD" in variable["name"]) is ("valueFrom" in variable)
 
 
-def test_both_sides_use_the_same_database_user_and_password():
+def test_database_and_frontend_share_user_password_and_host():
     database, frontend = (
         {each["name"]: each for each in pod_of(deployment)["containers"][0]["env"]}
         for deployment in both(site())

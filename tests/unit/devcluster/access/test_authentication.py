@@ -61,12 +61,12 @@ def test_a_token_stands_for_its_user(world: World):
     assert world.ask("bobs") == User("bob", ("system:authenticated",))
 
 
-def test_who_shows_nothing_is_anonymous(world: World):
+def test_request_without_credentials_is_anonymous(world: World):
     assert world.ask() == User("system:anonymous", ("system:unauthenticated",))
 
 
 @pytest.mark.parametrize("token", ["nope", "a.b.c", "....", "ä.ö.ü"])
-def test_a_token_that_nobody_has_is_refused(world: World, token: str):
+def test_unknown_token_is_refused(world: World, token: str):
     with pytest.raises(StatusError) as caught:
         world.ask(token)
     assert (caught.value.code, caught.value.message) == (401, "Unauthorized")
@@ -129,7 +129,7 @@ def test_a_token_of_another_key_is_refused(world: World):
         world.ask(stranger.issue(ACCOUNT, {})["status"]["token"])
 
 
-def test_the_answer_to_a_token_request_says_what_was_granted(world: World):
+def test_token_request_answer_has_the_granted_audience_and_lifetime(world: World):
     answer = world.tokens.issue(ACCOUNT, {"kind": "TokenRequest"})
     expires = datetime.datetime.fromtimestamp(world.time + 3600, datetime.UTC)
     assert answer["spec"] == {"audiences": [AUDIENCE], "expirationSeconds": 3600, "boundObjectRef": None}
@@ -145,7 +145,7 @@ def test_a_token_for_longer_than_can_be_is_refused(world: World):
     )
 
 
-def test_who_may_acts_as_somebody_else(world: World):
+def test_user_with_the_right_impersonates_another_user(world: World):
     user = world.ask("secret", impersonate_user="ann", impersonate_group="one\ntwo", impersonate_extra_x="y")
     assert user == User("ann", ("one", "two", "system:authenticated"), "", {"x": ("y",)})
 
@@ -171,7 +171,9 @@ NOBODY = 'DefaultInfo{Name:"", UID:"", Groups:[]string{"x"}, Extra:map[string][]
         ({"impersonate_group": "x"}, 400, f"requested &user.{NOBODY} without impersonating a user name"),
     ],
 )
-def test_impersonation_is_refused(world: World, headers: dict[str, str], code: int, message: str):
+def test_impersonation_is_refused_when_it_is_forbidden_or_malformed(
+    world: World, headers: dict[str, str], code: int, message: str
+):
     with pytest.raises(StatusError) as caught:
         world.ask("bobs", **headers)
     assert (caught.value.code, caught.value.message) == (code, message)
@@ -182,7 +184,7 @@ async def review(world: World, kind: str, spec: Object, **metadata: str) -> Obje
     return dict((await world.reviews.review(kind, obj, User("bob")))["status"])
 
 
-async def test_a_token_review_tells_what_is_wrong(world: World):
+async def test_token_review_names_the_error_of_an_invalid_token_or_audience(world: World):
     assert await review(world, "TokenReview", {"token": "nope"}) == {
         "user": {},
         "error": "invalid bearer token",

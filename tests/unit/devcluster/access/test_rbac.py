@@ -70,7 +70,7 @@ def wanted(verb: str = "get", **fields: str) -> Attributes:
         ({"verbs": ["get"], "nonResourceURLs": ["*"]}, Attributes(verb="get", path="/x"), True),
     ],
 )
-def test_a_rule_allows_what_it_says(
+def test_role_allows_only_requests_that_its_rule_matches(
     store: Store, authorizer: RbacAuthorizer, given: dict[str, Any], asked: Attributes, allowed: bool
 ):
     put_role(store, given)
@@ -132,7 +132,7 @@ def test_a_change_of_roles_counts_at_once(store: Store, authorizer: RbacAuthoriz
     assert not authorizer.authorize(BOB, wanted()).allowed
 
 
-def test_masters_need_no_role(authorizer: RbacAuthorizer):
+def test_member_of_system_masters_needs_no_role(authorizer: RbacAuthorizer):
     assert authorizer.authorize(User("root", ("system:masters",)), wanted("whatever")).allowed
 
 

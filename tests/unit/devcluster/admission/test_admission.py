@@ -132,7 +132,7 @@ def world() -> World:
     return World()
 
 
-async def test_without_webhooks_there_is_nothing_to_look_at(world: World):
+async def test_admission_handles_nothing_without_webhooks(world: World):
     assert not world.admission.handles(info())
 
 
@@ -160,7 +160,9 @@ async def test_an_object_with_nothing_changed_is_not_shown_again(world: World):
         ),
     ],
 )
-async def test_a_webhook_is_called_for_what_it_selects(world: World, fields: Object, called: bool):
+async def test_webhook_is_called_only_for_objects_that_its_selectors_and_conditions_match(
+    world: World, fields: Object, called: bool
+):
     world.hook("look", allow, **fields)
     await world.admit(info())
     assert world.called == (["look"] if called else [])
@@ -249,14 +251,14 @@ async def test_a_webhook_with_side_effects_is_not_called_in_a_dry_run(world: Wor
     assert world.called == []
 
 
-async def test_no_webhook_stands_in_the_way_of_webhook_configurations(world: World):
+async def test_webhook_is_not_called_for_webhook_configurations(world: World):
     everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
     world.hook("deny", deny, rules=[everything])
     of = resource("ValidatingWebhookConfiguration", schema=Schema(), group=HOOKS)
     assert not world.admission.handles(info(of, namespace="", operation="DELETE", obj=None))
 
 
-async def test_nothing_is_created_in_a_namespace_that_goes_away(world: World):
+async def test_namespace_refuses_new_objects_while_it_is_terminating(world: World):
     key = Key("", "namespaces", "", "a")
     stored = world.store.get(key)
     assert stored is not None
@@ -280,7 +282,7 @@ async def test_nothing_is_created_in_a_namespace_that_goes_away(world: World):
         ({"code": 403, "reason": "Forbidden", "message": "m"}, 403, "Forbidden", "denied the request: m"),
     ],
 )
-async def test_a_refusal_says_what_the_webhook_said(
+async def test_refusal_has_code_reason_and_message_of_the_webhook(
     world: World, status: Object, code: int, reason: str, message: str
 ):
     world.hook("deny", lambda _: {"allowed": False, "status": status})

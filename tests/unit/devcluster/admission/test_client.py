@@ -94,7 +94,9 @@ def come_again(served: WebhookServer) -> None:
         pass
 
 
-async def test_whom_the_bundle_has_is_trusted_and_nobody_else(served: WebhookServer, client: WebhookClient):
+async def test_client_trusts_only_the_authorities_of_the_ca_bundle(
+    served: WebhookServer, client: WebhookClient
+):
     now, following = served.authority, Authority("the next")
 
     async def call(*authorities: Authority) -> None:

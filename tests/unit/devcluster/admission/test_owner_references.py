@@ -50,11 +50,11 @@ def refusal(old: Object | None, new: Object, *rules: tuple[str, str]) -> str | N
     return None
 
 
-def test_who_creates_may_set_owners():
+def test_create_may_set_owners():
     assert refusal(None, with_owners(owner())) is None
 
 
-def test_who_gives_an_object_an_owner_must_be_allowed_to_delete_it():
+def test_update_may_add_an_owner_only_with_the_right_to_delete_the_object():
     assert refusal(with_owners(), with_owners(owner())) == (
         'configmaps "a" is forbidden: cannot set an ownerRef on a resource you can\'t delete: , <nil>'
     )
@@ -62,7 +62,7 @@ def test_who_gives_an_object_an_owner_must_be_allowed_to_delete_it():
     assert refusal(with_owners(owner()), with_owners(owner())) is None
 
 
-def test_a_reference_that_blocks_takes_the_right_to_set_finalizers_of_the_owner():
+def test_blocking_owner_reference_needs_the_right_to_set_finalizers_of_the_owner():
     assert refusal(None, with_owners(blocking())) == NEEDS_FINALIZERS
     assert refusal(None, with_owners(blocking()), ("update", "pods/finalizers")) is None
     assert refusal(None, with_owners(blocking()), ("update", "*/finalizers")) is None
@@ -74,7 +74,7 @@ def test_an_owner_of_the_whole_cluster_takes_a_right_in_the_whole_cluster():
     )
 
 
-def test_only_what_newly_blocks_takes_that_right():
+def test_update_needs_the_finalizers_right_for_new_blocking_owners_only():
     may_delete = ("delete", "configmaps")
     before = with_owners(blocking(), owner("Namespace"))
     assert refusal(before, with_owners(blocking()), may_delete) is None

@@ -49,7 +49,7 @@ def api(disk: SlowDisk) -> Api:
 
 
 @pytest.mark.parametrize("path", [f"{CONFIG_MAPS}/a", CONFIG_MAPS])
-async def test_nobody_reads_what_a_kill_would_take_back(api: Api, disk: SlowDisk, path: str):
+async def test_read_waits_until_earlier_writes_are_durable(api: Api, disk: SlowDisk, path: str):
     async with asyncio.TaskGroup() as tasks:
         creating = tasks.create_task(api.ask("POST", CONFIG_MAPS, config_map("a")))
         await asyncio.sleep(0)
@@ -63,7 +63,7 @@ async def test_nobody_reads_what_a_kill_would_take_back(api: Api, disk: SlowDisk
 
 
 @pytest.mark.parametrize("version", ["", "&resourceVersion=1"])
-async def test_no_watch_tells_of_what_a_kill_would_take_back(api: Api, disk: SlowDisk, version: str):
+async def test_watch_delivers_only_durable_writes(api: Api, disk: SlowDisk, version: str):
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(api.ask("POST", CONFIG_MAPS, config_map("a")))
         await asyncio.sleep(0)
@@ -77,7 +77,7 @@ async def test_no_watch_tells_of_what_a_kill_would_take_back(api: Api, disk: Slo
     await lines.aclose()
 
 
-async def test_what_cannot_be_made_durable_can_still_be_looked_at(api: Api, disk: SlowDisk):
+async def test_read_succeeds_when_the_journal_fails(api: Api, disk: SlowDisk):
     disk.failure = JournalFailed("no space left")
     assert (await api.ask("POST", CONFIG_MAPS, config_map("a"))).status == 500
     assert (await api.ask("GET", f"{CONFIG_MAPS}/a")).status == 200

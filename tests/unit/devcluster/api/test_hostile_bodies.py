@@ -57,7 +57,7 @@ def nested(path: tuple[Any, ...], value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-async def test_every_way_of_writing_takes_or_refuses_what_it_gets(
+async def test_every_write_method_accepts_or_refuses_damaged_bodies(
     api: Api, name: str, caplog: pytest.LogCaptureFixture
 ):
     resource = next(each for each in api.server.registry.all() if each.name == name)

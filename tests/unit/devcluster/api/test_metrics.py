@@ -49,7 +49,7 @@ async def test_requests_are_counted_as_the_real_server_labels_them(api: Api):
     ]
 
 
-async def test_what_there_is_no_series_for_makes_none(api: Api):
+async def test_metrics_make_no_series_for_paths_and_methods_that_are_not_served(api: Api):
     before = len((await scrape(api)).all)
     for path in ("/nothing", "/api/v1/nothings", f"{CONFIG_MAPS}/a/nothing", "/openapi"):
         await api.ask("GET", path)
@@ -76,7 +76,7 @@ async def test_a_watch_is_open_until_it_ends_and_counted_then(api: Api):
     assert after.value("apiserver_request_total", scope="namespace", code="200", **labels) == 2
 
 
-async def test_durations_sizes_and_what_is_under_way(api: Api):
+async def test_metrics_have_durations_sizes_and_requests_in_flight(api: Api):
     await api.ask("POST", CONFIG_MAPS, config_map("a"))
     for _ in range(3):
         await api.ask("GET", f"{CONFIG_MAPS}/a")
@@ -91,7 +91,7 @@ async def test_durations_sizes_and_what_is_under_way(api: Api):
     assert found.value("apiserver_current_inflight_requests", request_kind="mutating") <= 1
 
 
-async def test_what_is_stored_and_what_is_deprecated(api: Api):
+async def test_metrics_count_stored_objects_and_name_deprecated_requests(api: Api):
     await api.ask("POST", CONFIG_MAPS, config_map("a"))
     await api.ask("GET", "/api/v1/endpoints")
     found = await scrape(api)

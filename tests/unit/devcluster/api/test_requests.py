@@ -55,7 +55,7 @@ async def test_a_list_is_no_object_of_which_to_see_the_metadata(filled: Api):
     )
 
 
-async def test_with_a_selector_a_page_ends_the_list_only_where_no_object_follows(filled: Api):
+async def test_list_with_a_selector_offers_a_next_page_while_any_object_follows(filled: Api):
     page = await filled.expect(200, "GET", f"{CONFIG_MAPS}?limit=2&labelSelector=odd=false")
     assert "remainingItemCount" not in page["metadata"]
     rest = await filled.expect(
@@ -157,7 +157,7 @@ async def test_a_patch_cannot_make_the_kind_something_else_than_text(
     assert refused["message"].endswith(f": couldn't get version/kind; json parse error: {why}")
 
 
-async def test_a_number_that_is_no_set_member_may_be_of_any_size(api: Api):
+async def test_apply_refuses_a_huge_number_as_a_finalizer(api: Api):
     config = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","finalizers":[%b]}}' % (b"9" * 30)
     refused = await api.expect(500, "PATCH", f"{CONFIG_MAPS}/a?fieldManager=x", config, media=APPLY)
     assert refused["message"].startswith("failed to create typed patch object (/a; /v1, Kind=ConfigMap): ")
@@ -276,7 +276,7 @@ async def test_the_local_client_writes_as_a_controller(api: Api):
 NAMES = [f"n{number}" for number in range(12)]
 
 
-async def test_of_updates_of_one_version_one_succeeds(api: Api):
+async def test_concurrent_updates_of_one_version_succeed_only_once(api: Api):
     live = await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
     updates = [{**live, "data": {"key": str(number)}} for number in range(50)]
     answers = await asyncio.gather(*(api.ask("PUT", f"{CONFIG_MAPS}/a", each) for each in updates))

@@ -104,7 +104,7 @@ async def test_a_watch_tells_of_its_own_objects_only(sharded: Api):
     await watch.aclose()
 
 
-async def test_all_of_a_part_can_be_deleted_at_once(sharded: Api):
+async def test_delete_collection_removes_only_the_selected_shard(sharded: Api):
     digits = await digits_of(sharded)
     query = urlencode({"shardSelector": sixteenth(5)})
     await sharded.expect(200, "DELETE", f"{CONFIG_MAPS}?{query}")
@@ -119,7 +119,7 @@ async def test_a_selector_that_is_no_expression_is_refused(sharded: Api):
 
 @pytest.mark.parametrize("sharded", [False], indirect=True, ids=["off"])
 @pytest.mark.parametrize("selector", ["foo", sixteenth(3)])
-async def test_without_the_gate_a_selector_is_ignored(sharded: Api, selector: str):
+async def test_shard_selector_is_ignored_when_the_feature_gate_is_off(sharded: Api, selector: str):
     query = urlencode({"shardSelector": selector})
     listed = await sharded.expect(200, "GET", f"{CONFIG_MAPS}?{query}")
     assert len(listed["items"]) == OBJECTS

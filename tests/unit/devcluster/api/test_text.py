@@ -53,14 +53,14 @@ def test_broken_json_is_described_as_go_does(text: bytes, expected: str):
     ],
     ids=repr,
 )
-def test_what_is_no_character_is_replaced_as_the_real_server_does_it(text: bytes, read: str):
+def test_read_json_replaces_invalid_characters_as_the_real_server_does(text: bytes, read: str):
     document, stood_for = read_json(text)
     assert document == read
     assert orjson.loads(stood_for) == read
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b'"\xff', rb'"\ud800', rb'"\ud8"', b'{"a": nul}'])
-def test_what_is_no_json_for_another_reason_stays_refused(text: bytes):
+def test_read_json_refuses_malformed_json(text: bytes):
     with pytest.raises(orjson.JSONDecodeError):
         read_json(text)
 
@@ -83,7 +83,7 @@ def test_what_is_no_json_for_another_reason_stays_refused(text: bytes):
         ("[&a [1], *a]", [[1], [1]]),
     ],
 )
-def test_values_are_what_the_server_takes_them_for(text: str, expected: Any):
+def test_parse_yaml_reads_values_as_the_real_server_does(text: str, expected: Any):
     assert parse_yaml(text.encode()) == expected
 
 
@@ -100,7 +100,7 @@ def test_values_are_what_the_server_takes_them_for(text: str, expected: Any):
         ("\x00", "yaml: "),
     ],
 )
-def test_what_json_cannot_say_is_refused(text: str, problem: str):
+def test_parse_yaml_refuses_values_that_json_cannot_express(text: str, problem: str):
     with pytest.raises(ValueError, match=problem):
         parse_yaml(text.encode())
 
@@ -119,7 +119,7 @@ def nested(levels: int) -> bytes:
     return b'{"metadata":{"name":"a"},"x":' + b"[" * levels + b"]" * levels + b"}"
 
 
-def test_breadth_is_no_depth():
+def test_is_too_deep_accepts_wide_documents_and_refuses_deep_ones():
     wide = orjson.dumps({str(number): {"a": [{}]} for number in range(1000)})
     assert not is_too_deep(orjson.loads(wide), wide)
     deep = nested(250)

@@ -115,7 +115,7 @@ def test_custom_kinds_have_their_verbs_and_subresources_in_the_real_order(discov
     assert beta[0]["storageVersionHash"] == "z3hcfk+Ai7M="
 
 
-def test_everything_is_had_at_once_by_clients_that_ask_so(discovery: Discovery):
+def test_discovery_serves_one_aggregated_document_to_clients_that_accept_it(discovery: Discovery):
     document = read(discovery, "/apis", f"{AGGREGATED},application/json")
     apps, types = document["items"]
     assert apps["metadata"] == {"name": "apps"}
@@ -168,7 +168,7 @@ def test_the_parameters_of_the_wanted_type_may_come_in_any_order(discovery: Disc
     assert ask(discovery, "/apis", f"{older},application/json").content_type == "application/json"
 
 
-def test_what_is_not_served_is_not_found_in_the_two_ways_of_the_real_server(discovery: Discovery):
+def test_discovery_answers_unknown_groups_and_versions_as_the_real_server_does(discovery: Discovery):
     for path in ("/apis/nope", "/apis/nope/v1"):
         answer = ask(discovery, path)
         assert (answer.status, answer.body) == (404, b"404 page not found\n")
@@ -179,7 +179,7 @@ def test_what_is_not_served_is_not_found_in_the_two_ways_of_the_real_server(disc
         assert caught.value.message == "the server could not find the requested resource"
 
 
-def test_only_reading_is_allowed(discovery: Discovery):
+def test_discovery_refuses_post(discovery: Discovery):
     for path in ("/api/v1", "/apis/apps/v1", "/version"):
         with pytest.raises(StatusError) as caught:
             ask(discovery, path, method="POST")
@@ -194,7 +194,7 @@ def test_a_representation_that_is_not_there_is_not_acceptable(discovery: Discove
     assert ask(discovery, "/apis/apps/v1", "application/yaml").content_type == "application/yaml"
 
 
-def test_paths_of_objects_are_somebody_elses(discovery: Discovery):
+def test_discovery_does_not_answer_paths_of_objects(discovery: Discovery):
     for path in ("/api/v1/pods", "/apis/apps/v1/deployments", "/healthz"):
         assert answer_discovery(discovery, ApiRequest(method="GET", path=path)) is None
 

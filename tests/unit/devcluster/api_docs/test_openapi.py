@@ -105,7 +105,7 @@ def test_every_reference_leads_somewhere(openapi: OpenApi):
     assert found <= document["definitions"].keys()
 
 
-def test_built_in_kinds_carry_what_patches_are_made_by(openapi: OpenApi):
+def test_openapi_schemas_of_built_in_kinds_have_list_types_and_merge_keys(openapi: OpenApi):
     schemas = read(openapi, "/openapi/v3/apis/apps/v1")["components"]["schemas"]
     containers = schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
     assert containers["x-kubernetes-patch-merge-key"] == "name"
@@ -135,7 +135,7 @@ def test_custom_kinds_are_shown_as_their_definitions_describe_them(openapi: Open
     }
 
 
-def test_the_second_version_leaves_out_what_it_cannot_say(openapi: OpenApi):
+def test_openapi_v2_leaves_out_keywords_that_it_does_not_support(openapi: OpenApi):
     document = read(openapi, "/openapi/v2")
     widget = document["definitions"]["com.example.types.v1.Widget"]
     assert widget["properties"]["metadata"]["$ref"].startswith("#/definitions/")
@@ -188,7 +188,7 @@ def field(number: int, *parts: bytes) -> bytes:
     return bytes([*tags, len(content)]) + content
 
 
-def test_protobuf_is_what_clients_read_kinds_from():
+def test_encode_document_writes_schemas_and_extensions_as_protobuf():
     schema = {
         "type": "object",
         "properties": {"size": {"$ref": "#/definitions/Size"}},
@@ -213,7 +213,7 @@ def test_protobuf_tells_parameters_by_their_place():
     assert encode_document(document) == field(8, field(2, field(1, b"/x"), expected))
 
 
-def test_what_is_not_served_has_no_document(openapi: OpenApi):
+def test_openapi_has_no_document_for_paths_that_are_not_served(openapi: OpenApi):
     assert ask(openapi, "/openapi/v3/apis/nope/v1").status == 404
     assert ask(openapi, "/openapi/v3/").status == 404
     assert answer_openapi(openapi, ApiRequest(method="GET", path="/healthz")) is None

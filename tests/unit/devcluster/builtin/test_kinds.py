@@ -170,7 +170,7 @@ async def test_the_use_of_the_processor_has_a_field_of_its_own():
     assert old["metadata"]["annotations"] == {"own": "one"}
 
 
-async def test_nothing_is_lost_on_the_way_to_the_old_version_and_back():
+async def test_autoscaler_survives_conversion_to_v1_and_back():
     behavior = {"scaleDown": {"stabilizationWindowSeconds": 60}}
     obj = autoscaler(metrics=[CPU, MEMORY], behavior=behavior)
     obj["status"]["conditions"] = [{"type": "AbleToScale", "status": "True"}]
@@ -220,11 +220,11 @@ HOUR, DAY = 3600, 86400
         (8 * 365 * DAY + DAY, "8y"),
     ],
 )
-def test_duration(seconds: int, shown: str):
+def test_human_duration_is_shortened_as_the_real_server_does(seconds: int, shown: str):
     assert human_duration(seconds) == shown
 
 
-def test_age_of_times_of_both_forms():
+def test_age_reads_times_with_and_without_fractions_of_a_second():
     now = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.UTC)
     assert age("2026-01-31T11:59:00Z", now) == "60s"
     assert age("2026-01-31T11:59:59.500000Z", now) == "0s"
@@ -264,7 +264,7 @@ def damaged(obj: Json, path: tuple[Any, ...]) -> Iterator[Json]:
 
 
 @pytest.mark.parametrize("case", objects(), ids=lambda each: each["name"])
-def test_what_is_left_out_is_never_a_crash(case: Json):
+def test_strategy_raises_only_declared_errors_for_damaged_objects(case: Json):
     resource = RESOURCES[case["resource"]]
     strategy, sent, old = resource.strategy, case["sent"], case.get("old")
     context = Context(store=Store(), now=NOW, user=User("u"))
@@ -329,7 +329,7 @@ def test_the_address_of_the_api_server_is_taken():
         Cluster().create("s", {"clusterIP": "10.96.0.1", "ports": PORTS})
 
 
-def test_what_is_not_stored_is_not_taken():
+def test_service_addresses_are_not_taken_by_writes_that_are_not_stored():
     cluster = Cluster()
     spec = {"type": "NodePort", "clusterIP": "10.96.4.4", "ports": [{"port": 80, "nodePort": 30007}]}
     cluster.create("dry", spec, dry_run=True)
@@ -337,7 +337,7 @@ def test_what_is_not_stored_is_not_taken():
     assert cluster.create("s", spec)["clusterIP"] == "10.96.4.4"
 
 
-def test_what_a_deleted_service_had_is_free_again():
+def test_service_address_and_port_are_free_again_after_deletion():
     cluster = Cluster()
     spec = {"type": "NodePort", "clusterIP": "10.96.4.4", "ports": [{"port": 80, "nodePort": 30007}]}
     cluster.create("s", spec)
@@ -360,7 +360,7 @@ def test_ports_of_one_service_differ():
     assert len(set(given)) == 51
 
 
-def test_another_store_has_addresses_of_its_own():
+def test_service_addresses_are_separate_for_each_store():
     cluster, other = Cluster(), Cluster()
     cluster.create("s", {"clusterIP": "10.96.4.4", "ports": PORTS})
     cluster.store = other.store

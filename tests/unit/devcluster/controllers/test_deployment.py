@@ -188,7 +188,7 @@ async def test_deletion_takes_everything_along(cluster: Cluster, deployment: Mak
     assert cluster.list("replicasets.apps") == cluster.list("pods") == []
 
 
-async def test_deployment_that_comes_back_adopts_what_was_orphaned(cluster: Cluster, deployment: Make):
+async def test_recreated_deployment_adopts_its_orphaned_replica_set(cluster: Cluster, deployment: Make):
     await cluster.settled("deployments.apps", deployment())
     pods = {pod["metadata"]["uid"] for pod in cluster.list("pods")}
     await cluster.delete(WEB[0], "web", propagation="Orphan")

@@ -37,7 +37,7 @@ def names(cluster: Cluster) -> set[str]:
     return {each["metadata"]["name"] for each in cluster.list("configmaps")} - {"kube-root-ca.crt"}
 
 
-async def test_in_the_foreground_dependents_go_first(cluster: Cluster):
+async def test_foreground_deletion_deletes_dependents_first(cluster: Cluster):
     await chain(cluster, block=True)
     cluster.seen.clear()
     await cluster.delete("configmaps", "top", propagation="Foreground")

@@ -36,7 +36,7 @@ async def test_lines_are_the_same_each_time_and_can_be_cut(cluster: Cluster):
     assert time == b"2027-01-15T08:00:00.000000000Z"
 
 
-async def test_following_ends_with_the_pod(cluster: Cluster):
+async def test_followed_logs_end_when_the_pod_is_deleted(cluster: Cluster):
     logs, found = (
         PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store))),
         await started(cluster),
@@ -66,7 +66,9 @@ async def test_following_ends_with_the_pod(cluster: Cluster):
         ("nginx:1", True, 'previous terminated container "c" in pod "p" not found'),
     ],
 )
-async def test_no_lines_yet(cluster: Cluster, image: str, previous: bool, message: str):
+async def test_logs_are_refused_when_there_are_no_lines_yet(
+    cluster: Cluster, image: str, previous: bool, message: str
+):
     logs, found = (
         PodLogs(cluster.store, cluster.clock, ContainerRuntime(View(cluster.store))),
         await started(cluster, image),

@@ -63,7 +63,7 @@ async def test_service_without_a_selector_is_left_alone(cluster: Cluster):
     assert cluster.get("endpoints", "web") is None
 
 
-async def test_both_go_with_their_service(cluster: Cluster, web: dict):
+async def test_endpoints_and_slices_are_deleted_with_their_service(cluster: Cluster, web: dict):
     await cluster.apply("services", service())
     await cluster.settled("deployments.apps", web)
     await cluster.delete("services", "web")
@@ -71,7 +71,7 @@ async def test_both_go_with_their_service(cluster: Cluster, web: dict):
     assert cluster.list("endpointslices.discovery.k8s.io") == []
 
 
-async def test_a_hundred_addresses_to_a_slice(cluster: Cluster, web: dict):
+async def test_endpoint_slice_holds_at_most_a_hundred_addresses(cluster: Cluster, web: dict):
     web["spec"]["replicas"] = 150
     await cluster.apply("services", service())
     await cluster.settled("deployments.apps", web, 10)
@@ -89,7 +89,9 @@ async def test_a_hundred_addresses_to_a_slice(cluster: Cluster, web: dict):
         ({"minAvailable": 5}, (0, 3, 5, 3)),
     ],
 )
-async def test_budget_counts(cluster: Cluster, deployment: Make, spec: dict, expected: tuple[int, ...]):
+async def test_disruption_budget_counts_the_allowed_disruptions(
+    cluster: Cluster, deployment: Make, spec: dict, expected: tuple[int, ...]
+):
     await cluster.apply("deployments.apps", deployment(replicas=3))
     spec = {"selector": {"matchLabels": {"app": "web"}}, **spec}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}}

@@ -11,7 +11,7 @@ from devcluster.controllers.queue import WorkQueue
 from tests.unit.devcluster.controllers.conftest import Cluster, pod
 
 
-def test_a_time_that_comes_while_it_is_set_is_a_time_like_any_other(monkeypatch: pytest.MonkeyPatch):
+def test_work_queue_delivers_a_key_whose_time_passes_while_its_timer_is_set(monkeypatch: pytest.MonkeyPatch):
     """As when the process does not run for a while between its look at the clock and the timer."""
 
     async def main() -> None:

@@ -124,7 +124,7 @@ async def test_the_status_follows_by_itself_where_a_loop_runs(cluster: Cluster):
     assert len(cluster.versions()) == 2
 
 
-def test_what_was_established_before_is_served_from_the_start():
+def test_establisher_serves_definitions_established_before_a_restart():
     first = Cluster()
     first.establisher.start()
     first.establish()
@@ -147,7 +147,7 @@ def test_names_that_another_has_are_refused_until_they_are_free(cluster: Cluster
     assert len(cluster.versions("gadgets")) == 2
 
 
-def test_the_same_names_in_another_group_are_no_conflict(cluster: Cluster):
+def test_definition_may_repeat_the_names_of_another_group(cluster: Cluster):
     cluster.define()
     cluster.establish(group="example.org")
     assert len(cluster.versions(group="example.org")) == 2
@@ -162,7 +162,7 @@ def test_a_deleted_definition_takes_its_objects_along(cluster: Cluster):
     assert cluster.versions() == []
 
 
-def test_it_waits_for_objects_that_have_finalizers_and_takes_no_new_ones(cluster: Cluster):
+def test_deleted_definition_waits_for_finalizers_and_refuses_new_objects(cluster: Cluster):
     cluster.establish()
     where = cluster.add("one", ["example.com/wait"])
     cluster.delete()

@@ -29,7 +29,7 @@ def definition(generation: int) -> dict[str, Any]:
     }
 
 
-def test_what_is_unknown_now_goes_and_what_has_a_default_now_gets_it():
+def test_tidy_drops_unknown_fields_and_adds_new_defaults():
     versions = CustomVersions({"example.com/v1": schema(new={**TEXT, "default": "x"})}, stale_until=5)
     obj = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {}, "spec": {"old": 1}}
 
@@ -47,7 +47,7 @@ def test_versions_are_alike_when_they_take_the_same_objects():
 
 
 @pytest.mark.parametrize(("generation", "stale"), [(1, False), (2, True)])
-def test_only_a_definition_that_has_changed_has_objects_of_other_rules(generation: int, stale: bool):
+def test_custom_versions_are_stale_only_when_the_definition_has_changed(generation: int, stale: bool):
     (resource,) = resources_of(definition(generation))
     assert resource.custom_versions is not None
     assert resource.custom_versions.is_stale(7) is stale
@@ -89,7 +89,7 @@ class Webhook:
         return answer
 
 
-async def test_only_objects_of_other_versions_are_sent():
+async def test_webhook_conversion_sends_only_objects_of_other_versions():
     webhook = Webhook()
     convert = webhook_conversion(CONVERSION, webhook)
     converted = await convert([thing("v1"), thing("v2")], "example.com/v2")
@@ -100,7 +100,7 @@ async def test_only_objects_of_other_versions_are_sent():
     assert len(webhook.asked) == 1
 
 
-async def test_of_the_metadata_only_labels_and_annotations_can_change():
+async def test_webhook_conversion_can_change_only_labels_and_annotations_of_metadata():
     def change(answer: Object) -> None:
         metadata = {"name": "a", "uid": "u", "labels": {"c": "d"}, "finalizers": ["x"]}
         answer["response"]["convertedObjects"][0]["metadata"] = metadata

@@ -149,7 +149,7 @@ async def test_faults_are_set_seen_and_unset_over_the_wire():
         (b'{"do": "fail", "tims": 1}', "unknown field `tims`"),
     ],
 )
-async def test_a_wrong_fault_gets_an_answer_that_names_what_is_wrong(body: bytes, message: str):
+async def test_fault_endpoint_names_the_error_in_a_wrong_fault(body: bytes, message: str):
     handle = with_endpoint(Server())
     answer = await handle(ApiRequest(method="POST", path="/devcluster/faults", body=body))
     assert answer.status == 400
@@ -157,7 +157,7 @@ async def test_a_wrong_fault_gets_an_answer_that_names_what_is_wrong(body: bytes
 
 
 @pytest.mark.parametrize(("user", "status"), [(None, 401), (User("bob", ("dev",)), 403)])
-async def test_only_administrators_inject_faults(user: User | None, status: int):
+async def test_fault_endpoint_refuses_users_who_are_not_administrators(user: User | None, status: int):
     server = Server()
     handle = with_endpoint(server, user)
     assert (await handle(ApiRequest(method="POST", path="/devcluster/history/expire"))).status == status

@@ -200,7 +200,7 @@ async def test_a_failure_is_answered_and_the_connection_lives_on(client: Client)
     assert (await client.ask("GET / HTTP/1.1\nHost: h"))[0] == 200
 
 
-async def test_what_is_no_http_is_refused(client: Client):
+async def test_front_refuses_a_request_that_is_not_http(client: Client):
     await client.send("HELLO THERE")
     assert (await client.reader.readline()).split()[1] == b"400"
 
@@ -223,7 +223,7 @@ async def test_warnings_are_quoted(client: Client):
     ("accepted", "encoding"),
     [("gzip", "gzip"), ("br, gzip", "gzip"), ("", None), ("deflate", None), ("gzip;q=0", None)],
 )
-async def test_large_answers_are_compressed_for_who_takes_that(
+async def test_large_answers_are_compressed_only_for_clients_that_accept_gzip(
     client: Client, accepted: str, encoding: str | None
 ):
     _, headers, body = await client.ask(f"GET /large HTTP/1.1\nHost: h\nAccept-Encoding: {accepted}")
@@ -273,7 +273,7 @@ async def test_a_cut_connection_gets_no_answer(client: Client):
         await client.reader.read()
 
 
-async def test_all_connections_can_be_cut(served: Served):
+async def test_front_cuts_all_connections(served: Served):
     clients = [await served.connect() for _ in range(3)]
     for each in clients:
         await each.ask("GET / HTTP/1.1\nHost: h")
@@ -291,7 +291,7 @@ async def test_a_request_for_another_protocol_is_answered_and_ends_the_connectio
     assert headers["connection"] == "close"
 
 
-async def test_what_is_not_done_in_time_does_not_outlive_the_server(
+async def test_front_closes_unfinished_requests_when_its_stop_times_out(
     client: Client, served: Served, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("devcluster.http.front._STOP_TIMEOUT", 0.1)
@@ -301,7 +301,7 @@ async def test_what_is_not_done_in_time_does_not_outlive_the_server(
     assert served.closed.is_set()
 
 
-async def test_what_follows_a_body_in_chunks_is_no_header(client: Client):
+async def test_front_drops_the_trailers_of_a_chunked_body(client: Client):
     _, _, body = await client.ask(
         "POST / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked",
         b"0\r\nAuthorization: Bearer stolen\r\nImpersonate-User: admin\r\n\r\n",
@@ -330,7 +330,7 @@ async def test_a_body_without_end_is_refused(client: Client):
         "PRI * HTTP/2.0",
     ],
 )
-async def test_what_could_be_read_in_two_ways_is_refused(client: Client, head: str):
+async def test_front_refuses_ambiguous_requests(client: Client, head: str):
     await client.send(head, b"0\r\n\r\nGET /missing HTTP/1.1\r\nHost: h\r\n\r\n")
     answer = await client.reader.read()
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -352,7 +352,7 @@ async def test_a_client_that_takes_nothing_is_dropped(client: Client, served: Se
         await served.closed.wait()
 
 
-def test_too_many_warnings_are_cut_as_the_real_server_does():
+def test_warnings_are_truncated_as_the_real_server_does_when_they_are_too_long():
     assert _fitting(["a" * 4000, "b"]) == ["a" * 4000, "b"]
     assert _fitting(["a" * 4000, "b" * 4000, "c"]) == ["a" * 256, "b" * 256, "c"]
     assert len(_fitting([f"{each:0216}" for each in range(200)])) == 19

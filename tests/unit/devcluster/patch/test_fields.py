@@ -104,11 +104,11 @@ def test_paths_of_plain_fields_make_a_set():
     assert of_paths(["status", ("metadata", "labels")]) == {"f:status": {}, "f:metadata": {"f:labels": {}}}
 
 
-def test_what_is_no_field_is_left_out_of_a_set_that_a_client_wrote():
+def test_decode_skips_unknown_members_of_a_field_set():
     assert decode({"f:a": {"x:y": {}, ".": {}}, "z:b": {}}) == {"f:a": {}}
 
 
 @pytest.mark.parametrize("raw", [[], {"f": {}}, {"fa": {}}, {"f:a": 1}, {"k:{": {}}])
-def test_what_is_no_set_is_refused(raw: Any):
+def test_decode_refuses_malformed_field_sets(raw: Any):
     with pytest.raises(ValueError, match=r".+"):
         decode(raw)

@@ -99,7 +99,7 @@ def test_a_write_that_changes_nothing_leaves_the_entries_with_their_times():
     assert new == old
 
 
-def test_what_has_become_atomic_is_owned_as_a_whole():
+def test_record_update_owns_fields_that_became_atomic_as_a_whole():
     live = applied(None, {"list": [{"name": "a", "v": "1"}], "map": {"k": "v"}})
     new = copy.deepcopy(live)
     new["spec"]["size"] = 1
@@ -112,7 +112,7 @@ def test_what_has_become_atomic_is_owned_as_a_whole():
     }
 
 
-def test_neither_the_object_nor_the_configuration_is_changed():
+def test_apply_changes_neither_the_object_nor_the_configuration():
     live = applied(None, {"list": [{"name": "a"}], "map": {"a": "b"}})
     config = thing({"list": [{"name": "b"}]})
     before = copy.deepcopy((live, config))
@@ -224,13 +224,13 @@ CREATOR = entry("creator", {"f:spec": {"f:paused": {}, "f:replicas": {}}})
 OTHER = entry("other", {"f:spec": {"f:paused": {}}})
 
 
-def test_the_scale_shows_those_who_manage_the_replicas():
+def test_scale_entries_show_only_managers_of_the_replicas():
     shown = scale_entries([CREATOR, OTHER], PATHS)
 
     assert shown == [{**CREATOR, "apiVersion": "autoscaling/v1", "fieldsV1": REPLICAS}]
 
 
-def test_who_writes_the_scale_takes_the_replicas_from_the_parent():
+def test_scale_writer_takes_the_replicas_from_their_manager_in_the_parent():
     scaler = {**entry("scaler", REPLICAS, subresource="scale"), "apiVersion": "autoscaling/v1"}
 
     entries = parent_entries([CREATOR, OTHER], [scaler], PATHS, api_version="apps/v1", custom=False)
@@ -240,7 +240,7 @@ def test_who_writes_the_scale_takes_the_replicas_from_the_parent():
     assert entries == [without_time, entry("creator", {"f:spec": {"f:paused": {}}}), OTHER]
 
 
-def test_who_applied_the_replicas_keeps_them_when_the_scale_does():
+def test_parent_applier_keeps_the_replicas_when_the_scale_entries_keep_them():
     applier = entry("applier", {"f:spec": {"f:paused": {}, "f:replicas": {}}}, operation="Apply")
 
     entries = parent_entries(

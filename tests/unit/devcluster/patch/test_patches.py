@@ -38,7 +38,7 @@ DOCUMENT = {"data": {"a": "1", "with/slash": "s", "with~tilde": "t"}, "items": [
         ({"op": "replace", "path": "", "value": {"all": "new"}}, ("all",), "new"),
     ],
 )
-def test_an_operation_does_what_it_says(operation: dict[str, Any], path: tuple[str, ...], expected: Any):
+def test_json_patch_applies_each_operation(operation: dict[str, Any], path: tuple[str, ...], expected: Any):
     found = json_patch(DOCUMENT, [operation])
 
     for step in path:
@@ -70,7 +70,7 @@ def test_an_operation_does_what_it_says(operation: dict[str, Any], path: tuple[s
         {"path": "/data/a"},
     ],
 )
-def test_what_cannot_be_done_is_refused_without_saying_why(operation: dict[str, Any]):
+def test_json_patch_refuses_impossible_operations_without_the_reason(operation: dict[str, Any]):
     with pytest.raises(StatusError) as refused:
         json_patch(DOCUMENT, [operation])
 
@@ -97,7 +97,7 @@ def test_a_value_that_is_used_twice_is_not_shared():
     assert patched == {"a": {"x": 1}, "b": {"x": 2}}
 
 
-def test_too_many_operations_are_refused():
+def test_json_patch_refuses_too_many_operations():
     with pytest.raises(StatusError) as refused:
         json_patch({}, [{"op": "test", "path": "/x"}] * 10_001)
 
@@ -127,7 +127,7 @@ def test_a_merge_patch_merges_maps_and_replaces_the_rest(document: Any, patch: A
     assert merge_patch(document, patch) == expected
 
 
-def test_neither_argument_changes():
+def test_merge_patch_changes_neither_argument():
     document, patch = {"a": {"b": {"c": 1}}}, {"a": {"b": {"c": None, "d": {"e": None}}}}
 
     merge_patch(document, patch)

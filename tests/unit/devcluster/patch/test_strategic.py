@@ -31,7 +31,7 @@ def names(found: dict[str, Any]) -> list[str]:
     return [container["name"] for container in found["spec"]["containers"]]
 
 
-def test_a_new_item_goes_before_what_the_patch_does_not_mention():
+def test_new_item_goes_before_items_that_the_patch_does_not_mention():
     found = strategic_merge_patch(LIVE, {"spec": {"containers": [{"name": "n", "image": "n"}]}}, POD)
 
     assert names(found) == ["n", "a", "b"]
@@ -73,7 +73,9 @@ def test_an_order_places_the_items_it_names_and_leaves_the_others_between():
         ({"spec": {"nodeSelector": "text"}}, ("spec", "nodeSelector"), "text"),
     ],
 )
-def test_directives_do_what_they_say(patch: dict[str, Any], path: tuple[str, ...], expected: Any):
+def test_strategic_merge_patch_follows_its_directives(
+    patch: dict[str, Any], path: tuple[str, ...], expected: Any
+):
     found: Any = strategic_merge_patch(LIVE, patch, POD)
 
     for step in path:
@@ -134,7 +136,7 @@ def test_a_patch_that_makes_no_sense_is_refused_in_the_servers_words(
     assert (refused.value.code, refused.value.message) == (code, message)
 
 
-def test_neither_argument_changes():
+def test_strategic_merge_patch_changes_neither_argument():
     patch = {"metadata": {"$setElementOrder/finalizers": ["b/b"]}, "spec": {"containers": [{"name": "a"}]}}
     before = copy.deepcopy((LIVE, patch))
 

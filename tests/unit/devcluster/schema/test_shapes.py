@@ -86,7 +86,7 @@ def test_unknown_fields_go_and_are_told():
     }
 
 
-def test_defaults_fill_what_is_missing_or_null_and_are_nobodys_to_share():
+def test_defaults_fill_missing_and_null_fields_and_are_not_shared():
     schema = parse(
         {
             "type": "object",
@@ -164,7 +164,7 @@ def test_defaults_fill_what_is_missing_or_null_and_are_nobodys_to_share():
         ("^(a{100}){10}$", "a" * 1000, True),
     ],
 )
-def test_patterns_mean_what_they_mean_in_go(pattern: str, text: str, *, matches: bool):
+def test_compile_pattern_matches_as_go_does(pattern: str, text: str, *, matches: bool):
     assert (compile_pattern(pattern).search(text) is not None) is matches
 
 

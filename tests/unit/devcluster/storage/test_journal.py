@@ -33,7 +33,7 @@ async def opened(path: Path) -> AsyncIterator[Store]:
     await journal.aclose()
 
 
-async def test_a_store_begins_with_what_its_journal_holds(tmp_path: Path):
+async def test_store_restores_objects_and_version_from_its_journal(tmp_path: Path):
     async with opened(tmp_path / "data") as store:
         store.create(key("a"), thing("a"))
         store.create(key("b"), thing("b"))
@@ -55,7 +55,7 @@ async def test_the_version_goes_on_after_everything_was_removed(tmp_path: Path):
         assert again.version == 3
 
 
-async def test_what_was_durable_survives_a_kill(tmp_path: Path):
+async def test_journal_keeps_durable_writes_after_a_kill(tmp_path: Path):
     program = """
         import asyncio, os, signal, sys
         from pathlib import Path
@@ -112,7 +112,7 @@ async def test_a_damaged_file_is_refused(tmp_path: Path):
         Store(Journal(tmp_path / "data"))
 
 
-async def test_only_its_owner_can_read_the_file(tmp_path: Path):
+async def test_journal_files_are_readable_by_their_owner_only(tmp_path: Path):
     async with opened(tmp_path / "data") as store:
         await store.durable(store.create(key("a"), thing("a")).version)
         modes = {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}  # noqa: ASYNC240 -- a small one

@@ -64,7 +64,7 @@ def test_a_wrong_label_selector_gets_the_real_servers_text(text: str, message: s
     assert str(raised.value).startswith(message)
 
 
-def test_a_selector_in_an_object():
+def test_label_selector_of_an_object_matches_labels_and_expressions():
     assert LabelSelector.of({}).matches(LABELS)
     assert not LabelSelector.of(None).matches(LABELS)
     assert LabelSelector.of({"matchLabels": {"app": "web"}}).matches(LABELS)

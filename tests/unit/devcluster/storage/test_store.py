@@ -45,7 +45,7 @@ def test_each_change_has_the_next_version_and_stamps_the_object():
     assert store.get(key("a")) is None
 
 
-def test_what_is_read_may_be_changed_without_harm():
+def test_stored_decode_returns_an_independent_copy():
     store = Store()
     stored = store.create(key("a"), thing("a", list=[1]))
     stored.decode()["list"].append(2)
@@ -62,7 +62,7 @@ def test_an_update_that_changes_nothing_is_no_change():
     assert store.version == first.version
 
 
-def test_writers_are_held_to_what_they_have_seen():
+def test_store_refuses_writes_that_expect_another_version_or_existence():
     store = Store()
     first = store.create(key("a"), thing("a"))
     with pytest.raises(Exists):
@@ -91,7 +91,7 @@ def test_lists_are_sorted_as_etcd_sorts_and_a_namespace_is_a_part_of_them():
     assert store.select("", "others") == []
 
 
-def test_a_list_of_an_earlier_version():
+def test_store_lists_an_earlier_version_until_the_history_expires():
     store = Store()
     store.create(key("a"), thing("a"))
     store.create(key("b"), thing("b", n=1))

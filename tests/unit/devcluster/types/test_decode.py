@@ -17,7 +17,7 @@ def decode(body: str, gvk: tuple[str, str, str] = ("", "v1", "Pod")) -> tuple[di
     return decode_strict(json.loads(body), schema_for(*gvk), gvk, raw=body)
 
 
-def test_what_go_leaves_out_is_left_out_and_what_it_always_writes_is_there():
+def test_convert_omits_and_writes_empty_fields_as_go_does():
     pod, problems = convert(
         {
             "metadata": {"labels": {}, "ownerReferences": [], "creationTimestamp": None, "generation": 0},
@@ -59,7 +59,7 @@ def test_a_map_value_of_null_is_empty():
     assert secret["data"] == {"a": ""}
 
 
-def test_converting_what_has_been_converted_changes_nothing():
+def test_convert_is_idempotent():
     document = {
         "spec": {"containers": [{"resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}}, "ports": [{}]}]},
         "unknown": 1,
@@ -100,7 +100,7 @@ def test_numbers_too_long_for_python_do_no_harm():
 
 
 @pytest.mark.parametrize("document", [[], "x", 1, None, True])
-def test_what_is_no_object_is_refused(document: Any):
+def test_decode_strict_refuses_documents_that_are_not_objects(document: Any):
     gvk = ("", "v1", "Pod")
     with pytest.raises(StatusError, match=r"Go value of type v1\.Pod"):
         decode_strict(document, schema_for(*gvk), gvk)
@@ -129,7 +129,7 @@ def test_what_is_no_object_is_refused(document: Any):
         ),
     ],
 )
-def test_what_a_strategic_merge_patch_made_wrong_is_told_otherwise(document: Any, why: str):
+def test_decode_error_has_another_text_for_strategic_merge_patches(document: Any, why: str):
     with pytest.raises(DecodeError) as caught:
         convert(document, "io.k8s.api.apps.v1.Deployment")
     assert caught.value.restored == why

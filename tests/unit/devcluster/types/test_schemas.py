@@ -40,7 +40,7 @@ def test_a_type_that_contains_itself_is_a_cycle():
     assert inner.properties["not"].properties["type"].type == "string"
 
 
-def test_raw_json_keeps_what_it_has():
+def test_schema_of_raw_json_preserves_unknown_fields():
     data = schema_for("apps", "v1", "ControllerRevision").properties["data"]
     assert data.preserve_unknown
 

@@ -67,7 +67,7 @@ def test_each_quantity_has_the_form_in_which_the_real_server_shows_it(text: str,
         ("1e99999999999", SUFFIX),
     ],
 )
-def test_what_is_no_quantity_is_refused_in_the_servers_words(text: str, why: str):
+def test_canonical_refuses_malformed_quantities_in_the_servers_words(text: str, why: str):
     with pytest.raises(InvalidQuantity) as caught:
         canonical(text)
     assert str(caught.value) == why
@@ -107,7 +107,7 @@ def test_times_are_in_utc_and_whole_seconds(text: str, shown: str):
         ("2020-01-01T00:00:00+25:00", ": time zone offset hour out of range"),
     ],
 )
-def test_what_is_no_time_is_refused_in_gos_words(text: str, why: str):
+def test_normal_time_refuses_malformed_times_in_gos_words(text: str, why: str):
     with pytest.raises(InvalidTime) as caught:
         normal_time(text)
     assert str(caught.value) == f'parsing time "{text}"{" " if why[0] != ":" else ""}{why}'
