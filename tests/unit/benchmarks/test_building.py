@@ -30,7 +30,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_what_is_built_already_is_not_built_again(sources: Path):
+def test_build_reuses_folder_of_unchanged_sources(sources: Path):
     make = Maker()
     folder = building.build("peer", sources, make, toolchain="go 1")
     assert building.build("peer", sources, make, toolchain="go 1") == folder

@@ -79,7 +79,7 @@ def test_help_lists_the_parts_and_the_peers():
     assert "operator-manager" in done.stdout
 
 
-def test_without_a_control_plane_it_says_where_one_comes_from(
+def test_cli_names_setup_envtest_when_no_control_plane_is_configured(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
@@ -130,7 +130,7 @@ def test_a_check_names_what_is_not_current_and_writes_nothing(
     assert "42 MB" in (house / "quoting.md").read_text()
 
 
-def test_before_anything_is_measured_documents_say_so(house: Path):
+def test_render_writes_not_measured_yet_into_documents_without_results(house: Path):
     assert cli.main(["--render"], "what it does") == 0
     assert "not measured yet" in (house / "quoting.md").read_text()
 

@@ -49,7 +49,7 @@ def test_the_page_says_of_every_aim_whether_it_is_reached():
     assert "| cold convergence: no fewer objects/s | 2 against 3, 0.67 times | **not reached** |" in text
 
 
-def test_before_anything_is_measured_the_page_says_how(tmp_path: Path):
+def test_page_names_make_bench_when_results_are_empty(tmp_path: Path):
     write_page(Results(), tmp_path)
     text = (tmp_path / "README.md").read_text()
     assert "Nothing has been measured yet." in text

@@ -26,7 +26,7 @@ def test_placeholders_are_filled_from_the_setting():
     ]
 
 
-def test_what_is_measured_has_processors_of_its_own_where_a_variable_names_them(
+def test_daemon_runs_on_processors_named_by_bench_program_cpus(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv("BENCH_PROGRAM_CPUS", str(min(os.sched_getaffinity(0))))
@@ -38,9 +38,7 @@ def test_what_is_measured_has_processors_of_its_own_where_a_variable_names_them(
     assert daemon.output() == "1 127.0.0.1:8\n"
 
 
-def test_another_version_of_the_manager_does_not_get_the_modules_of_this_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_daemon_starts_without_pythonpath(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.delenv("PYTHONPATH", raising=False)
     script = "import os; print(os.environ.get('PYTHONPATH'))"
     daemon = Program("before", [sys.executable, "-c", script]).daemon(FILE, tmp_path)
@@ -75,7 +73,7 @@ def test_a_peer_gets_the_flags_that_all_peers_have():
     ]
 
 
-def test_our_own_work_is_done_by_the_real_manager_and_the_rest_by_a_program_beside_it():
+def test_manager_arguments_use_real_manager_or_peer_module_by_workload():
     assert manager().arguments(FILE, Setting())[0].endswith("/operator-manager")
     assert "benchmarks.peers.ours" in manager().arguments(FILE, Setting(workload="pods"))
 

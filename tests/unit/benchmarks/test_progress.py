@@ -41,7 +41,7 @@ def test_a_terminal_gets_one_line_that_is_written_over():
     assert "\r\x1b[Kkopf, round 1: not ready\n" in stream.getvalue()
 
 
-def test_more_steps_than_expected_are_no_more_than_all():
+def test_progress_stays_at_100_percent_when_more_steps_than_expected_run():
     stream = io.StringIO()
     progress = Progress(10, stream)
     for _ in range(3):
@@ -78,7 +78,7 @@ class Clock:
         return self.now
 
 
-def test_all_rounds_run_where_there_is_time():
+def test_budget_allows_all_rounds_when_time_suffices():
     said: list[str] = []
     assert list(Budget(100, said.append, clock=Clock()).rounds(3, 30, "cold starts")) == [1, 2, 3]
     assert said == []
@@ -94,7 +94,7 @@ def test_a_round_that_does_not_fit_is_left_out_and_named():
     assert said == ["left out, as the time is up: cold starts, from round 3 on"]
 
 
-def test_what_comes_after_keeps_its_time():
+def test_budget_drops_rounds_to_reserve_time_for_later_parts():
     clock, seen = Clock(), []
     for number in Budget(100, lambda what: None, clock=clock).rounds(3, 20, "cold starts", after=50):
         seen.append(number)
@@ -102,5 +102,5 @@ def test_what_comes_after_keeps_its_time():
     assert seen == [1, 2]
 
 
-def test_one_round_is_always_run():
+def test_budget_allows_one_round_when_time_is_too_short():
     assert list(Budget(1, lambda what: None, clock=Clock()).rounds(3, 20, "cold starts")) == [1]

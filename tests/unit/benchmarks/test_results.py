@@ -12,7 +12,7 @@ from benchmarks.results import Recorder, Results
 from tests.support.benchmark_results import made_results, made_run
 
 
-def test_what_is_written_is_read_again(tmp_path: Path):
+def test_results_survive_write_and_read(tmp_path: Path):
     results = made_results(made_run("a", "b"), "cold", a={"rate": [1.0, 2.0]}, b={"rate": [3.0]})
     results.sample("cold", "b", 2).failed[""] = "not ready within 30 s"
     results.sample("cold", "a", 1).requests["POST deployments 201"] = 2000
@@ -21,7 +21,7 @@ def test_what_is_written_is_read_again(tmp_path: Path):
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", '{"runs": {"x": {}}, "of_run": {}, "samples": {}}', "no JSON"])
-def test_another_file_is_refused(tmp_path: Path, text: str):
+def test_results_read_refuses_file_without_results(tmp_path: Path, text: str):
     path = tmp_path / "results.json"
     path.write_text(text)
     with pytest.raises(ValueError, match=r"results|Expecting"):
@@ -70,7 +70,7 @@ def test_the_machines_pace_is_taken_down_with_figures_that_it_changes():
     assert results.samples["memory"][0].figures == figures
 
 
-def test_nothing_is_timed_while_takeovers_of_several_programs_are_measured_at_once():
+def test_recorder_skips_pace_measurement_during_takeover():
     results = Results.begin(made_run("a"), ["takeover"])
     recorder = Recorder(results, "a", pace=lambda: pytest.fail("it would disturb the others"))
     recorder.record("takeover", 1, {"seconds": 12.0}, group="sigkill")

@@ -36,7 +36,7 @@ def test_a_quantile_of_buckets_is_the_bound_of_what_came_since(share: float, bou
     assert quantile_of(now, before, share) == bound
 
 
-def test_where_nothing_was_observed_there_is_no_quantile():
+def test_quantile_of_returns_none_without_observations():
     assert quantile_of({0.01: 3.0, float("inf"): 3.0}, {0.01: 3.0, float("inf"): 3.0}, 0.99) is None
     assert quantile_of({}, {}, 0.99) is None
 

@@ -83,12 +83,12 @@ def reached(found: Figures) -> dict[str, bool]:
     return {aim: good for aim, _, good in verdicts(found)}
 
 
-def test_all_aims_are_reached_where_each_of_three_has_about_a_third():
+def test_verdicts_reach_all_aims_when_each_of_three_replicas_has_a_third():
     assert all(reached(figures()).values())
     assert "not reached" not in page(figures())
 
 
-def test_one_replica_of_three_that_uses_more_misses_the_aim_of_each_figure():
+def test_verdicts_miss_five_aims_when_one_replica_uses_more_than_its_share():
     missed = [aim for aim, good in reached(figures(share=0.41)).items() if not good]
     assert len(missed) == 5
     assert page(figures(share=0.41)).count("**not reached**") == 5
@@ -99,7 +99,7 @@ def test_a_second_without_an_owner_after_sigterm_misses_the_aim_and_after_a_kill
     assert missed.startswith("after SIGTERM")
 
 
-def test_more_that_moves_than_has_to_misses_both_aims_of_it():
+def test_verdicts_miss_both_move_aims_when_too_many_objects_move():
     missed = [aim for aim, good in reached(figures(moved=1500)).items() if not good]
     assert [each.partition(" only")[0].partition(" less")[0] for each in missed] == [
         "from two replicas to three",
@@ -120,7 +120,7 @@ def test_figures_are_read_from_the_file_that_they_were_written_to(tmp_path: Path
     assert Figures.read(tmp_path / "shards.json") == figures()
 
 
-def test_too_few_objects_are_refused(capsys: pytest.CaptureFixture[str]):
+def test_main_refuses_fewer_than_200_objects(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit, match="2"):
         main(["--objects=199"])
     assert "--objects must be at least 200" in capsys.readouterr().err
