@@ -74,7 +74,7 @@ def test_a_sample_that_is_not_yaml_is_told_by_its_file_and_place(
         simulate(["--seeds=1"], [GreetingOperator], Program("mine", "1"))
 
 
-def test_it_says_how_far_it_is_and_when_interrupted_what_it_has_done(
+def test_simulate_prints_progress_and_next_seed_when_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
@@ -88,7 +88,7 @@ def test_it_says_how_far_it_is_and_when_interrupted_what_it_has_done(
 
 
 @pytest.mark.long
-def test_several_processes_end_with_the_one_that_is_interrupted():
+def test_simulate_ends_all_jobs_when_one_is_interrupted():
     program = (
         f"from manager.program import Program\nfrom {THIS} import *\n"
         "arguments = ['--seeds=50', '--minutes=1', '--jobs=2']\n"
@@ -103,7 +103,7 @@ def test_several_processes_end_with_the_one_that_is_interrupted():
     assert not done.stderr
 
 
-def test_who_interrupts_does_not_wait_until_a_failure_is_small(
+def test_simulate_reports_failure_at_once_when_interrupted_while_shrinking(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
@@ -129,7 +129,7 @@ def test_who_interrupts_does_not_wait_until_a_failure_is_small(
 
 
 @pytest.mark.whole
-def test_it_goes_on_after_failures_when_asked_to_and_keeps_each_for_a_replay(
+def test_keep_going_runs_all_seeds_and_keeps_each_failure_for_replay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
@@ -159,7 +159,7 @@ def test_the_command_that_shows_a_failure_again_names_the_operators_it_was_found
     assert last == f"to see this again: simulate --operator greeting --replay {kept.name}"
 
 
-def test_what_differs_from_run_to_run_is_told_in_one_line(
+def test_simulate_reports_unrepeatable_operator_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)

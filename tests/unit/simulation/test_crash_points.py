@@ -62,7 +62,7 @@ def test_a_death_after_any_write_of_a_renewal_is_made_good(number: int):
 
 @pytest.mark.whole
 @pytest.mark.timeout(1800)
-def test_whatever_happens_at_any_write_of_a_renewal_is_made_good():
+def test_pet_operator_holds_at_every_crash_point_of_a_renewal():
     for point in crash_points(RENEWALS, PET):
         outcome = run(point, PET, compare=False)
         assert not outcome.violations, told(outcome)

@@ -67,7 +67,7 @@ QUICK = {"power", "twice", "some_rights", "drift"}
 @pytest.mark.parametrize(
     "what", [pytest.param(each, marks=() if each in QUICK else pytest.mark.whole) for each in SEEN]
 )
-def test_it_happens_and_the_operators_hold(what: str):
+def test_fault_appears_in_timeline_and_operators_hold(what: str):
     for seed in (2, 5, 1, 3, 0, 4):  # that with the fewest steps first
         plan = with_fault(what, seed=seed)
         outcome = run(plan, MEMCACHED)
@@ -81,7 +81,7 @@ def test_it_happens_and_the_operators_hold(what: str):
     assert outcome.digest != without.digest
 
 
-def test_of_two_at_a_time_neither_ends_the_other():
+def test_weather_keeps_second_change_when_first_ends():
     weather = Weather()
     first = weather.change(lag=5.0, stale=5.0)
     second = weather.change(lag=20.0)
@@ -93,7 +93,7 @@ def test_of_two_at_a_time_neither_ends_the_other():
 
 
 @pytest.mark.parametrize("what", KINDS_OF_FAULT)
-def test_it_is_told_in_words(what: str):
+def test_fault_str_reads_as_words(what: str):
     fault = Fault(12.0, what, replica=1, seconds=5.0, size=0.3)
     assert re.fullmatch(r"[a-z0-9][^{}]* [^{}]*", str(fault))
 
@@ -136,7 +136,7 @@ PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 
 @pytest.mark.whole
 @pytest.mark.parametrize("what", PLANTED)
-def test_it_finds_what_nothing_else_does(what: str, monkeypatch: pytest.MonkeyPatch):
+def test_fault_finds_planted_bug_that_cut_does_not_find(what: str, monkeypatch: pytest.MonkeyPatch):
     PLANTED[what](monkeypatch)
     assert not found("cut")
     assert found(what)

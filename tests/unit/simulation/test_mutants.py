@@ -591,5 +591,5 @@ def found(planted: Mutant) -> tuple[int, list[str]]:
     return runs, []
 
 
-def test_twenty_faults_at_least_are_planted():
+def test_mutants_list_has_at_least_twenty_entries():
     assert len(MUTANTS) >= 20

@@ -195,7 +195,7 @@ def test_a_number_is_the_same_run_in_every_process_and_after_any_other():
     assert len({line for each in runs for line in each}) == 2
 
 
-def test_nothing_of_a_world_is_left_in_memory_after_its_run():
+def test_run_leaves_no_world_in_memory():
     gc.collect()
     outcome = run(plan_of(1, (GreetingOperator,), minutes=0.5), (GreetingOperator,))
     assert not [each for each in gc.get_objects() if isinstance(each, World)]
@@ -250,14 +250,14 @@ SHORT = (35, 13, 19)
 
 
 @pytest.mark.long
-def test_what_does_not_hold_fails_a_test_with_the_story_of_less():
+def test_assert_holds_fails_with_timeline_when_operator_does_not_hold():
     with pytest.raises(AssertionError, match="what happened \\(virtual seconds\\):") as failed:
         assert_holds(ForgetfulOperator, seeds=SHORT, minutes=2)
     assert "not as a fresh install has it" in str(failed.value)
 
 
 @pytest.mark.long
-def test_what_is_made_small_fails_alike_with_less_and_can_be_kept_in_a_file():
+def test_shrunk_plan_reproduces_its_violations_after_a_json_round_trip():
     operators = (ForgetfulOperator,)
     outcomes = (run(plan_of(seed, operators, minutes=2), operators) for seed in SHORT)
     found = next((each for each in outcomes if each.violations), None) or pytest.fail("nothing was found")
@@ -297,7 +297,7 @@ def test_a_file_that_holds_no_plan_is_refused(text: str | bytes):
         *(("crash_at[1]", odd) for odd in ([], "x")),
     ],
 )
-def test_what_of_a_plan_is_not_what_it_should_be_is_named(place: str, odd: object):
+def test_plan_from_json_names_path_of_invalid_value(place: str, odd: object):
     plan = replace(plan_of(5, (ForgetfulOperator,), minutes=1), crash_at=(1, "before"))
     assert Plan.from_json(plan.to_json(), kinds=1) == plan
     read: Any = json.loads(plan.to_json())

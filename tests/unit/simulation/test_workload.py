@@ -60,7 +60,7 @@ def test_bounds_are_those_of_the_schema():
 
 
 @pytest.mark.parametrize(("act", "took"), [("apply", "201"), ("apply child", "200"), ("relabel child", "{")])
-def test_others_write_what_is_the_operators_and_it_holds(act: str, took: str):
+def test_memcached_operator_holds_when_people_write_to_its_children(act: str, took: str):
     operators = (NAMES["memcached"],)
     plan = replace(plan_of(5, operators, minutes=2), faults=())
     steps = tuple(
@@ -72,7 +72,7 @@ def test_others_write_what_is_the_operators_and_it_holds(act: str, took: str):
     assert any(took in each for each in done)
 
 
-def test_what_has_outlived_an_object_is_there_in_a_fresh_install():
+def test_fresh_install_contains_objects_that_outlived_their_owner():
     operators, missing = (NAMES["wordpress"],), {"name": "missing", "key": "password"}
     specs = [
         {"sqlrootpassword": "retained"},
@@ -114,7 +114,7 @@ def owner_with(reason: str) -> dict[str, Any]:
     ("reason", "name", "told"),
     [("NameTaken", "blog", 0), ("Progressing", "blog", 1), ("NameTaken", "another", 1)],
 )
-def test_only_who_waits_for_a_taken_name_may_have_children_that_a_fresh_install_has_not(
+def test_different_from_fresh_excuses_children_only_of_owner_with_taken_name(
     reason: str, name: str, told: int
 ):
     owner, fresh = owner_with(reason), {"wordpresses.example.com team/blog": owner_with(reason)}
