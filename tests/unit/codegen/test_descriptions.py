@@ -78,7 +78,7 @@ def test_docstrings_describe_the_fields_under_their_names_on_the_wire():
     assert properties["readyReplicas"]["description"] == "How many are ready."
 
 
-def test_what_the_field_itself_says_goes_before_its_docstring():
+def test_model_schema_prefers_field_description_to_docstring():
     assert model_schema(OnWire)["properties"]["explicit"]["description"] == "Said in the field."
 
 

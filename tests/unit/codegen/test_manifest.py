@@ -136,7 +136,7 @@ def test_kinds_have_a_definition_each_in_the_order_they_are_given():
     assert names == ["widgets.test.example.com", "memcacheds.cache.example.com", "gadgets.test.example.com"]
 
 
-def test_exactly_one_version_is_stored():
+def test_custom_resource_definitions_require_exactly_one_storage_version():
     @crd()
     class Another(Resource, group="test.example.com", version="v2", kind="Gadget", plural="gadgets"):
         spec: Spec

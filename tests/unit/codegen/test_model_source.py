@@ -127,7 +127,7 @@ def without_words(schema: Any) -> Any:
 
 
 @pytest.mark.parametrize("path", OURS, ids=lambda path: path.stem)
-def test_what_is_made_of_our_definitions_makes_them_again(path: Path, tmp_path: Path):
+def test_model_source_of_our_definitions_generates_them_again(path: Path, tmp_path: Path):
     ours = definition(path)
     [found] = definitions_in(path.read_text())
     versions = [each["name"] for each in ours["spec"]["versions"]]
@@ -170,7 +170,7 @@ def test_a_definition_of_others_is_kept_but_for_what_is_told(tmp_path: Path):
     assert version["subresources"] == before["subresources"]
 
 
-def test_another_version_is_written_when_it_is_asked_for(tmp_path: Path):
+def test_model_source_writes_requested_version(tmp_path: Path):
     [found] = definitions_in(VENDOR.read_text())
     old, stored = (made(found.served(version), tmp_path) for version in ("v1alpha1", "v1"))
     [again] = custom_resource_definitions([old, stored])
@@ -351,7 +351,7 @@ def test_definition_of_builtin_types_makes_itself_again(tmp_path: Path):
     assert schema_of(again, "v1") == schema_of(theirs, "v1")
 
 
-def test_the_source_is_as_the_formatter_and_the_linter_want_it(tmp_path: Path):
+def test_model_source_passes_formatter_and_linter(tmp_path: Path):
     published, _ = asyncio.run(published_and_created())
     served = served_by_openapi(
         published, GroupVersionKind("apps", "v1", "Deployment"), "deployments", namespaced=True
@@ -627,7 +627,7 @@ def crd(schema: Any, *, version: Mapping[str, Any] | None = None, **spec: Any) -
         ),
     ],
 )
-def test_what_is_no_definition_is_told_in_one_line(text: str, said: str):
+def test_model_source_refuses_text_without_definition_in_one_line(text: str, said: str):
     with pytest.raises(DefinitionError, match=f"^{re.escape(said)}$"):
         [model_source(each.served(None), "a test") for each in definitions_in(text)]
 
@@ -642,7 +642,7 @@ def test_what_is_no_definition_is_told_in_one_line(text: str, said: str):
     ],
     ids=["a name that is none in Python", "no properties", "nothing required", "values of any kind"],
 )
-def test_what_a_definition_may_say_oddly_is_written_as_python(properties: Any, tmp_path: Path):
+def test_model_source_writes_importable_python_for_odd_properties(properties: Any, tmp_path: Path):
     column = {"name": "A", "type": "string", "jsonPath": ".spec.a"}
     text = crd({"type": "object", "properties": properties})
     document = yaml.safe_load(text)

@@ -95,7 +95,9 @@ class Unkeyed(ApiModel):
         (Annotated[list[Unkeyed], list_map("inner")], "Widget.spec.value", "must be a scalar"),
     ],
 )
-def test_what_a_structural_schema_cannot_say_is_refused_by_field(annotation: Any, field: str, reason: str):
+def test_field_schema_refuses_inexpressible_annotation_and_names_field(
+    annotation: Any, field: str, reason: str
+):
     with pytest.raises(ModelError, match=f"^{field}: .*{reason}"):
         field_schema(annotation)
 

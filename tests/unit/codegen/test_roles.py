@@ -33,7 +33,7 @@ def test_the_role_for_leader_election_is_for_leases_in_one_namespace():
     assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"leases"}
 
 
-def test_nothing_but_its_creation_is_granted_on_more_than_the_one_lease():
+def test_leader_election_role_grants_only_create_beyond_its_lease():
     for lease in ("operator-manager", "another"):
         rules = {
             tuple(rule.get("resourceNames", ())): rule["verbs"]
@@ -76,7 +76,7 @@ def test_administrators_do_anything_with_objects_but_leave_the_status_to_the_man
     assert verbs_of(PEOPLE["widget_admin_role.yaml"], "widgets/scale") == []
 
 
-def test_what_does_not_scale_has_no_right_for_it():
+def test_editor_role_lacks_scale_verbs_for_kind_without_scale():
     assert verbs_of(PEOPLE["widget_editor_role.yaml"], "widgets/scale") == []
 
 
@@ -99,7 +99,7 @@ def test_readers_of_metrics_read_metrics():
     assert role["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
 
 
-def test_who_migrates_what_is_stored_writes_nothing_but_that():
+def test_storage_migration_role_writes_only_status_and_definition():
     role = of_people([Memcached])["storage_migration_role.yaml"]
     assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "storage-migration-role")
     assert verbs_of(role, "memcacheds") == ["list"]
@@ -132,7 +132,7 @@ def test_resources_and_groups_with_the_same_verbs_are_joined():
     ]
 
 
-def test_nothing_is_granted_that_no_marker_asked_for():
+def test_merged_rules_grant_only_what_markers_ask_for():
     rules = [rule("a", "x", "get"), rule("a", "y", "list"), rule("b", "x", "list")]
     granted = {
         (group, resource, verb)
@@ -144,7 +144,7 @@ def test_nothing_is_granted_that_no_marker_asked_for():
     assert granted == {("a", "x", "get"), ("a", "y", "list"), ("b", "x", "list")}
 
 
-def test_all_verbs_make_the_others_needless():
+def test_merged_rules_reduce_verbs_to_wildcard():
     assert merged_rules([rule("", "pods", "*"), rule("", "pods", "get")])[0]["verbs"] == ["*"]
 
 
