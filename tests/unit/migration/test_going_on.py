@@ -148,7 +148,7 @@ async def test_a_position_that_says_nothing_is_not_used(server: GadgetServer, ru
     assert server.annotations == {}
 
 
-async def test_what_is_left_of_a_position_is_removed_where_nothing_is_to_do(server: GadgetServer, run: Start):
+async def test_migration_removes_leftover_position_when_nothing_is_to_do(server: GadgetServer, run: Start):
     notes = {POSITION: "{}", "other": "kept"}
     server.edit_definition(status={"storedVersions": [NEW]}, metadata={"annotations": notes})
     assert await run()() is Outcome.NOTHING_TO_DO
@@ -168,7 +168,7 @@ async def test_a_position_never_passes_a_refused_object(server: GadgetServer, ru
 # The definition changes meanwhile.
 
 
-async def test_it_begins_anew_when_the_definition_changes_before_the_end(server: GadgetServer, run: Start):
+async def test_migration_restarts_when_definition_changes_during_run(server: GadgetServer, run: Start):
     def change(sent: Sent) -> None:
         if sent.path == gadget_path("g0009") and server.generation == 2:
             # Back to the old version and forth again: what was written in between is stored in the old one.
@@ -268,7 +268,7 @@ async def test_a_definition_that_is_deleted_meanwhile_ends_it(
 # Two at once.
 
 
-async def test_two_runs_at_once_do_no_harm(server: GadgetServer, run: Start):
+async def test_migration_succeeds_when_two_runs_overlap(server: GadgetServer, run: Start):
     def slow(sent: Sent) -> Step | None:
         is_patch = sent.method == "PATCH" and sent.path.startswith("/apis/test")
         return server.late(0.5) if is_patch else None

@@ -56,7 +56,7 @@ async def test_the_second_time_there_is_nothing_to_do(server: GadgetServer, run:
     assert [each.method for each in server.wire.requests[before:]] == ["GET"]
 
 
-async def test_what_is_in_the_right_version_is_counted_as_such(server: GadgetServer, run: Start):
+async def test_tally_counts_objects_already_in_storage_version(server: GadgetServer, run: Start):
     server.store("g0003", NEW)
     migration = run()
     await migration()
@@ -118,7 +118,7 @@ async def test_a_kind_without_objects_is_trimmed(server: GadgetServer, run: Star
     assert server.stored_versions == ["v1beta1"]
 
 
-async def test_without_a_status_apart_the_object_itself_is_patched(server: GadgetServer, run: Start):
+async def test_migration_patches_object_when_kind_has_no_status_subresource(server: GadgetServer, run: Start):
     server.edit_definition(spec={"versions": versions(status=False)})
     await run()()
     assert {each.path for each in server.wire.sent("PATCH", "/apis/test.example.com/*")} == {
@@ -136,22 +136,20 @@ async def test_a_storage_version_that_is_not_served_is_reached_through_another(
     assert server.wire.sent("GET", GADGETS) == []
 
 
-async def test_where_no_version_is_served_that_is_said(server: GadgetServer, run: Start):
+async def test_migration_fails_when_no_version_is_served(server: GadgetServer, run: Start):
     server.edit_definition(spec={"versions": versions(served=())})
     with pytest.raises(MigrationFailed, match="no version is served"):
         await run()()
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
 
 
-async def test_nothing_is_written_before_every_server_can_know_the_definition(
-    server: GadgetServer, run: Start
-):
+async def test_migration_writes_only_after_settle_time(server: GadgetServer, run: Start):
     await run(settle=7.5)()
     first = server.wire.sent("PATCH")[0]
     assert first.at >= 7.5
 
 
-async def test_no_more_are_under_way_than_was_asked_for_and_no_faster(server: GadgetServer, run: Start):
+async def test_migration_respects_concurrency_and_rate_limits(server: GadgetServer, run: Start):
     most = 0
 
     async def slow() -> None:
@@ -248,7 +246,7 @@ async def test_a_server_that_fails_at_one_object_after_the_other_is_not_asked_fo
         ("POST", REVIEWS),
     ],
 )
-async def test_what_fails_for_a_moment_is_tried_again(
+async def test_migration_retries_transient_failures(
     server: GadgetServer, run: Start, trouble: Step, method: str, path: str
 ):
     server.before = at(path, trouble, trouble, method=method)

@@ -98,7 +98,9 @@ def test_a_problem_is_told_once_until_something_works(clock: Clock, capsys: pyte
     assert capsys.readouterr().err.count("trying again: no connection") == 2
 
 
-def test_off_a_terminal_progress_is_a_line_now_and_then(clock: Clock, capsys: pytest.CaptureFixture[str]):
+def test_report_prints_progress_line_every_ten_seconds_off_a_terminal(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+):
     report = report_of(clock)
     report.begins(PETS, after=0)
     capsys.readouterr()
@@ -111,7 +113,7 @@ def test_off_a_terminal_progress_is_a_line_now_and_then(clock: Clock, capsys: py
     ]
 
 
-def test_on_a_terminal_progress_is_one_line_below_all_others(
+def test_report_keeps_progress_in_last_line_on_a_terminal(
     clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
@@ -135,7 +137,7 @@ def test_on_a_terminal_progress_is_one_line_below_all_others(
     )
 
 
-def test_what_nobody_reads_does_not_stop_it(clock: Clock, monkeypatch: pytest.MonkeyPatch):
+def test_report_ignores_broken_pipe_on_stderr(clock: Clock, monkeypatch: pytest.MonkeyPatch):
     def broken(*_: object, **__: object) -> None:
         raise BrokenPipeError
 
