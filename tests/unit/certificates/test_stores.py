@@ -55,7 +55,7 @@ def secret_store(wire: ScriptedWire) -> SecretStore:
     return SecretStore(transport, PROGRAM, namespace="system", name="webhook-server-cert")
 
 
-def test_what_is_shown_of_it_has_no_key():
+def test_repr_of_certificate_material_omits_private_key():
     kept = material()
     for shown in (kept, Snapshot(kept, stored(kept)), kept.pair, Stored(kept, NOW).serving):
         assert "PRIVATE" not in repr(shown)
@@ -78,7 +78,7 @@ async def test_a_secret_that_is_not_there_is_made_with_all_that_its_type_wants()
     assert sent.query["fieldManager"] == "operator-manager-webhook"
 
 
-async def test_what_others_have_put_there_stays_and_the_version_goes_along():
+async def test_secret_store_write_keeps_foreign_keys_and_sends_resource_version():
     wire = ScriptedWire()
     known = stored(Material(b"damaged"), resourceVersion="7")
     known["data"]["theirs"] = base64.b64encode(b"x").decode()
@@ -101,7 +101,7 @@ async def test_a_secret_that_has_changed_meanwhile_is_not_overwritten(known: boo
         await store.write(material(), await store.read())
 
 
-async def test_one_that_another_leader_has_just_made_is_not_overwritten():
+async def test_secret_store_write_raises_changed_when_secret_already_exists():
     wire = ScriptedWire()
     wire.on("POST", COLLECTION, Reply.status(409, "AlreadyExists"))
     store = secret_store(wire)
@@ -149,7 +149,7 @@ async def test_a_replica_without_the_right_to_read_it_says_so_and_serves_once_it
 
 
 @pytest.mark.virtual_time
-async def test_what_was_read_once_is_served_on_while_the_api_server_is_away():
+async def test_secret_certificate_serves_last_pair_during_api_server_outage():
     wire = ScriptedWire()
     kept, later = material(), material()
     away = Reply.status(500, "InternalError")
@@ -177,7 +177,7 @@ async def test_a_folder_is_ours_alone_and_has_what_was_put_there(tmp_path: Path)
     assert {each.name for each in folder.iterdir()} == {".lock", "ca.crt", "certificates.json"}
 
 
-async def test_of_several_who_write_to_a_folder_at_once_one_wins(tmp_path: Path):
+async def test_folder_store_lets_one_of_several_concurrent_writes_win(tmp_path: Path):
     stores = [FolderStore(tmp_path / "shared") for _ in range(8)]
     kept = [material() for _ in stores]
     found = [await store.read() for store in stores]

@@ -24,7 +24,7 @@ async def test_the_last_line_needs_no_end():
     assert [line async for line in split_lines(arriving(b"one\ntwo"))] == [b"one", b"two"]
 
 
-async def test_half_a_line_before_a_cut_is_not_given_out():
+async def test_split_lines_drops_partial_line_when_connection_is_lost():
     lines = split_lines(arriving(b"one\ntw", then=ConnectionLost("cut")))
     assert await anext(lines) == b"one"
     with pytest.raises(ConnectionLost):

@@ -56,7 +56,7 @@ def test_a_complaint_without_a_timestamp_is_shown_once():
         assert read(position, [complaint]) == expected
 
 
-def test_wherever_it_is_cut_nothing_is_lost_and_nothing_repeated():
+def test_log_position_resumes_without_loss_or_repetition_after_cuts():
     rng = random.Random(5)
     for _ in range(200):
         # Two streams of a container, whose lines are not quite in the order of their times.

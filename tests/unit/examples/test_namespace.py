@@ -71,7 +71,7 @@ async def test_removing_is_tried_again_while_the_server_is_away(
     assert said[1] == "deleting namespace n: boom; trying again"
 
 
-async def test_another_namespace_of_that_name_is_not_removed(
+async def test_remove_namespace_spares_recreated_namespace_of_same_name(
     client: Client, wire: ScriptedWire, server: ClusterServer
 ):
     mine = await made(server)
@@ -82,7 +82,9 @@ async def test_another_namespace_of_that_name_is_not_removed(
     assert len(wire.sent("DELETE")) == 1
 
 
-async def test_what_holds_a_namespace_is_told(client: Client, wire: ScriptedWire, server: ClusterServer):
+async def test_remove_namespace_names_finalizer_that_blocks_deletion(
+    client: Client, wire: ScriptedWire, server: ClusterServer
+):
     namespace = await made(server)
     held = {"metadata": {"name": "held", "finalizers": ["example.com/held"]}}
     await server.api.create("configmaps", "n", held)

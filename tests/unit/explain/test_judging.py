@@ -123,7 +123,7 @@ def test_an_object_says_whether_it_is_as_it_should_be(obj: dict[str, Any], verdi
     assert judge(obj) == verdict
 
 
-def test_what_is_being_deleted_waits_for_its_finalizers():
+def test_judge_reports_terminating_with_finalizers_of_deleted_object():
     obj = made("Pet", conditions=[condition("Ready", "False", "CleanupFailed", "the store does not answer")])
     obj["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b", "c/d"]}
     ready, reason, message = judge(obj)
@@ -160,7 +160,7 @@ ODD = [None, True, 7, 1.5, "x", [], [7], {}, {"": []}, [{"type": [], "status": {
 
 @pytest.mark.parametrize("kind", ["Pod", "PersistentVolumeClaim", "Deployment", "DaemonSet", "Job", "Foo"])
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_what_has_another_shape_counts_as_absent(kind: str, odd: Any):
+def test_judging_treats_malformed_fields_as_absent(kind: str, odd: Any):
     statuses = {"state": odd}, {"state": {"waiting": odd}}, {"state": {"terminated": odd}}, odd
     names = ("conditions", "containerStatuses", "phase", "readyReplicas", "numberReady", "observedGeneration")
     named = [{"status": {name: odd}} for name in names]

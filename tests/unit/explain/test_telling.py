@@ -46,7 +46,7 @@ def test_a_manager_that_does_not_work_on_it_is_said_to_know_less():
     assert older not in told(OWNER)
 
 
-def test_whoever_writes_a_lease_says_nothing_to_a_terminal():
+def test_told_strips_control_characters_from_lease_fields():
     hostile = "\x1b[2J\x9b31m\u202e\n" * 1000
     text = told({**OWNER, "holder": hostile, "controller": hostile, "silent": True, "renewed": hostile})
     assert not {"\x1b", "\x9b", "\u202e"} & set(text)
@@ -87,7 +87,7 @@ def texts_in(value: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
 
 
 @pytest.mark.parametrize("path", list(texts_in([CONTROLLER])))
-def test_whoever_answers_in_the_place_of_a_manager_says_nothing_to_a_terminal(path: tuple[str | int, ...]):
+def test_explanation_text_strips_control_characters_from_manager_answer(path: tuple[str | int, ...]):
     answer = {"controllers": [copy.deepcopy(CONTROLLER)]}
     where: Any = answer["controllers"]
     for step in path[:-1]:

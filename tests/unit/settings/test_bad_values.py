@@ -217,8 +217,6 @@ def test_a_mistyped_variable_is_found(monkeypatch: pytest.MonkeyPatch):
         "OPERATOR_MANAGER_METRICS_SERVICE_HOST",
     ],
 )
-def test_what_kubernetes_sets_for_services_is_not_taken_for_a_setting(
-    monkeypatch: pytest.MonkeyPatch, name: str
-):
+def test_unknown_variables_ignores_kubernetes_service_variables(monkeypatch: pytest.MonkeyPatch, name: str):
     monkeypatch.setenv(name, "tcp://10.0.0.1:8080")
     assert unknown_variables(PROGRAM) == {}

@@ -30,7 +30,7 @@ def refusal(flags: dict[str, str]) -> str:
     return text
 
 
-def test_with_nothing_given_there_are_defaults():
+def test_load_declared_returns_defaults_without_sources():
     values = load_declared(DECLARED, {})
     assert (values[ADDRESS], values[INTERVAL], values[LABEL]) == ("localhost:6742", 600.0, None)
 
@@ -52,7 +52,7 @@ def test_a_wrong_value_names_the_flag():
     assert refusal({"store-label": ""}) == "invalid value '' for --store-label: some text is expected"
 
 
-def test_what_pythons_own_types_and_faulty_parsers_refuse_is_told_as_well():
+def test_load_declared_reports_errors_of_builtin_types_and_faulty_parsers():
     def colour(text: str) -> int:
         return {"red": 1}[text]
 

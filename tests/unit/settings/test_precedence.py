@@ -8,7 +8,7 @@ from tests.support.settings import FIELDS, load_settings
 from tests.unit.settings.conftest import WriteFile
 
 
-def test_with_nothing_given_there_are_defaults():
+def test_load_settings_returns_defaults_without_sources():
     settings = load_settings({})
     assert settings.namespaces == ()
     assert settings.controllers == ("*",)
@@ -19,7 +19,7 @@ def test_with_nothing_given_there_are_defaults():
 
 
 @pytest.mark.parametrize(("pod", "host"), [(False, "127.0.0.1"), (True, "")])
-def test_only_its_own_machine_reaches_a_manager_outside_of_a_cluster_and_everybody_one_in_a_pod(
+def test_bind_addresses_default_to_loopback_except_in_a_pod(
     monkeypatch: pytest.MonkeyPatch, pod: bool, host: str
 ):
     if pod:
