@@ -85,7 +85,7 @@ def test_a_session_of_one_program_after_the_other_measures_what_each_does():
 
 @pytest.mark.integration
 @pytest.mark.whole
-def test_many_objects_are_read_and_left_alone_and_all_of_them_are_changed_by_a_new_version():
+def test_benchmark_suite_measures_others_done_and_backlog():
     results = run_suite("others", "done", "backlog")
     (beside,) = results.samples["others"]
     for group in ("memcached", "deployments-metadata", "deployments"):

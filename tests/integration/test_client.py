@@ -200,7 +200,7 @@ async def test_a_field_that_cannot_be_selected_is_named_as_the_problem(bench: Be
     await eventually_async(is_told, within=20)
 
 
-async def test_what_the_server_refuses_has_a_type(bench: Bench):
+async def test_client_raises_typed_error_for_each_refusal(bench: Bench):
     client = bench.client
     created = await client.create(bench.config_map("one"))
     with pytest.raises(AlreadyExists):

@@ -131,9 +131,7 @@ def test_a_person_finds_what_is_wrong_watches_it_being_mended_and_pauses_it(
 
 
 @pytest.mark.contract
-def test_what_is_open_on_a_page_stays_open_while_it_is_kept_current(
-    visit: Visit, crds: ControlPlane, namespace: str
-):
+def test_live_page_keeps_opened_details_open(visit: Visit, crds: ControlPlane, namespace: str):
     crds.api.create(memcached_path(namespace), memcached("web", 0))
     eventually(lambda: crds.api.get(deployment_path(namespace, "web")))
     visit.open(f"/objects/memcacheds.cache.example.com/{namespace}/web")
@@ -147,7 +145,7 @@ def test_what_is_open_on_a_page_stays_open_while_it_is_kept_current(
 
 
 @pytest.mark.parametrize("path", ["/", "/search", "/objects/foos.tutorial.my.domain/{namespace}/lonely"])
-def test_little_is_loaded_for_a_page_and_nothing_but_the_style_sheet_holds_up_its_first_paint(
+def test_console_page_loads_under_40_kb_and_only_its_css_blocks_rendering(
     visit: Visit, crds: ControlPlane, namespace: str, path: str
 ):
     crds.api.create(foo_path(namespace), foo("lonely", "jack"))

@@ -103,7 +103,7 @@ def console(start: Callable[..., Console], crds: ControlPlane, namespace: str) -
 
 
 @pytest.mark.contract
-def test_who_may_see_and_who_may_act_is_what_the_api_server_says(console: Console):
+def test_console_allows_what_the_api_server_allows_the_token(console: Console):
     tokens = {
         "nobody": "",
         "forger": "eyJhbGciOiJub25lIn0.e30.",

@@ -33,7 +33,7 @@ def bare(own_control_plane: StartControlPlane) -> ControlPlane:
 
 
 @pytest.mark.timeout(600)
-def test_many_objects_cost_two_writes_each_and_then_nothing(
+def test_memcached_costs_two_writes_per_object_and_then_none(
     bare: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):
     names = [f"m-{number:03d}" for number in range(OBJECTS)]

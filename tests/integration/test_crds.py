@@ -114,7 +114,7 @@ def test_a_name_that_cannot_be_a_labels_value_is_refused(plane: ControlPlane, me
     assert "must be at most 63 characters" in plane.api.refusal(memcacheds, named(64))
 
 
-def test_what_the_model_writes_the_server_takes_and_gives_back(plane: ControlPlane, memcacheds: str):
+def test_memcached_model_survives_a_round_trip_through_the_api_server(plane: ControlPlane, memcacheds: str):
     raw = plane.api.request("POST", memcacheds, body=memcached(size=3))
     stored = Memcached.decode(raw.encode())
     stored.spec.size = 0
@@ -138,7 +138,7 @@ def test_defaults_are_filled_in(plane: ControlPlane, widgets: str):
     }
 
 
-def test_everything_that_a_structural_schema_can_say_is_kept(plane: ControlPlane, widgets: str):
+def test_widget_spec_survives_a_round_trip_through_the_api_server(plane: ControlPlane, widgets: str):
     spec = {
         "mode": "slow",
         "otherMode": "fast",
@@ -291,7 +291,7 @@ def test_a_rule_on_what_a_field_was_holds_on_updates(plane: ControlPlane, widget
         plane.api.patch(f"{widgets}/sample", {"spec": {"colour": "green"}})
 
 
-def test_each_version_of_a_kind_is_served_and_the_old_one_warns(plane: ControlPlane):
+def test_server_serves_each_version_and_warns_about_the_deprecated_one(plane: ControlPlane):
     old = {
         "apiVersion": "test.example.com/v1beta1",
         "kind": "Gadget",

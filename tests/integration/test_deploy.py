@@ -186,7 +186,7 @@ def leftovers(plane: ControlPlane) -> list[str]:
 @pytest.mark.contract
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("volume")
-def test_from_an_empty_cluster_to_a_deployed_manager_and_back(
+def test_make_deploy_serves_all_samples_and_undeploy_leaves_nothing(
     plane: ControlPlane,
     run_manager: RunManager,
     petstore: PetStoreProcess,

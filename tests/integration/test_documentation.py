@@ -47,7 +47,7 @@ def follow(page: Path, terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     "page", [page if page == "README.md" else pytest.param(page, marks=pytest.mark.whole) for page in WALKED]
 )
-def test_what_a_page_shows_is_what_comes(
+def test_page_commands_print_what_the_page_shows(
     page: str, plane: ControlPlane, run_manager: RunManager, tmp_path: Path
 ):
     with Terminal(tmp_path / "terminal", plane) as terminal:
@@ -63,7 +63,7 @@ def test_what_a_page_shows_is_what_comes(
 
 
 @pytest.mark.parametrize("page", WALKED_ALONE)
-def test_what_a_page_shows_without_a_cluster_is_what_comes(page: str, tmp_path: Path):
+def test_page_commands_print_what_the_page_shows_without_a_cluster(page: str, tmp_path: Path):
     with Terminal(tmp_path / "terminal") as terminal:
         follow(Path(page), terminal)
 
@@ -140,7 +140,7 @@ def test_the_webhooks_of_the_page_answer(plane: ControlPlane, tmp_path: Path):
 
 @pytest.mark.whole
 @pytest.mark.timeout(300)
-def test_what_pages_say_to_do_with_a_deployed_manager_can_be_done(plane: ControlPlane, tmp_path: Path):
+def test_page_commands_for_a_deployed_manager_succeed(plane: ControlPlane, tmp_path: Path):
     make = f"make --silent --directory={Path.cwd()} KUBECTL={plane.kubectl_program()}"
     with Terminal(tmp_path / "terminal", plane) as terminal:
         terminal.run(f"{make} deploy")

@@ -222,7 +222,7 @@ def test_a_right_that_is_missing(stage: Stage, namespace: str, tmp_path: Path):
 
 
 @pytest.mark.contract
-def test_what_is_ready_and_what_is_not_there(stage: Stage):
+def test_explain_reports_ready_object_and_fails_for_missing_one(stage: Stage):
     stage.plane.api.create(memcached_path(stage.namespace), memcached("fine", 0))
 
     def is_ready() -> dict[str, Any]:

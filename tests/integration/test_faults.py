@@ -58,7 +58,7 @@ def settle(scene: Scene) -> None:
     scene.settle(gone=2, remade=0, scaled=3, emptied=1, added=1)
 
 
-def test_nothing_is_missed_while_the_server_cannot_be_reached(scene: Scene):
+def test_manager_catches_up_after_an_api_server_outage(scene: Scene):
     prepare(scene)
     scene.create(late=1)
     with scene.bounded(objects=6):

@@ -267,7 +267,7 @@ def test_every_object_is_stored_in_the_new_version_and_nothing_else_changes(
 
 
 @pytest.mark.contract
-def test_who_manages_what_is_not_forgotten_where_the_way_back_to_the_old_version_is_missing(
+def test_migration_keeps_managed_fields_when_conversion_to_old_version_fails(
     plane: ControlPlane, webhook: WebhookServer, home: str, migrate: Migrate
 ):
     def to_new_alone(gadget: dict[str, Any], wanted: str) -> dict[str, Any]:
@@ -446,7 +446,7 @@ def test_pets_of_the_old_version_are_migrated(plane: ControlPlane, webhook: Webh
         eventually(lambda: plane.api.find(path) is None)
 
 
-def test_our_own_kinds_have_nothing_to_do_or_are_not_installed(plane: ControlPlane, tmp_path: Path):
+def test_migrate_storage_skips_own_kinds_that_are_not_installed(plane: ControlPlane, tmp_path: Path):
     done = run_once("migrate-storage", f"--kubeconfig={plane.kubeconfig}", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "memcacheds.cache.example.com: skipped: the definition is not installed" in done.stdout

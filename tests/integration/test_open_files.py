@@ -78,7 +78,7 @@ def test_handshakes_that_many_clients_leave_half_done_leave_descriptors_for_prob
     assert told(manager) == []
 
 
-def test_that_no_descriptor_is_left_is_told_once_and_passes(
+def test_manager_logs_exhausted_descriptors_once_and_recovers(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ):
     # Nothing to do, and no gRPC, which writes tracebacks of its own.

@@ -49,7 +49,7 @@ def account(plane: ControlPlane, name: str) -> Credentials:
 
 @pytest.mark.contract
 @pytest.mark.long
-def test_each_operator_runs_with_its_own_account_and_lease_and_all_together_do_everything(
+def test_per_operator_managers_reconcile_all_samples_with_their_own_accounts(
     plane: ControlPlane, namespace_of_samples: str, run_manager: RunManager, tmp_path: Path
 ):
     managers = {}

@@ -140,7 +140,7 @@ def site(plane: ControlPlane, manager: ManagerProcess, store: PetStoreProcess) -
 
 
 @pytest.mark.oldest
-def test_what_is_written_in_v1alpha1_reads_in_v1beta1_and_back(site: Site):
+def test_pet_written_in_v1alpha1_reads_in_both_versions(site: Site):
     _, said = site.kubectl("create", "-f", "-", stdin=json.dumps(body(ALPHA, "old")))
     assert (
         "Warning: petstore.example.com/v1alpha1 Pet is deprecated; use petstore.example.com/v1beta1 Pet"

@@ -103,7 +103,7 @@ def cluster(crds: ControlPlane, storage: None, tmp_path_factory: pytest.TempPath
 
 
 @pytest.mark.contract
-def test_what_is_as_it_should_be_is_left_alone(cluster: Cluster):
+def test_plan_reports_no_changes_for_settled_objects(cluster: Cluster):
     code, printed = cluster.plan("--all", "--controllers=memcached,foo")
     assert (code, printed) == (0, "0 of 2 objects would change something\n")
 
@@ -169,7 +169,7 @@ def test_a_new_object_of_any_kind_is_planned_without_a_call_to_anything_outside(
 
 
 @pytest.mark.contract
-def test_what_is_not_there_or_cannot_be_done_is_told_and_is_a_failure(cluster: Cluster):
+def test_plan_fails_and_names_object_that_is_not_there(cluster: Cluster):
     code, printed = cluster.plan(cluster.file(memcached("web"), memcached("nobody")))
     assert code == 1
     assert f"Memcached {cluster.namespace}/nobody is not there" in printed
@@ -177,7 +177,7 @@ def test_what_is_not_there_or_cannot_be_done_is_told_and_is_a_failure(cluster: C
 
 
 @pytest.mark.contract
-def test_what_names_no_namespace_is_in_the_one_that_is_asked_for(cluster: Cluster):
+def test_plan_uses_namespace_flag_for_manifest_without_namespace(cluster: Cluster):
     path = cluster.folder / "anywhere.json"
     path.write_text(json.dumps(memcached("web")))
     code, printed = cluster.plan(f"--filename={path}", "-n", cluster.namespace)

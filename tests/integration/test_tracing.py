@@ -37,7 +37,7 @@ def ports() -> Iterator[PortBlock]:
 
 
 @pytest.mark.contract
-def test_one_trace_has_the_reconcile_its_requests_what_the_api_server_did_and_what_it_asked(
+def test_trace_joins_reconcile_api_server_spans_and_webhook_review(
     receiver: Receiver,
     control_plane_kind: ControlPlaneKind,
     own_control_plane: StartControlPlane,

@@ -138,7 +138,7 @@ def test_custom_kinds_are_found_and_applied(client: Any, kubernetes: Any, namesp
     assert [each["metadata"]["name"] for each in listed["items"]] == ["one"]
 
 
-def test_who_may_what_is_told(client: Any, kubernetes: Any, namespace: str):
+def test_subject_access_review_denies_a_user_without_rights(client: Any, kubernetes: Any, namespace: str):
     attributes = kubernetes.client.V1ResourceAttributes(namespace=namespace, verb="get", resource="pods")
     spec = kubernetes.client.V1SubjectAccessReviewSpec(user="nobody", resource_attributes=attributes)
     review = kubernetes.client.AuthorizationV1Api(client).create_subject_access_review(

@@ -49,7 +49,7 @@ def test_objects_are_written_watched_and_removed(client: Any):
     events.close()
 
 
-def test_what_is_applied_is_owned(client: Any):
+def test_apply_conflicts_with_another_field_manager_unless_forced(client: Any):
     wanted = ConfigMap(apiVersion="v1", kind="ConfigMap", metadata=ObjectMeta(name="one"), data={"a": "1"})
     client.apply(wanted)
     wanted.data = {"a": "2"}

@@ -134,7 +134,7 @@ def test_a_second_store_on_the_port_is_refused(store: PetStoreProcess):
     assert done.stderr == f"petstore: --metrics-bind-address: {taken}\n"
 
 
-def test_it_is_a_plain_sqlite_file(store: PetStoreProcess):
+def test_petstore_stores_pets_in_a_plain_sqlite_file(store: PetStoreProcess):
     petstore("add", "Thor", "--type=dog", "--birthday=2021-04-01", "--address", store.address)
     assert store.stop() == 0
     database = sqlite3.connect(store.data)

@@ -226,7 +226,7 @@ async def test_a_definition_that_is_not_there_is_told_once_and_found_later(plane
 
 
 @pytest.mark.parametrize("sort", ["Mutating", "Validating", "written", "definition", "written definition"])
-async def test_what_has_changed_meanwhile_is_not_overwritten(installed: ControlPlane, sort: str):
+async def test_target_write_leaves_concurrent_changes_alone(installed: ControlPlane, sort: str):
     async with transport_of(installed.kubeconfig) as transport:
         path = MUTATING if sort == "Mutating" else VALIDATING
         target: InstalledConfiguration | WrittenConfiguration | ConvertedDefinition

@@ -88,7 +88,7 @@ def test_an_object_of_another_is_changed_and_judged_and_its_end_warned_of(guarde
     assert guarded.api.warnings == ['299 - "ours was blue\'s"']
 
 
-def test_only_what_the_selectors_and_conditions_say_is_asked_about(guarded: ControlPlane, here: str):
+def test_webhook_is_called_only_for_objects_that_match_its_selectors(guarded: ControlPlane, here: str):
     elsewhere = namespace(guarded)
     assert "annotations" not in guarded.api.create(f"{elsewhere}/pods", pod("a"))["metadata"]
     assert "annotations" not in guarded.api.create(f"{here}/pods", pod("a", free="yes"))["metadata"]
