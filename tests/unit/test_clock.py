@@ -8,12 +8,12 @@ import pytest
 from manager import clock
 
 
-def test_outside_a_loop_the_time_is_the_machines():
+def test_now_returns_machine_time_outside_a_loop():
     before = datetime.now(UTC)
     assert before <= clock.now() <= datetime.now(UTC)
 
 
-async def test_in_a_loop_without_a_wall_clock_the_time_is_the_machines():
+async def test_now_returns_machine_time_in_a_loop_without_wall_clock():
     before = datetime.now(UTC)
     assert before <= clock.now() <= datetime.now(UTC)
 
@@ -33,6 +33,6 @@ async def test_monotonic_time_is_the_loops():
     assert clock.monotonic() == 3600
 
 
-def test_there_is_no_monotonic_time_outside_a_loop():
+def test_monotonic_raises_runtime_error_outside_a_loop():
     with pytest.raises(RuntimeError):
         clock.monotonic()

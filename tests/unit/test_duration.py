@@ -34,7 +34,7 @@ def test_a_duration_is_read_as_go_reads_it(text: str, seconds: float):
     "text",
     ["", "15", "s", "1 s", " 1s", "1d", "1s2", "--1s", "-", ".s", "1e3s", "1..s", "3000000h", "\u0661s"],
 )
-def test_what_go_refuses_is_refused_with_an_example(text: str):
+def test_parse_duration_refuses_what_go_refuses_and_shows_an_example(text: str):
     with pytest.raises(ValueError, match='a duration such as "15s"'):
         parse_duration(text)
 
@@ -58,7 +58,7 @@ def test_a_duration_is_written_without_what_it_does_not_need(seconds: float, tex
 
 
 @given(st.integers(min_value=-(10**15), max_value=10**15))
-def test_what_is_written_is_read_back(nanoseconds: int):
+def test_parse_duration_reads_what_format_duration_writes(nanoseconds: int):
     seconds = nanoseconds / 10**9
     assert parse_duration(format_duration(seconds)) == pytest.approx(seconds, abs=1e-9)
 

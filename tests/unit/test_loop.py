@@ -130,7 +130,7 @@ async def test_threads_that_are_busy_with_work_keep_nobody_else_waiting():
 
 @pytest.mark.virtual_time
 class TestLargeWork:
-    async def test_is_begun_in_the_order_in_which_it_was_asked_for_by_whoever_has_much_of_it(self):
+    async def test_own_turn_lets_waiting_tasks_go_in_order_of_their_requests(self):
         order = list[str]()
 
         async def works(name: str, times: int) -> None:
@@ -144,14 +144,14 @@ class TestLargeWork:
                 tasks.create_task(works(name, 1))
         assert order == ["much", "a", "b", "much", "much"]
 
-    async def test_of_who_is_cancelled_meanwhile_holds_up_nobody(self):
+    async def test_own_turn_skips_a_cancelled_waiter(self):
         first, second, third = (asyncio.create_task(own_turn(SMALL + 1)) for _ in range(3))
         await asyncio.sleep(0)
         second.cancel()
         await asyncio.gather(first, third)
         assert second.cancelled()
 
-    async def test_leaves_nothing_behind(self):
+    async def test_own_turn_leaves_no_waiters_behind(self):
         await asyncio.gather(*(own_turn(SMALL + 1) for _ in range(3)))
         await asyncio.sleep(0)
         assert asyncio.get_running_loop() not in loop._waiting

@@ -51,7 +51,7 @@ async def test_a_clean_stop_ends_work_then_the_election_then_sends_events():
     ]
 
 
-async def test_what_others_call_goes_on_for_the_delay_while_the_process_is_not_ready():
+async def test_manager_serves_webhooks_for_shutdown_delay_while_not_ready():
     house = House(elect=True, delay=5.0)
     house.runnable("webhooks")
     house.runnable("led", leader_only=True)
@@ -93,7 +93,7 @@ async def test_a_standby_runs_what_needs_no_leader_and_is_ready():
     assert now() == pytest.approx(3600)
 
 
-async def test_being_elected_while_stopping_starts_nothing():
+async def test_manager_starts_no_leader_runnable_when_elected_while_stopping():
     house = House(elect=True)
     house.runnable("led", leader_only=True)
     waiting, _ = house.controller("waiting")
@@ -148,7 +148,9 @@ async def test_reconciles_of_all_controllers_share_one_grace_and_are_cancelled_w
 
 
 @pytest.mark.parametrize("leader_only", [False, True])
-async def test_what_fails_stops_the_manager_in_order_and_is_raised(leader_only: bool, log_lines: LogLines):
+async def test_manager_stops_in_order_and_raises_when_a_runnable_fails(
+    leader_only: bool, log_lines: LogLines
+):
     house = House(elect=True)
 
     async def fail() -> None:
@@ -258,7 +260,7 @@ async def test_cancelling_it_before_its_first_step_is_harmless():
         await house.ended()
 
 
-async def test_it_is_not_ready_while_it_stops():
+async def test_manager_is_not_ready_while_stopping():
     house = House()
     _, source = house.controller("worker", seconds=5.0)
     await house.start()
@@ -278,16 +280,14 @@ async def test_trouble_with_the_election_makes_it_unready():
     house.elector.ending.cancel()
 
 
-async def test_two_controllers_of_one_name_are_refused():
+async def test_manager_refuses_two_controllers_of_one_name():
     house = House()
     house.controller("twin")
     with pytest.raises(ValueError, match="there is a controller named twin already"):
         house.controller("twin")
 
 
-async def test_while_a_thread_is_at_work_the_lease_is_kept_and_nothing_says_that_it_stopped(
-    log_lines: LogLines,
-):
+async def test_manager_keeps_lease_and_logs_no_stop_while_a_thread_works(log_lines: LogLines):
     house = House(elect=True, grace=5.0)
     hold = ThreadHold()
 
@@ -309,7 +309,7 @@ async def test_while_a_thread_is_at_work_the_lease_is_kept_and_nothing_says_that
     assert "stopped" in [line["event"] for line in log_lines]
 
 
-async def test_while_a_reconcile_does_not_let_itself_be_cancelled_the_lease_is_kept():
+async def test_manager_keeps_lease_while_a_reconcile_ignores_cancellation():
     house = House(elect=True, grace=5.0)
     may_end = asyncio.Event()
 
@@ -331,7 +331,7 @@ async def test_while_a_reconcile_does_not_let_itself_be_cancelled_the_lease_is_k
 
 
 @pytest.mark.parametrize("how", ["a signal", "a failure", "a cancellation"])
-async def test_however_it_is_stopped_the_watchdog_is_told(how: str):
+async def test_manager_sets_watchdog_limit_on_every_way_to_stop(how: str):
     house = House()
     failing = asyncio.Event()
 
@@ -354,7 +354,7 @@ async def test_however_it_is_stopped_the_watchdog_is_told(how: str):
     assert house.watchdog.due() is not None
 
 
-async def test_it_is_not_alive_once_no_worker_of_a_controller_gets_anything_done():
+async def test_manager_is_not_alive_while_all_workers_of_a_controller_are_stuck():
     house = House()
     may_end = asyncio.Event()
 

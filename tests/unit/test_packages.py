@@ -53,7 +53,7 @@ def test_the_first_part_of_the_pins_is_just_what_the_programs_need():
 
 
 @pytest.mark.parametrize("group", PROJECT["dependency-groups"])
-def test_what_a_group_asks_for_is_pinned(group: str):
+def test_pins_cover_every_requirement_of_a_dependency_group(group: str):
     names = {name for part in pinned() for name in part}
     asked = [each for each in PROJECT["dependency-groups"][group] if isinstance(each, str)]
     assert {canonicalize_name(Requirement(each).name) for each in asked} <= names
@@ -135,7 +135,7 @@ def test_an_interpreter_that_is_asked_for_is_the_one_that_is_taken_or_an_error(t
     assert made.stderr == "make venv: PYTHON=python2.7 is not Python 3.11 or newer\n"
 
 
-def test_where_no_environment_can_be_made_nothing_is_fetched_and_what_to_install_is_told(tmp_path: Path):
+def test_make_venv_names_debian_package_when_no_environment_can_be_made(tmp_path: Path):
     calls = tmp_path / "calls"
     python = tmp_path / "python3"
     python.write_text(f'#!/bin/sh\necho "$*" >>{calls}\n[ "$1" = -c ]\n')
@@ -156,7 +156,7 @@ def test_where_no_environment_can_be_made_nothing_is_fetched_and_what_to_install
 
 
 @pytest.mark.long
-def test_where_what_venv_takes_pip_from_is_missing_pythons_own_pip_is_copied(tmp_path: Path):
+def test_make_venv_copies_pip_of_python_when_ensurepip_is_missing(tmp_path: Path):
     python = tmp_path / "python3"
     refused = 'case "$2 $3" in "venv --without-pip") ;; venv*|virtualenv*) exit 1 ;; esac'
     python.write_text(f'#!/bin/sh\n{refused}\nexec {sys.executable} "$@"\n')

@@ -197,6 +197,6 @@ def test_an_expression_that_does_not_is_none(pattern: str):
     assert not problems((pattern, 0))
 
 
-def test_no_expression_of_ours_backtracks():
+def test_patterns_of_the_project_do_not_backtrack():
     bad = {(where, pattern): found for where, pattern in patterns() if (found := problems(pattern))}
     assert not bad, "\n".join(f"{k} {v}" for k, v in bad.items())

@@ -5,7 +5,7 @@ import pytest
 from manager.program import Program
 
 
-def test_everything_that_a_program_is_known_by_has_its_name():
+def test_program_derives_agent_prefix_and_labels_from_its_name():
     program = Program("green-house", "2.1")
     assert program.agent == "green-house/2.1"
     assert program.prefix == "green-house-"

@@ -43,7 +43,7 @@ async def cancel_itself() -> None:
     raise asyncio.CancelledError
 
 
-async def test_they_end_newest_first_each_waited_for():
+async def test_runnables_stop_newest_first_and_wait_for_each():
     recorded = Recorded()
     recorded.start("first")
     recorded.start("second", slow_end=5.0)
@@ -63,7 +63,7 @@ async def test_a_failure_is_handed_over_and_the_others_go_on():
     await recorded.runnables.stop()
 
 
-async def test_only_the_first_failure_counts():
+async def test_runnables_report_only_the_first_failure():
     recorded = Recorded()
     recorded.runnables.start(fail(), name="bad")
     recorded.runnables.start(cancel_itself(), name="worse")
@@ -88,7 +88,7 @@ async def test_a_failure_while_being_stopped_counts():
         await recorded.failure
 
 
-async def test_one_that_ends_by_itself_is_no_failure():
+async def test_runnable_that_ends_by_itself_is_no_failure():
     recorded = Recorded()
     recorded.runnables.start(end(), name="short")
     await asyncio.sleep(1)
@@ -104,7 +104,7 @@ async def test_a_cancellation_by_somebody_else_is_a_failure():
 
 
 @pytest.mark.parametrize("runnable", [end, fail, cancel_itself])
-async def test_one_that_was_never_given_a_turn_is_stopped_all_the_same(
+async def test_runnable_that_never_ran_is_stopped_without_failure(
     runnable: Callable[[], Coroutine[Any, Any, None]],
 ):
     recorded = Recorded()

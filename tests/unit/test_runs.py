@@ -101,7 +101,7 @@ def test_the_last_runs_of_each_object_are_kept_within_so_many_bytes(
             assert (shelf.bytes == 0) is (not living)
 
 
-def test_who_does_much_does_not_wash_away_what_others_did():
+def test_history_keeps_runs_of_quiet_controller_beside_a_busy_one():
     history = History(20_000)
     quiet = run_of(controller="pet")
     history.of("pet").add(quiet)
@@ -159,7 +159,7 @@ def test_names_of_what_is_gone_take_no_memory_that_the_budget_does_not_know():
     assert taken <= history.bytes * 1.05
 
 
-def test_what_comes_and_goes_costs_no_more_than_its_last_runs():
+def test_history_memory_stays_bounded_for_object_that_comes_and_goes():
     history = History()
     gc.collect()
     tracemalloc.start()
@@ -171,7 +171,7 @@ def test_what_comes_and_goes_costs_no_more_than_its_last_runs():
     assert taken < 50_000
 
 
-def test_what_was_deleted_is_told_of_for_another_hour():
+def test_shelf_keeps_runs_of_deleted_object_for_an_hour():
     shelf = History().of("foo")
     shelf.add(run_of(at=10.0, gone=True))
     again = ObjectKey("default", "again")
@@ -216,7 +216,7 @@ async def test_a_run_keeps_the_first_of_each_and_counts_the_others():
     assert (call.verb, call.path, call.code, call.error) == ("call", "store/Add", CALLED, "Unavailable")
 
 
-def test_why_it_ran_is_a_few_words():
+def test_run_why_summarises_its_triggers():
     triggers = [Trigger("event", kind=f"Kind{number % 5}", change="ADDED") for number in range(MOST_TRIGGERS)]
     assert run_of(triggers=tuple(triggers)).why == "Kind0 added, Kind1 added, Kind2 added, ..."
     assert run_of(triggers=()).why == ""
@@ -231,7 +231,7 @@ def test_why_it_ran_is_a_few_words():
     ]
 
 
-async def test_what_a_reconcile_has_started_belongs_to_it_until_its_end():
+async def test_current_run_is_inherited_by_tasks_until_the_run_ends():
     found: list[Run | None] = []
 
     async def look() -> None:

@@ -34,7 +34,7 @@ def test_the_variable_is_the_name_in_capitals():
 @pytest.mark.parametrize(
     "name", ["", "Store", "store_address", "-store", "store-", "store--address", "1st", "a b"]
 )
-def test_what_cannot_be_a_flag_and_a_variable_is_no_name(name: str):
+def test_setting_refuses_name_that_cannot_be_flag_and_variable(name: str):
     with pytest.raises(ValueError, match="cannot name a setting"):
         Setting(name, default="x", description="")
 

@@ -67,7 +67,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 )
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.timeout(10)
-def test_what_is_no_file_or_too_long_is_refused_at_once_in_one_line(
+def test_readers_refuse_non_files_and_overlong_files_in_one_line(
     tmp_path: Path, reader: str, make: Callable[[Path], None], problem: str
 ):
     path = tmp_path / "certificates.json"

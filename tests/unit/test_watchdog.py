@@ -52,7 +52,7 @@ def limit(watchdog: Watchdog, seconds: float, *, late: float = LONG) -> None:
     watchdog.limit("the lease was lost", now + seconds, latest=now + seconds + late, since=now)
 
 
-def test_it_ends_the_process_at_the_limit_with_the_last_lines_written(
+def test_watchdog_ends_process_at_its_limit_after_flushing_last_lines(
     exits: Exits, lines: list[MutableMapping[str, Any]]
 ):
     flushed: list[float] = []
@@ -65,9 +65,7 @@ def test_it_ends_the_process_at_the_limit_with_the_last_lines_written(
     assert 0 < flushed[0] <= 0.5
 
 
-def test_one_that_fails_ends_the_process_rather_than_to_watch_no_more(
-    exits: Exits, lines: list[MutableMapping[str, Any]]
-):
+def test_watchdog_ends_process_when_it_fails_itself(exits: Exits, lines: list[MutableMapping[str, Any]]):
     def fail(number: int) -> None:
         raise KeyError(number)
 
@@ -103,7 +101,7 @@ def test_the_first_stop_counts(exits: Exits):
         assert exits.ended.wait(WAIT)
 
 
-def test_one_that_is_not_entered_only_takes_notes(exits: Exits):
+def test_watchdog_never_ends_process_when_not_entered(exits: Exits):
     watchdog = Watchdog(stop_within=0)
     watchdog.stopping()
     assert watchdog.due() is not None
@@ -164,7 +162,9 @@ def test_a_task_that_swallowed_its_cancellation_is_named_with_where_it_waits(
     assert "await over.wait()" in line["stack"]
 
 
-def test_what_blocks_the_loop_is_named_with_where_it_is(exits: Exits, lines: list[MutableMapping[str, Any]]):
+def test_forced_end_names_task_and_stack_that_block_the_loop(
+    exits: Exits, lines: list[MutableMapping[str, Any]]
+):
     async def main() -> None:
         asyncio.current_task().set_name("the blocking one")
         exits.ended.wait(WAIT)
@@ -175,7 +175,7 @@ def test_what_blocks_the_loop_is_named_with_where_it_is(exits: Exits, lines: lis
     assert "exits.ended.wait(WAIT)" in line["stack"]
 
 
-def test_who_keeps_the_loop_to_himself_is_named_with_where_it_is_once_a_minute(
+def test_watchdog_warns_once_about_a_task_that_blocks_the_loop(
     exits: Exits, lines: list[MutableMapping[str, Any]]
 ):
     async def blocking() -> None:
@@ -210,7 +210,7 @@ def test_a_thread_at_work_is_named_and_an_idle_one_is_not(
     assert line["still_running"] == ["thread working"]
 
 
-def test_it_watches_on_while_there_are_threads_that_the_interpreter_waits_for(exits: Exits):
+def test_watchdog_ends_process_that_waits_for_lingering_threads(exits: Exits):
     with Watchdog(stop_within=SOON):
         lingering = threading.Thread(target=exits.ended.wait, args=(WAIT,))
         lingering.start()
