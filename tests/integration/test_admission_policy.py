@@ -552,7 +552,7 @@ async def test_policy_admits_every_object_that_wordpress_operator_creates(thief:
         each.by(thief)
 
 
-def test_the_authority_of_the_webhooks_is_let_pass(plane: ControlPlane, thief: ApiAccess):
+def test_policy_admits_ca_bundle_of_conversion_webhook(plane: ControlPlane, thief: ApiAccess):
     authority = plane.credentials.authority
     assert authority is not None
     bundle = base64.b64encode(authority).decode()
@@ -600,7 +600,7 @@ def test_policy_does_not_cover_rules_of_webhook_configurations(thief: ApiAccess)
 
 
 @pytest.mark.oldest
-def test_the_policy_fits_the_kinds_that_it_is_about(plane: ControlPlane):
+def test_policy_expressions_type_check_without_warnings(plane: ControlPlane):
     def status() -> Any:
         path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/"
         found = plane.api.get(f"{path}operator-manager-manager-limits")

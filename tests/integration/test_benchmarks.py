@@ -123,7 +123,7 @@ def test_programs_that_stand_side_by_side_are_quiet_change_one_object_and_share_
 @pytest.mark.integration
 @pytest.mark.whole
 @pytest.mark.last
-def test_the_standby_takes_over_after_a_clean_end_and_after_a_crash():
+def test_takeover_is_faster_after_sigterm_than_after_sigkill():
     (takeover,) = run_suite("takeover").samples["takeover"]
     # A lease that was given back is free at once; one that was not has to expire.
     assert takeover.figures["sigterm.seconds"] < takeover.figures["sigkill.seconds"]

@@ -348,9 +348,7 @@ async def test_a_status_leaves_conditions_that_others_have_written_since(bench: 
     assert bench.writes() == before + 6
 
 
-async def test_an_update_of_a_cached_object_leaves_the_ownership_of_others_as_it_is(
-    bench: Bench, crds: ControlPlane
-):
+async def test_client_update_of_cached_object_keeps_other_field_managers(bench: Bench, crds: ControlPlane):
     def managers() -> set[str]:
         path = f"/api/v1/namespaces/{bench.namespace}/configmaps/one"
         return {entry["manager"] for entry in crds.api.get(path)["metadata"]["managedFields"]}
@@ -369,7 +367,7 @@ async def test_an_update_of_a_cached_object_leaves_the_ownership_of_others_as_it
     assert managers() == {"test", "somebody"}
 
 
-async def test_the_scale_subresource_reads_and_writes(bench: Bench):
+async def test_client_reads_and_patches_scale_subresource(bench: Bench):
     memcached = await bench.client.create(bench.memcached("m"))
     scale = bench.client.subresource("scale")
     assert (await scale.get(memcached))["spec"] == {"replicas": 1}
@@ -377,7 +375,7 @@ async def test_the_scale_subresource_reads_and_writes(bench: Bench):
     assert (await bench.client.uncached.get(Memcached, memcached.key)).spec.size == 4
 
 
-async def test_an_apply_creates_then_is_silent_then_changes_and_removes(bench: Bench):
+async def test_apply_creates_then_leaves_unchanged_then_changes_and_removes(bench: Bench):
     client = bench.client
     owner = await client.create(bench.memcached("owner"))
     wanted = bench.deployment("d", env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}])
@@ -408,7 +406,7 @@ async def test_an_apply_creates_then_is_silent_then_changes_and_removes(bench: B
     assert "env" not in container
 
 
-async def test_an_apply_puts_back_what_others_changed_and_leaves_what_they_added(
+async def test_apply_restores_changed_fields_and_keeps_fields_added_by_others(
     bench: Bench, crds: ControlPlane
 ):
     client = bench.client
@@ -783,7 +781,7 @@ async def test_a_kind_without_a_model_is_used_as_any_other(bench: Bench):
     assert await client.find(foos, foo.key) is None
 
 
-async def test_an_uncached_list_reads_every_page(bench: Bench, crds: ControlPlane):
+async def test_uncached_list_reads_every_page(bench: Bench, crds: ControlPlane):
     path = f"/api/v1/namespaces/{bench.namespace}/configmaps"
     crds.api.create_many(path, [{"metadata": {"name": f"c-{number:04d}"}} for number in range(600)])
     found = await bench.client.uncached.list(

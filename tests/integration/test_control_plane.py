@@ -23,7 +23,7 @@ def test_control_plane_has_the_version_of_its_kind(
 
 
 @pytest.mark.oldest
-def test_the_oldest_alone_offers_no_streaming_lists(
+def test_control_plane_streams_lists_except_in_the_oldest_version(
     control_plane: ControlPlane, control_plane_kind: ControlPlaneKind
 ):
     query = {"watch": "true", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}

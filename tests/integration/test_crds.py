@@ -78,7 +78,7 @@ def widget(**spec: Any) -> dict[str, Any]:
         "ticks.demo.example.com",
     ],
 )
-def test_the_server_has_nothing_to_complain_of(plane: ControlPlane, name: str):
+def test_definitions_are_established_and_their_names_accepted(plane: ControlPlane, name: str):
     conditions = plane.api.get(f"{DEFINITIONS}/{name}")["status"]["conditions"]
     assert {each["type"]: each["status"] for each in conditions} == {
         "NamesAccepted": "True",
@@ -305,7 +305,7 @@ def test_server_serves_each_version_and_warns_about_the_deprecated_one(plane: Co
 
 
 @pytest.mark.oldest
-def test_the_server_takes_every_folder_of_config(plane: ControlPlane):
+def test_server_accepts_every_config_folder_without_warnings(plane: ControlPlane):
     system = "/api/v1/namespaces/system"  # where the roles have the manager, until kustomize moves it
     if plane.api.find(system) is None:
         plane.api.create("/api/v1/namespaces", {"metadata": {"name": "system"}})

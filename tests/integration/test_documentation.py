@@ -81,7 +81,7 @@ def remove_greetings(plane: ControlPlane, definitions: str) -> None:
 
 @pytest.mark.whole
 @pytest.mark.timeout(300)
-def test_the_operator_of_writing_an_operator_runs(
+def test_writing_an_operator_page_yields_a_running_operator(
     plane: ControlPlane, run_manager: RunManager, tmp_path: Path
 ):
     example = ExampleOperator(tmp_path / "example")
@@ -103,7 +103,7 @@ def test_the_operator_of_writing_an_operator_runs(
 
 @pytest.mark.whole
 @pytest.mark.timeout(600)
-def test_the_webhooks_of_the_page_answer(plane: ControlPlane, tmp_path: Path):
+def test_webhooks_page_yields_answering_webhooks(plane: ControlPlane, tmp_path: Path):
     blocks = list(Page(WEBHOOKS_PAGE).blocks())
     second = next(number for number, block in enumerate(blocks) if "apis/hello/v2" in block.text)
     # First as long as there is one version, and then with what was made meanwhile.
@@ -171,7 +171,7 @@ def test_a_copy_of_the_store_is_whole(tmp_path: Path):
 
 
 @pytest.mark.contract
-def test_the_priority_that_a_page_gives_to_the_lease_is_what_its_requests_get(
+def test_flow_schema_of_operations_page_applies_to_lease_requests(
     control_plane: ControlPlane, namespace: str, tmp_path: Path
 ):
     plane = control_plane.require(Feature.PRIORITIES)

@@ -79,7 +79,7 @@ def stage(crds: ControlPlane, storage: None, tmp_path_factory: pytest.TempPathFa
     crds.api.delete(f"/api/v1/namespaces/{namespace}")
 
 
-def test_an_image_that_cannot_be_pulled(stage: Stage):
+def test_explain_blames_image_that_cannot_be_pulled(stage: Stage):
     stage.plane.require(Feature.FAILING_PODS)
     image = "registry.example.com/no-such-image:1"
     stage.plane.api.create(memcached_path(stage.namespace), memcached("no-image", 1, image=image))
@@ -130,7 +130,7 @@ def test_a_friend_that_is_waited_for(stage: Stage):
 
 
 @pytest.mark.contract
-def test_an_invalid_spec(stage: Stage):
+def test_explain_blames_invalid_spec(stage: Stage):
     stage.plane.api.create(foo_path(stage.namespace), foo("odd", "Not A Name!"))
     stage.blames("foo/odd", "Foo odd", "NameImpossible")
 

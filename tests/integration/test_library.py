@@ -97,7 +97,7 @@ def python(project: Path) -> Path:
     return project / ".venv" / "bin" / "python"
 
 
-def test_the_wheel_holds_the_library_and_devcluster_and_none_of_what_is_built_on_it(wheel: Path):
+def test_wheel_contains_only_manager_and_devcluster(wheel: Path):
     with zipfile.ZipFile(wheel) as opened:
         names = opened.namelist()
         tops = {name.partition("/")[0] for name in names}
@@ -114,7 +114,7 @@ def test_the_wheel_holds_the_library_and_devcluster_and_none_of_what_is_built_on
     assert "protobuf" not in needed
 
 
-def test_an_operator_from_outside_runs_on_the_wheel_alone(
+def test_external_operator_runs_on_the_wheel_alone(
     project: Path, control_plane: ControlPlane, namespace: str, run_manager: RunManager
 ):
     program: Sequence[str | Path] = (python(project), project / "main.py")

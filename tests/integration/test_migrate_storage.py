@@ -233,7 +233,7 @@ def without_version(obj: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.contract
 @pytest.mark.parametrize("status", [True, False], ids=["with-status", "without-status"])
-def test_every_object_is_stored_in_the_new_version_and_nothing_else_changes(
+def test_migrate_storage_rewrites_every_object_and_changes_nothing_else(
     plane: ControlPlane, home: str, migrate: Migrate, status: bool
 ):
     install(plane, OLD, status=status)
@@ -294,7 +294,7 @@ def test_migration_keeps_managed_fields_when_conversion_to_old_version_fails(
     assert stored_versions_of(plane) == [OLD, NEW]
 
 
-def test_an_interrupted_run_is_taken_up_where_it_was(
+def test_migrate_storage_resumes_an_interrupted_run(
     plane: ControlPlane, home: str, migrate: Migrate, begin: Callable[..., Daemon]
 ):
     install(plane, OLD)
@@ -359,7 +359,9 @@ class Gadget(Resource, group=GROUP, version=NEW, plural=PLURAL):
 
 
 @pytest.mark.contract
-def test_the_rights_are_enough_and_each_is_needed(plane: ControlPlane, home: str, migrate: Migrate):
+def test_migrate_storage_needs_exactly_the_rights_of_its_role(
+    plane: ControlPlane, home: str, migrate: Migrate
+):
     install(plane, OLD)
     create(plane, home, 3)
     install(plane, NEW)

@@ -72,7 +72,7 @@ def walk(
 
 @pytest.mark.oldest
 @pytest.mark.smoke
-def test_the_worked_example(walk: PetWalk):
+def test_pet_sample_works_end_to_end(walk: PetWalk):
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(walk.in_step)
     assert {each["name"] for each in records(walk.store.address)} == {"Thor", "Tron"}

@@ -189,7 +189,7 @@ def test_a_pet_whose_annotations_leave_no_room_for_a_note_hides_no_other(site: S
     site.plane.api.patch(site.path(BETA, "full"), {"metadata": {"finalizers": None}})
 
 
-def test_the_operator_keeps_the_store_right_whoever_writes(site: Site):
+def test_pet_operator_keeps_store_in_step_with_writes_in_either_version(site: Site):
     site.create(ALPHA, "old", name="Thor", birthday="2021-03-31T23:30:00-01:00")
     site.create(BETA, "new", name="Tron", species="cat", birthday="2020-06-25", owner=ANN)
     eventually(site.in_step)

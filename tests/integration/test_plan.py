@@ -109,7 +109,7 @@ def test_plan_reports_no_changes_for_settled_objects(cluster: Cluster):
 
 
 @pytest.mark.contract
-def test_an_upgraded_image_is_a_difference_in_the_child_and_in_the_status(cluster: Cluster):
+def test_plan_shows_new_image_in_child_and_in_status(cluster: Cluster):
     code, printed = cluster.plan("--all", "--controllers=memcached", f"--memcached-image={NEW}")
     assert code == 2
     name = f"apps.v1.Deployment.{cluster.namespace}.web"

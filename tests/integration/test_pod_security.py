@@ -41,9 +41,7 @@ def restricted(
 
 
 @pytest.mark.contract
-def test_every_pod_of_an_operator_is_admitted_at_the_restricted_level(
-    restricted: ControlPlane, namespace: str
-):
+def test_operator_pods_are_admitted_at_the_restricted_level(restricted: ControlPlane, namespace: str):
     restricted.require(Feature.POD_SECURITY)
     pods = restricted.api.get(pod_path(namespace))["items"]
     assert len(pods) == len(DEPLOYMENTS)

@@ -119,7 +119,7 @@ def has_gone(plane: ControlPlane, namespace: str) -> bool:
 
 
 @pytest.mark.contract
-def test_the_whole_run(
+def test_workloads_runs_from_start_to_end(
     plane: ControlPlane, own_namespace: str, start: Start, fault_proxy: Callable[[Path], FaultProxy]
 ):
     def pods() -> list[str]:

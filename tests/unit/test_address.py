@@ -8,7 +8,7 @@ from manager.address import client_at, is_loopback, parse_address
 @pytest.mark.parametrize(
     "text", ["localhost:6742", "petstore.default.svc:80", "10.0.0.1:1", "[::1]:65535", "a-1:6742"]
 )
-def test_an_address_to_connect_to_stays_as_it_was_written(text: str):
+def test_parse_address_returns_valid_address_unchanged(text: str):
     assert parse_address(text) == text
 
 

@@ -47,7 +47,7 @@ def test_backoff_delays_are_equal_for_equal_seeds():
     failures=st.integers(0, 10**9),
     seed=st.integers(0, 100),
 )
-def test_every_delay_lies_between_base_and_cap(
+def test_exponential_delay_lies_between_base_and_cap(
     base: float, growth: float, factor: float, jitter: float, failures: int, seed: int
 ):
     cap = base * growth

@@ -13,7 +13,7 @@ from manager.loop import SMALL, WorkThreads, count_tasks, loop_factory, observe_
 from manager.metrics import Metrics
 
 
-def test_the_standard_loop_is_used_where_uvloop_is_missing(monkeypatch: pytest.MonkeyPatch):
+def test_loop_factory_returns_asyncio_loop_when_uvloop_is_missing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "uvloop", None)
     loop = loop_factory()()
     try:
@@ -31,7 +31,7 @@ def test_uvloop_is_used_where_it_is_installed():
         loop.close()
 
 
-def test_the_loops_clock_does_not_stand_still_while_a_callback_runs():
+def test_loop_time_advances_while_a_callback_runs():
     async def passes() -> bool:
         loop = asyncio.get_running_loop()
         start, machine = loop.time(), time.monotonic()

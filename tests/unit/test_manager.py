@@ -187,9 +187,7 @@ async def test_a_runnable_that_cannot_even_be_made_leaves_nothing_running():
 @pytest.mark.parametrize(
     "ending", [LeadershipLost("the lease is somebody else's"), KeyError("a fault in the program")], ids=repr
 )
-async def test_an_election_that_is_lost_or_breaks_cancels_work_at_once_and_releases_nothing(
-    ending: Exception,
-):
+async def test_manager_cancels_work_without_releasing_lease_when_election_ends(ending: Exception):
     house = House(elect=True)
     _, source = house.controller("worker", seconds=3600.0)
     await house.start(elected=True)
@@ -228,7 +226,7 @@ async def test_leadership_lost_during_the_grace_ends_the_grace(first: str):
 
 
 @pytest.mark.parametrize("moment", ["idle", "waiting for the election", "working", "stopping"])
-async def test_cancelling_it_ends_everything_at_once(moment: str):
+async def test_manager_ends_everything_at_once_when_cancelled(moment: str):
     house = House(elect=True)
     house.keep("health")
     house.runnable("helper")
@@ -252,7 +250,7 @@ async def test_cancelling_it_ends_everything_at_once(moment: str):
     assert house.notes.count("worker cancelled") == (moment in {"working", "stopping"})
 
 
-async def test_cancelling_it_before_its_first_step_is_harmless():
+async def test_manager_can_be_cancelled_before_its_first_step():
     house = House()
     house.task = asyncio.create_task(house.manager.run(house.stop))
     house.task.cancel()
@@ -273,7 +271,7 @@ async def test_manager_is_not_ready_while_stopping():
     await house.ended()
 
 
-async def test_trouble_with_the_election_makes_it_unready():
+async def test_manager_is_unready_when_the_election_has_trouble():
     house = House(elect=True)
     house.elector.problem = "cannot read the lease"
     assert house.manager.health.readiness.problem("leader-election") == "cannot read the lease"
@@ -395,9 +393,7 @@ async def test_reconciles_without_a_time_limit_are_never_taken_for_stuck():
     await house.stopped()
 
 
-async def test_an_object_is_not_worked_on_again_while_a_thread_of_the_last_attempt_still_works_on_it(
-    log_lines: LogLines,
-):
+async def test_reconcile_is_not_repeated_while_a_thread_of_the_last_attempt_works(log_lines: LogLines):
     house = House()
     attempts = 0
     running = most = 0

@@ -38,7 +38,7 @@ async def test_tell_when_none_is_left_logs_at_once_and_then_ever_less_often(monk
 
 
 @pytest.mark.parametrize("hard", [100, resource.RLIM_INFINITY])
-def test_the_limit_is_raised_as_far_as_it_may_be(monkeypatch: pytest.MonkeyPatch, hard: int):
+def test_raised_limit_raises_soft_limit_to_hard_limit(monkeypatch: pytest.MonkeyPatch, hard: int):
     now = [28, hard]
     monkeypatch.setattr(resource, "getrlimit", lambda _: tuple(now))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: now.__setitem__(slice(None), limits))

@@ -26,7 +26,7 @@ INSTALLED = {
 @pytest.mark.parametrize(
     "package", [pattern.removesuffix("*") for patterns in INSTALLED.values() for pattern in patterns]
 )
-def test_every_folder_of_modules_is_a_package(package: str):
+def test_folders_with_modules_are_packages(package: str):
     folders = {module.parent for module in (ROOT / package).rglob("*.py")}
     assert folders
     # Without this file a folder is missing in what is installed, and no layer is checked in it.
@@ -35,7 +35,7 @@ def test_every_folder_of_modules_is_a_package(package: str):
     ] == []
 
 
-def test_every_package_is_pinned_by_version_and_hashes_and_by_no_address():
+def test_pins_have_version_and_hashes_and_no_address():
     for part in pinned():
         for name, entry in part.items():
             assert re.fullmatch(
@@ -45,7 +45,7 @@ def test_every_package_is_pinned_by_version_and_hashes_and_by_no_address():
     assert not re.search(r"^\s*-(?!-hash)", PINS.read_text(), re.MULTILINE)
 
 
-def test_the_first_part_of_the_pins_is_just_what_the_programs_need():
+def test_first_part_of_pins_matches_runtime_dependencies():
     pins = {name: entry.split()[0].partition("==")[2] for part in pinned() for name, entry in part.items()}
     if any(pins.get(name, found.version) != found.version for name, found in dependencies().items()):
         pytest.skip("this environment has other versions than the pinned ones (make test VERSIONS=)")
@@ -123,7 +123,7 @@ def test_pin_leaves_the_digest_when_no_registry_answers(pin: Pin):
     assert "crane: no route to host" in said
 
 
-def test_an_interpreter_that_is_asked_for_is_the_one_that_is_taken_or_an_error(tmp_path: Path):
+def test_make_venv_fails_when_requested_interpreter_is_too_old(tmp_path: Path):
     made = subprocess.run(
         [ROOT / "scripts" / "make-venv", tmp_path / "venv", "demo"],
         env={**os.environ, "PYTHON": "python2.7"},

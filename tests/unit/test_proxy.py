@@ -77,7 +77,7 @@ def test_proxy_values_include_password_when_credentials_are_kept():
 
 
 @pytest.mark.parametrize(("credentials", "seen"), [(False, "http://proxy:3128"), (True, URL)])
-def test_an_operator_has_it_as_an_attribute_and_the_log_tells_once_what_is_left_out(
+def test_proxy_attribute_of_operator_logs_dropped_credentials_once(
     credentials: bool, seen: str, monkeypatch: pytest.MonkeyPatch
 ):
     for name in VARIABLES:

@@ -14,7 +14,7 @@ def test_proxy_for_returns_none_without_variables():
 
 
 @pytest.mark.parametrize("name", ["HTTPS_PROXY", "https_proxy"])
-def test_the_variable_of_the_scheme_names_the_proxy(name: str):
+def test_proxy_for_uses_variable_of_the_scheme(name: str):
     assert proxy_for(SERVER, {name: PROXY}) == URL(PROXY)
     assert proxy_for(URL("http://api.example.com"), {name: PROXY}) is None
 

@@ -75,7 +75,7 @@ ADDED = st.tuples(
 
 
 @given(added=st.lists(ADDED, max_size=150), budget=st.integers(500, 20_000))
-def test_the_last_runs_of_each_object_are_kept_within_so_many_bytes(
+def test_history_keeps_last_runs_of_each_object_within_its_budget(
     added: list[tuple[str, str, int, bool, float]], budget: int
 ):
     history, now = History(budget), 0.0

@@ -27,7 +27,7 @@ def test_a_default_is_read_as_a_given_value_would_be():
     assert LABEL.default_value() is None
 
 
-def test_the_variable_is_the_name_in_capitals():
+def test_setting_variable_is_its_name_in_capitals():
     assert ADDRESS.variable == "STORE_ADDRESS"
 
 

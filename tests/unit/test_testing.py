@@ -29,7 +29,7 @@ async def test_until_shows_last_object_without_managed_fields_when_it_times_out(
 
 
 @pytest.mark.virtual_time
-async def test_an_object_is_read_again_when_something_was_written_and_looked_at_all_the_time():
+async def test_until_rereads_object_after_writes_and_checks_it_all_the_time():
     async with operated(kinds=(Greeting,)) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="a"), spec=GreetingSpec(size=7)))
         seen: list[Greeting] = []

@@ -281,7 +281,7 @@ async def test_tracer_review_ignores_malformed_trace_headers_cheaply(
         ({"OTEL_TRACES_EXPORTER": "console"}, True),
     ],
 )
-def test_the_standard_variables_ask_for_traces(environ: dict[str, str], asked: bool):
+def test_is_asked_for_follows_standard_otel_variables(environ: dict[str, str], asked: bool):
     assert is_asked_for(environ) is asked
 
 

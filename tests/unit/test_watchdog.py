@@ -90,7 +90,7 @@ def test_a_limit_that_is_put_off_or_lifted_ends_nothing(exits: Exits):
         assert watchdog.due() is None
 
 
-def test_the_first_stop_counts(exits: Exits):
+def test_watchdog_keeps_limit_of_the_first_stop(exits: Exits):
     with Watchdog(stop_within=LONG) as watchdog:
         watchdog.stopping()
         due = watchdog.due()

@@ -41,7 +41,7 @@ def grpcurl() -> str:
     return found
 
 
-def test_the_commands(store: PetStoreProcess):
+def test_petstore_commands_work_end_to_end(store: PetStoreProcess):
     environ = {"PETSTORE_ADDRESS": store.address}
 
     def run(*arguments: str) -> str:

@@ -167,9 +167,7 @@ def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespac
 
 
 @pytest.mark.oldest
-async def test_the_first_start_makes_everything_with_no_more_rights_than_are_told(
-    installed: ControlPlane,
-):
+async def test_certificates_first_start_succeeds_with_documented_rights_only(installed: ControlPlane):
     user = "certificates"
     grant(installed, user, secret_rights("test-"), namespace="default")
     definitions = [PETS.rpartition("/")[2]]

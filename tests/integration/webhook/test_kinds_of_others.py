@@ -78,7 +78,7 @@ def here(guarded: ControlPlane) -> str:
     return namespace(guarded, guarded="yes")
 
 
-def test_an_object_of_another_is_changed_and_judged_and_its_end_warned_of(guarded: ControlPlane, here: str):
+def test_webhooks_mutate_validate_and_warn_about_foreign_pods(guarded: ControlPlane, here: str):
     assert refusal(guarded, f"{here}/pods", pod("nobodys")).endswith(
         'Pod "nobodys" is invalid: metadata.labels[team]: Required value'
     )

@@ -163,7 +163,7 @@ def test_a_dry_run_is_judged_and_stores_nothing(served: Served):
     eventually(lambda: served.manager.logs(name="dry", dry_run=True))
 
 
-def test_an_object_is_the_same_in_both_versions(served: Served):
+def test_conversion_webhook_serves_an_object_in_both_versions(served: Served):
     old = {**judged("old"), "apiVersion": "test.example.com/v1alpha1", "spec": {"wish": "warn"}}
     served.plane.api.request("POST", OLD_OBJECTS, body=old)
     assert served.plane.api.get(f"{OBJECTS}/old")["spec"]["ask"] == "warn"

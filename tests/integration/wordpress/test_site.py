@@ -34,7 +34,7 @@ INLINE, BY_REFERENCE = "wordpress-sample", "wordpress-blog"
 
 @pytest.mark.oldest
 @pytest.mark.smoke
-def test_the_worked_example(walk: WordpressWalk):
+def test_wordpress_samples_work_end_to_end(walk: WordpressWalk):
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
     walk.kubectl("apply", *SAMPLES)
     for name in (INLINE, BY_REFERENCE):

@@ -68,7 +68,7 @@ def test_a_program_that_is_not_there_is_a_reason_to_leave_a_peer_out():
         building.need("no-such-compiler")
 
 
-def test_the_end_of_what_a_failing_build_wrote_is_the_reason(tmp_path: Path):
+def test_run_raises_left_out_error_with_last_output_of_failed_build(tmp_path: Path):
     script = "import sys; print('line', file=sys.stderr); sys.exit('no such module')"
     with pytest.raises(LeftOutError, match="failed: line / no such module"):
         building.run([sys.executable, "-c", script], folder=tmp_path)

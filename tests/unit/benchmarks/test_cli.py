@@ -60,7 +60,7 @@ def test_processors_that_are_not_there_are_named(
 
 
 @pytest.mark.parametrize(("there", "left"), [({0, 1, 2, 3, 4}, {4}), ({0, 1, 2, 3}, {1, 2})])
-def test_the_suite_goes_where_neither_the_server_nor_the_program_is(
+def test_pin_moves_suite_off_the_processors_of_server_and_program(
     monkeypatch: pytest.MonkeyPatch, there: set[int], left: set[int]
 ):
     moved: list[set[int]] = []

@@ -30,7 +30,7 @@ def whole() -> Results:
     return with_parts(*parts)
 
 
-def test_the_page_has_every_part_the_versions_the_machine_and_how_to_repeat_it():
+def test_page_contains_every_part_versions_machine_and_command():
     text = page(whole())
     for part in PARTS.values():
         assert f"\n## {part.title}\n" in text
@@ -40,7 +40,7 @@ def test_the_page_has_every_part_the_versions_the_machine_and_how_to_repeat_it()
     assert "kube-rs is left out: cargo is not on the PATH" in text
 
 
-def test_the_page_says_of_every_aim_whether_it_is_reached():
+def test_page_states_verdict_of_every_aim():
     text = page(whole())
     assert (
         "| cold convergence: at most 1.25 times its client CPU per object |"
@@ -80,7 +80,7 @@ def test_a_comparison_that_is_of_two_runs_says_what_is_of_which():
     assert " Memory: 2026-11-22 08:00 UTC, " in both
 
 
-def test_the_page_has_requests_by_verb_of_a_cold_start():
+def test_page_lists_requests_of_cold_start_by_verb():
     results = whole()
     results.sample("cold", "operator-manager", 1).requests["POST deployments 201"] = 2000
     assert "| POST deployments 201 | 2,000 |" in page(results)

@@ -64,7 +64,7 @@ LOG = "; the end of its log /tmp/x.log:\nstarting\nerror: no such flag\n"
     ],
     ids=["the last words", "of who lives none", "the first of several", "without words", "short"],
 )
-def test_the_reason_of_a_failure_fits_a_footnote(error: Exception, reason: str):
+def test_reason_of_shortens_error_to_footnote_length(error: Exception, reason: str):
     assert reason_of(error) == reason
 
 

@@ -200,7 +200,7 @@ def test_costs_are_held_against_the_cheaper_setting(part: str, figure: str, ours
         ((2.9, 2.0), (1.1, 1.0), "not reached"),
     ],
 )
-def test_an_aim_is_decided_where_the_machines_pace_makes_no_difference(
+def test_aim_is_decided_when_machine_pace_makes_no_difference(
     ours: tuple[float, float], theirs: tuple[float, float], verdict: str
 ):
     figures = {
@@ -291,7 +291,7 @@ def test_a_backlog_is_worked_off_without_a_late_loop_or_an_error():
     assert [aim.reached for aim in found] == [True, True, False, False]
 
 
-def test_an_aim_that_nothing_has_been_measured_of_says_so_with_the_sizes_to_come():
+def test_all_aims_list_unmeasured_aims_as_not_measured():
     found = {aim.text: aim for aim in all_aims(made_results(RUN, "cold", operator_manager={"rate": [1.0]}))}
     aim = found["start with 50,000 own objects, all done: at most 1.5 times its CPU"]
     assert (aim.reached, aim.verdict) == (None, "not measured")

@@ -59,7 +59,7 @@ def test_figures_of_one_round_come_together_in_one_sample():
     assert second.failed == {"pods": "killed"}
 
 
-def test_the_machines_pace_is_taken_down_with_figures_that_it_changes():
+def test_recorder_stores_machine_pace_only_with_figures_it_affects():
     results, paces = Results.begin(made_run("a"), ["memory", "startup"]), iter([1.0, 1.5])
     recorder = Recorder(results, "a", pace=lambda: next(paces))
     recorder.record("startup", 1, {"ready_s": 0.5})
@@ -77,7 +77,7 @@ def test_recorder_skips_pace_measurement_during_takeover():
     assert results.samples["takeover"][0].figures == {"sigkill.seconds": 12.0}
 
 
-def test_the_slower_end_of_what_was_measured_is_its_pace(monkeypatch: pytest.MonkeyPatch):
+def test_pace_since_last_returns_the_slower_of_two_measurements(monkeypatch: pytest.MonkeyPatch):
     clock = iter([2.0, 1.0, 1.0, 3.0])
     monkeypatch.setattr("benchmarks.machine._piece_ms", lambda: next(clock))
     pace = Pace()

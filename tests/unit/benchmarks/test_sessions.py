@@ -41,9 +41,7 @@ def test_quantile_of_returns_none_without_observations():
     assert quantile_of({}, {}, 0.99) is None
 
 
-def test_the_machine_is_idle_in_the_part_of_the_time_in_which_no_processor_works(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_machine_idle_share_is_idle_time_divided_by_total_time(monkeypatch: pytest.MonkeyPatch):
     times = iter([(100, 1000), (175, 1100)])
     monkeypatch.setattr(process.Machine, "_times", staticmethod(lambda: next(times)))
     assert process.Machine().idle_share() == 0.75

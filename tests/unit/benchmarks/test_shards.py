@@ -107,7 +107,7 @@ def test_verdicts_miss_both_move_aims_when_too_many_objects_move():
     ]
 
 
-def test_the_page_has_each_replica_with_its_share_and_each_change():
+def test_page_lists_each_replica_with_its_share_and_each_change():
     text = page(figures())
     assert "| 3 | 1,020 | 30.6 (34%) | 6.80 (34%) | 68 (34%) | 3.40 (34%) | 1.70 (34%) |" in text
     assert f"| one ends by kill -9 | 2 | 1,000 | 1,000 | 15 (14{DASH}16) | 15.5 (14.5{DASH}16.5) |" in text

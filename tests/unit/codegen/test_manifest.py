@@ -100,7 +100,7 @@ def test_status_and_age_can_be_left_out():
     ]
 
 
-def test_the_definition_of_memcached_scales_by_size():
+def test_memcached_definition_scales_by_size():
     memcached = version(Memcached)
     assert memcached["subresources"] == {
         "status": {},
@@ -121,7 +121,7 @@ def test_the_definition_of_memcached_scales_by_size():
     assert spec["properties"]["size"]["minimum"] == 0
 
 
-def test_the_versions_of_a_kind_share_one_definition():
+def test_versions_of_a_kind_share_one_definition():
     versions = definition(OldGadget, Gadget)["versions"]
     assert [(each["name"], each["served"], each["storage"]) for each in versions] == [
         ("v1beta1", False, False),

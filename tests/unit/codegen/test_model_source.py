@@ -212,7 +212,7 @@ OBJECTS = {
 }
 
 
-def test_the_server_accepts_keeps_and_refuses_the_same(tmp_path: Path):
+def test_model_source_definition_validates_like_the_vendor_definition(tmp_path: Path):
     [found] = definitions_in(VENDOR.read_text())
     model = made(found.served(None), tmp_path)
     theirs = definition(VENDOR)

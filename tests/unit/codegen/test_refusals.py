@@ -470,7 +470,7 @@ def test_a_default_without_a_json_form_is_refused():
         field_schema(Annotated[str, Field()], object())
 
 
-def test_the_error_names_fields_deep_inside_as_they_are_on_the_wire():
+def test_model_error_names_nested_field_as_on_the_wire():
     class Inner(ApiModel):
         good_conditions: list[Condition] = Field(default_factory=list)
         last_seen: dict[str, list[datetime | int]] = Field(default_factory=dict)

@@ -19,14 +19,14 @@ def verbs_of(role: dict[str, Any], resource: str) -> list[str]:
     return [verb for rule in role["rules"] if resource in rule["resources"] for verb in rule["verbs"]]
 
 
-def test_the_managers_role_is_for_the_whole_cluster():
+def test_manager_role_is_a_cluster_role():
     role = MADE["role.yaml"]
     assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "manager-role")
     assert "namespace" not in role["metadata"]
     assert role["rules"] == [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"]}]
 
 
-def test_the_role_for_leader_election_is_for_leases_in_one_namespace():
+def test_leader_election_role_covers_leases_in_one_namespace():
     role = MADE["leader_election_role.yaml"]
     assert (role["kind"], role["metadata"]["name"]) == ("Role", "leader-election-role")
     assert role["metadata"]["namespace"] == MADE["service_account.yaml"]["metadata"]["namespace"]
@@ -42,7 +42,7 @@ def test_leader_election_role_grants_only_create_beyond_its_lease():
         assert rules == {(): ["create"], (lease,): ["get", "update", "watch"]}
 
 
-def test_the_service_account_is_bound_to_its_roles():
+def test_service_account_is_bound_to_its_roles():
     account = MADE["service_account.yaml"]["metadata"]
     bindings = [each for name, each in MADE.items() if name.endswith("_binding.yaml")]
     bound = [(binding["kind"], binding["roleRef"]["name"]) for binding in bindings]
@@ -86,7 +86,7 @@ def test_viewers_only_read():
     assert set(verbs_of(role, "memcacheds/status")) == {"get"}
 
 
-def test_the_manager_asks_about_others_and_nothing_else_of_those_kinds():
+def test_metrics_auth_role_only_creates_token_and_access_reviews():
     assert MADE["metrics_auth_role.yaml"]["rules"] == [
         {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
         {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
@@ -155,7 +155,7 @@ def test_rules_for_single_objects_stay_apart_from_those_for_all():
     ]
 
 
-def test_the_order_of_the_markers_does_not_matter():
+def test_merged_rules_do_not_depend_on_marker_order():
     rules = [rule("b", "x;y", "get"), rule("a", "z", "list"), rule("", "x", "*"), rule("a", "x", "list")]
     assert merged_rules(rules) == merged_rules(reversed(rules))
 

@@ -107,7 +107,7 @@ def test_field_schema_omits_none_from_enum():
     assert field_schema(Mode | None, None)["enum"] == ["fast", "slow"]
 
 
-def test_an_optional_int_or_string_stays_one():
+def test_field_schema_keeps_optional_int_or_string():
     assert field_schema(IntOrString | None, None) == INT_OR_STRING
 
 
@@ -150,7 +150,7 @@ def test_models_inside_models_are_spelled_out():
     assert list(inner["properties"]) == ["name", "number", "protocol", "target"]
 
 
-def test_the_models_fields_are_not_open_on_the_server_although_code_keeps_unknown_ones():
+def test_field_schema_of_model_does_not_allow_unknown_fields():
     assert "additionalProperties" not in field_schema(Port)
     assert "x-kubernetes-preserve-unknown-fields" not in field_schema(Port)
 
@@ -162,7 +162,7 @@ def test_a_model_without_fields_is_an_empty_object():
     assert field_schema(Nothing) == {"type": "object", "properties": {}}
 
 
-def test_the_docstring_under_a_field_wins_over_the_one_of_its_type():
+def test_structural_schema_prefers_field_docstring_to_type_docstring():
     spec = structural_schema(Widget)["properties"]["spec"]
     assert spec["properties"]["mode"]["description"] == "How hard to try."
     assert spec["properties"]["otherMode"]["description"] == "How hard a widget tries."
@@ -215,14 +215,14 @@ def test_marks_on_one_use_of_a_model_do_not_reach_the_others():
     assert "x-kubernetes-validations" not in properties["plain"]
 
 
-def test_the_servers_own_fields_are_left_to_the_server():
+def test_structural_schema_leaves_metadata_to_the_server():
     schema = structural_schema(kind_with(str))
     assert list(schema["properties"]) == ["apiVersion", "kind", "metadata", "spec", "status"]
     assert schema["properties"]["metadata"] == {"type": "object"}
     assert schema["required"] == ["spec"]
 
 
-def test_an_enum_of_numbers_takes_its_type_from_its_values():
+def test_field_schema_of_int_enum_has_type_integer():
     class Level(enum.IntEnum):
         LOW = 1
         HIGH = 2

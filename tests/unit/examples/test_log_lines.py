@@ -20,7 +20,7 @@ async def test_lines_are_whole_however_they_arrive():
     assert [line async for line in split_lines(pieces)] == [b"one", b"two", b"", b"four"]
 
 
-async def test_the_last_line_needs_no_end():
+async def test_split_lines_yields_last_line_without_newline():
     assert [line async for line in split_lines(arriving(b"one\ntwo"))] == [b"one", b"two"]
 
 

@@ -21,7 +21,7 @@ def read(position: LogPosition, lines: list[bytes]) -> list[str]:
     return [text.decode() for line in lines if (text := position.advance(line)) is not None]
 
 
-def test_the_timestamp_is_not_shown():
+def test_log_position_advance_strips_timestamp():
     assert LogPosition().advance(stamped(1, 5, "  two words ")) == b"  two words "
     assert LogPosition().advance(b"2026-11-21T12:00:01+01:00 zone") == b"zone"
 

@@ -47,7 +47,9 @@ async def test_a_create_whose_answer_was_lost_is_found_to_have_worked(
         await create_namespace(client, "n")
 
 
-async def test_the_namespace_of_another_run_is_not_taken_for_this_ones(client: Client, server: ClusterServer):
+async def test_create_namespace_raises_already_exists_for_namespace_of_another_run(
+    client: Client, server: ClusterServer
+):
     await made(server)
     with pytest.raises(AlreadyExists):
         await create_namespace(client, "n")

@@ -119,7 +119,7 @@ UNBOUND = "0/3 nodes are available: pod has unbound immediate PersistentVolumeCl
         (made("Foo", conditions="none"), SILENT),
     ],
 )
-def test_an_object_says_whether_it_is_as_it_should_be(obj: dict[str, Any], verdict: Verdict):
+def test_judge_returns_verdict_of_object(obj: dict[str, Any], verdict: Verdict):
     assert judge(obj) == verdict
 
 
@@ -131,7 +131,7 @@ def test_judge_reports_terminating_with_finalizers_of_deleted_object():
     assert "the finalizer a/b, c/d: the store does not answer" in message
 
 
-def test_the_worst_condition_comes_first():
+def test_bad_conditions_lists_worst_condition_first():
     told = [condition("Available", "False", "NotEnoughReady"), condition("Degraded", "True", "NameTaken")]
     assert [each["reason"] for each in bad_conditions(made("Foo", conditions=told))] == [
         "NameTaken",

@@ -262,7 +262,7 @@ async def test_explanation_merges_conditions_into_deletion_of_same_message():
     assert "waits for the store" in blocking["message"]
 
 
-async def test_an_object_that_is_not_there_is_an_error():
+async def test_look_raises_not_found_for_missing_object():
     cluster = Cluster()
     cluster.wire.on("GET", f"{BASE}/foos/foo", Reply.status(404, "NotFound", "no such Foo"))
     with pytest.raises(NotFound):

@@ -31,7 +31,7 @@ def told(*owners: dict[str, Any]) -> str:
     return text_of(explanation(found, [], says=True, manager="", owners=owners))
 
 
-def test_the_range_is_told_with_who_holds_it():
+def test_told_names_shard_range_and_its_holder():
     assert "  For controller foo it is in range 5 of 16, which pod-b_1 holds\n" in told(OWNER)
     assert "which nobody holds" in told({**OWNER, "holder": ""})
     unknown = told({**OWNER, "holder": None, "problem": "you may not get its lease"})
@@ -101,7 +101,7 @@ def test_explanation_text_strips_control_characters_from_manager_answer(path: tu
 
 
 @pytest.mark.parametrize("name", ["name", "error"])
-def test_an_answer_of_another_shape_is_none(name: str):
+def test_told_by_manager_raises_value_error_for_malformed_run(name: str):
     run = {**RUN, "requests": [{**RUN["requests"][0], name: {"a": 1}}]}
     with pytest.raises(ValueError, match=name):
         told_by_manager(json.dumps({"controllers": [{**CONTROLLER, "runs": [run]}]}).encode())

@@ -31,7 +31,7 @@ def page() -> str:
     return (generate_latest(metrics.registry) + generate_latest(metrics.process_registry)).decode()
 
 
-def test_every_family_says_what_it_is(page: str):
+def test_metrics_page_documents_every_family(page: str):
     families = list(text_string_to_metric_families(page))
     assert all(family.documentation for family in families)
     assert page.count("# HELP ") == page.count("# TYPE ") == len(families)
@@ -70,7 +70,7 @@ def registered() -> dict[str, Family]:
     return {**_families(metrics.registry), **_families(metrics.process_registry)}
 
 
-def test_every_family_is_there_with_its_type_and_labels(registered: dict[str, Family]):
+def test_documented_families_match_registered_types_and_labels(registered: dict[str, Family]):
     assert dict(documented()) == registered
 
 

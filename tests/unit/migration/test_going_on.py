@@ -49,7 +49,7 @@ async def interrupted_at(server: GadgetServer, run: Start, name: str) -> None:
     server.before = lambda sent: None
 
 
-async def test_interrupted_it_goes_on_at_the_page_where_it_was(server: GadgetServer, run: Start):
+async def test_migration_resumes_at_interrupted_page(server: GadgetServer, run: Start):
     await interrupted_at(server, run, "g0007")
     assert server.position() == {
         "uid": server.definition()["metadata"]["uid"],
@@ -68,12 +68,12 @@ async def test_interrupted_it_goes_on_at_the_page_where_it_was(server: GadgetSer
     assert server.annotations == {}
 
 
-async def test_interrupted_in_the_first_page_there_is_nothing_to_keep(server: GadgetServer, run: Start):
+async def test_migration_saves_no_position_when_interrupted_in_first_page(server: GadgetServer, run: Start):
     await interrupted_at(server, run, "g0001")
     assert server.annotations == {}
 
 
-async def test_the_position_is_kept_now_and_then_for_a_run_that_is_killed(server: GadgetServer, run: Start):
+async def test_migration_saves_its_position_every_ten_seconds(server: GadgetServer, run: Start):
     server.fill(300)
     await run(rate=10)()
     written = [
@@ -196,7 +196,7 @@ async def test_a_change_is_seen_when_the_position_is_kept(server: GadgetServer, 
     assert len(server.patches()) < 300 + 200
 
 
-async def test_the_storage_version_is_not_trimmed_when_it_has_become_another(
+async def test_migration_fails_without_trimming_when_storage_version_changes(
     server: GadgetServer, run: Start
 ):
     def change(sent: Sent) -> None:

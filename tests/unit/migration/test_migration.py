@@ -36,9 +36,7 @@ def at(path: str, *steps: Step, method: str = "PATCH") -> Callable[[Sent], Step 
     return answer
 
 
-async def test_every_object_is_written_in_the_storage_version_and_the_others_are_trimmed(
-    server: GadgetServer, run: Start
-):
+async def test_migration_rewrites_every_object_and_trims_stored_versions(server: GadgetServer, run: Start):
     migration = run()
     assert await migration() is Outcome.DONE
     assert server.in_version("v1beta1") == 10
@@ -49,7 +47,7 @@ async def test_every_object_is_written_in_the_storage_version_and_the_others_are
     assert migration.heard.of("advanced")[-1] == (10, 10)
 
 
-async def test_the_second_time_there_is_nothing_to_do(server: GadgetServer, run: Start):
+async def test_second_migration_finds_nothing_to_do(server: GadgetServer, run: Start):
     await run()()
     before = len(server.wire.requests)
     assert await run()() is Outcome.NOTHING_TO_DO
@@ -64,7 +62,7 @@ async def test_tally_counts_objects_already_in_storage_version(server: GadgetSer
 
 
 @pytest.mark.parametrize("status", [True, False])
-async def test_an_object_that_vanishes_meanwhile_is_fine_and_is_not_made_again(
+async def test_migration_counts_vanished_object_as_gone_and_does_not_recreate_it(
     server: GadgetServer, run: Start, status: bool
 ):
     server.edit_definition(spec={"versions": versions(status=status)})
@@ -86,7 +84,7 @@ async def test_an_object_that_vanishes_meanwhile_is_fine_and_is_not_made_again(
     ],
     ids=["plain", "path", "webhook"],
 )
-async def test_an_object_that_is_as_it_was_is_neither_gone_nor_rewritten_whatever_the_server_answers(
+async def test_migration_counts_unchanged_object_as_refused_for_any_failed_answer(
     server: GadgetServer, run: Start, answer: Reply
 ):
     server.before = lambda sent: answer if sent.path == gadget_path("g0004") else None
@@ -97,7 +95,7 @@ async def test_an_object_that_is_as_it_was_is_neither_gone_nor_rewritten_whateve
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
 
 
-async def test_an_object_that_somebody_else_writes_again_and_again_is_stored_anew(
+async def test_migration_counts_conflicting_object_written_by_others_as_rewritten(
     server: GadgetServer, run: Start
 ):
     def write(sent: Sent) -> Step | None:
@@ -188,7 +186,7 @@ async def test_a_refused_object_is_told_and_keeps_the_versions_as_they_are(serve
     assert server.in_version("v1beta1") == 9  # all others
 
 
-async def test_the_next_run_begins_at_the_page_of_the_refused_object(server: GadgetServer, run: Start):
+async def test_next_migration_starts_at_page_of_refused_object(server: GadgetServer, run: Start):
     server.before = at(gadget_path("g0004"), Reply.status(403, "Forbidden", "a webhook says no"))
     assert await run()() is Outcome.REFUSED
     before = len(server.patches())
@@ -197,9 +195,7 @@ async def test_the_next_run_begins_at_the_page_of_the_refused_object(server: Gad
     assert server.stored_versions == ["v1beta1"]
 
 
-async def test_an_object_at_which_the_server_fails_is_refused_after_some_attempts(
-    server: GadgetServer, run: Start
-):
+async def test_migration_refuses_object_after_four_server_errors(server: GadgetServer, run: Start):
     failure = Reply.status(500, "InternalError", "failed calling webhook: no answer")
     server.before = at(gadget_path("g0004"), *[failure] * 99)
     migration = run()
@@ -277,7 +273,7 @@ async def test_a_server_that_stays_away_ends_it_and_the_next_run_goes_on(server:
     assert min(server.patches()[before:]) == "g0006"
 
 
-async def test_credentials_that_are_refused_end_it_at_once(server: GadgetServer, run: Start):
+async def test_migration_ends_at_once_when_credentials_are_refused(server: GadgetServer, run: Start):
     server.before = at(gadget_path("g0007"), Reply.status(401, "Unauthorized"))
     migration = run()
     with pytest.raises(Unauthorized):

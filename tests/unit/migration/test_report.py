@@ -146,7 +146,7 @@ def test_report_ignores_broken_pipe_on_stderr(clock: Clock, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("seen", "told"), [(0, "interrupted;"), (1200, "interrupted after 3,200 objects;")])
-def test_an_interrupted_run_says_how_to_go_on(
+def test_report_of_interrupted_run_tells_to_run_it_again(
     clock: Clock, capsys: pytest.CaptureFixture[str], seen: int, told: str
 ):
     report = report_of(clock)

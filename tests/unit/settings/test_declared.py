@@ -104,12 +104,12 @@ def test_a_refusal_of_several_lines_is_told_in_one():
     assert str(error.value) == "invalid value 'x' for --picky: no: not this"
 
 
-def test_the_managers_own_settings_leave_declared_ones_alone(write_file: WriteFile):
+def test_load_settings_ignores_values_of_declared_settings(write_file: WriteFile):
     flags = {"config": write_file("store-label: [x]\nlog-level: warn"), "store-address": "nonsense"}
     assert load_settings(flags, DECLARED).log_level == "warn"
 
 
-def test_an_unknown_key_is_told_with_the_declared_one_that_is_near(write_file: WriteFile):
+def test_load_settings_suggests_declared_key_for_misspelled_one(write_file: WriteFile):
     path = write_file("store-adress: a:1")
     with pytest.raises(SettingsError, match="unknown key 'store-adress'; did you mean 'store-address'"):
         load_settings({"config": path}, DECLARED)

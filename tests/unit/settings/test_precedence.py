@@ -73,7 +73,7 @@ def test_a_stronger_source_replaces_a_whole_list(monkeypatch: pytest.MonkeyPatch
     assert settings.controllers == ("foo",)
 
 
-def test_the_file_can_be_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+def test_config_variable_names_the_settings_file(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
     monkeypatch.setenv("OPERATOR_MANAGER_CONFIG", write_file("leader-elect: true"))
     assert load_settings({}).leader_elect is True
 
@@ -88,7 +88,7 @@ def test_watch_namespace_sets_the_namespaces(monkeypatch: pytest.MonkeyPatch, wr
 
 
 @pytest.mark.parametrize("name", ["WATCH_NAMESPACE", "OPERATOR_MANAGER_LOG_LEVEL", "OPERATOR_MANAGER_CONFIG"])
-def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch, name: str):
+def test_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch, name: str):
     monkeypatch.setenv(name, "")
     assert load_settings({}).log_level == "info"
     assert load_settings({}).namespaces == ()
@@ -99,7 +99,9 @@ def test_a_key_without_a_value_is_one_that_is_not_set(write_file: WriteFile):
     assert load_settings({"config": path}).log_level == "info"
 
 
-def test_every_setting_can_be_given_in_every_way(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+def test_settings_are_equal_from_flags_variables_and_file(
+    monkeypatch: pytest.MonkeyPatch, write_file: WriteFile
+):
     values = {
         "kubeconfig": "/k",
         "context": "c",

@@ -148,7 +148,7 @@ def test_keep_going_runs_all_seeds_and_keeps_each_failure_for_replay(
 
 
 @pytest.mark.whole
-def test_the_command_that_shows_a_failure_again_names_the_operators_it_was_found_with(
+def test_simulate_prints_replay_command_with_operator_flag(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
@@ -198,7 +198,7 @@ def test_a_page_says_what_becomes_of_each_operator_with_each_fault(tmp_path: Pat
     assert all(row[2].startswith("1 of 1, ") for row in rows)
 
 
-def test_the_page_says_what_was_lost():
+def test_matrix_row_shows_number_of_lost_children():
     operator, steps = (ForgetfulOperator,), plan_of(0, (ForgetfulOperator,)).steps[:1]
     steps = (*steps, Step(at=60.0, act="delete child", kind=0, draw=1))
     fault = Fault(at=90.0, what="cut", replica=0, seconds=1.0)
@@ -212,7 +212,7 @@ def test_the_page_says_what_was_lost():
     assert row.endswith("| 0 of 1, 0 s | 1 | 0 |")
 
 
-def test_the_page_of_faults_has_each_fault_and_each_operator():
+def test_faults_page_lists_each_fault_and_each_operator():
     told = (ROOT / "docs" / "faults.md").read_text()
     rows = [line.split(" | ") for line in told.splitlines() if line.startswith("| ")]
     assert [row[0].strip("| `") for row in rows[2:]] == list(KINDS_OF_FAULT), "generate it anew, as it says"

@@ -202,7 +202,7 @@ def test_run_leaves_no_world_in_memory():
     assert not outcome.violations
 
 
-def test_an_operator_of_ones_own_holds_without_more_ado():
+def test_assert_holds_accepts_user_defined_operators():
     # The first of four is watched for half an hour.
     assert_holds(GreetingOperator, seeds=range(2), minutes=1)
     assert_holds(LedgerOperator, seeds=range(1, 4), minutes=1)
@@ -235,7 +235,7 @@ def test_a_planted_fault_is_found_and_its_story_told(operator: type[Operator[Any
 @pytest.mark.parametrize(
     ("seed", "keeps_certificates", "found"), [(4, False, True), (5, False, False), (5, True, True)]
 )
-def test_every_fourth_seed_and_those_with_certificates_are_watched_for_half_an_hour(
+def test_run_watches_every_fourth_seed_and_certificate_plans_for_half_an_hour(
     seed: int, keeps_certificates: bool, found: bool
 ):
     operators = (SluggishOperator,)

@@ -42,7 +42,7 @@ def values(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_field_is_tried_at_its_bounds_and_right_beyond(name: str):
+def test_changed_tries_every_field_at_and_beyond_its_bounds(name: str):
     schema, rng, seen = spec_of(name), random.Random(1), defaultdict(set)
     for _ in range(6000):
         for path, value in values(changed({}, schema, rng)):
@@ -90,7 +90,7 @@ def test_fresh_install_contains_objects_that_outlived_their_owner():
     assert not outcome.violations, told(outcome)
 
 
-async def test_the_names_of_pods_are_up_to_chance_however_short_their_hash():
+async def test_made_state_masks_pod_names_with_short_hashes():
     hashes = {len(each): each for each in (template_hash({"image": n}) for n in range(12_000))}
     assert {5, 6, 7, 8, 9, 10} <= hashes.keys()
     async with DevCluster(port=None, controllers=False) as cluster:

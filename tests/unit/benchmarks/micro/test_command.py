@@ -60,7 +60,7 @@ def test_main_exits_with_2_and_names_bad_argument(
     assert said in capsys.readouterr().err
 
 
-def test_the_list_shows_each_with_what_it_is(capsys: pytest.CaptureFixture[str]):
+def test_list_option_prints_names_with_descriptions(capsys: pytest.CaptureFixture[str]):
     assert main(["--list", "event"]) == 0
     assert "event.first     an Event about an object that had none" in capsys.readouterr().out
 
