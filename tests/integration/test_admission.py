@@ -44,7 +44,7 @@ def person(asked: ControlPlane) -> Person:
     return Person(asked, name)
 
 
-def test_a_pet_is_stored_tidily(person: Person):
+def test_webhook_normalises_pet_before_it_is_stored(person: Person):
     assert person.can("create", given=beta("thor", name="  Thor the Great\t", species="DOG")) == []
     assert person.reads(BETA, "thor")["spec"] == beta("thor", name="Thor the Great")["spec"]
     (warning,) = person.can("create", given=alpha("tron", name="\u3000Tron ", species="Cat"))

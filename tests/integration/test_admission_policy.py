@@ -567,7 +567,7 @@ def test_policy_admits_ca_bundle_of_conversion_webhook(plane: ControlPlane, thie
         for name, write in ESCALATIONS.items()
     ],
 )
-def test_a_stolen_token_does_not_get_more_rights_by(plane: ControlPlane, thief: ApiAccess, write: Write):
+def test_policy_refuses_escalation_with_a_stolen_token(plane: ControlPlane, thief: ApiAccess, write: Write):
     with pytest.raises(ApiFailure, match=REFUSED) as refused:
         write.by(thief)
     assert refused.value.status == 403

@@ -61,7 +61,7 @@ def real_control_plane():
 
 @pytest.mark.integration
 @pytest.mark.whole
-def test_a_session_of_one_program_after_the_other_measures_what_each_does():
+def test_benchmark_suite_measures_startup_memory_cold_and_latency():
     results = run_suite("startup", "memory", "cold", "latency")
     bare, ours = sorted(results.samples["cold"], key=lambda sample: sample.peer)
     for sample in (bare, ours):
@@ -106,7 +106,7 @@ def test_benchmark_suite_measures_others_done_and_backlog():
 
 
 @pytest.mark.integration
-def test_programs_that_stand_side_by_side_are_quiet_change_one_object_and_share_a_watch():
+def test_benchmark_suite_measures_steady_change_and_ten_controllers():
     results = run_suite("steady", "change", "ten")
     (steady,) = results.samples["steady"]
     assert steady.figures["requests"] == 0

@@ -100,11 +100,13 @@ def test_explain_says_what_the_docstrings_say(plane: ControlPlane, memcacheds: s
         (" ", 'spec.image: Invalid value: " ": must be ASCII without spaces'),
     ],
 )
-def test_a_wrong_image_is_refused(plane: ControlPlane, memcacheds: str, image: str, message: str):
+def test_memcached_schema_refuses_invalid_image(
+    plane: ControlPlane, memcacheds: str, image: str, message: str
+):
     assert message in plane.api.refusal(memcacheds, memcached(size=1, image=image))
 
 
-def test_a_name_that_cannot_be_a_labels_value_is_refused(plane: ControlPlane, memcacheds: str):
+def test_memcached_schema_refuses_name_longer_than_a_label_value(plane: ControlPlane, memcacheds: str):
     def named(length: int) -> dict[str, Any]:
         return {**memcached(size=1), "metadata": {"name": "m" * length}}
 
@@ -169,7 +171,7 @@ def test_widget_spec_survives_a_round_trip_through_the_api_server(plane: Control
     assert Widget.decode(created.encode()).to_wire()["spec"] == spec
 
 
-def test_a_field_that_no_model_names_is_dropped(plane: ControlPlane, widgets: str):
+def test_server_drops_unknown_fields_and_fills_in_defaults(plane: ControlPlane, widgets: str):
     created = plane.api.create(widgets, widget(unknown=1, limits={"low": 1, "unknown": 1}))
     assert "unknown" not in created["spec"]
     assert created["spec"]["limits"] == {"low": 1, "high": 5}
@@ -198,7 +200,9 @@ def test_a_field_that_no_model_names_is_dropped(plane: ControlPlane, widgets: st
         ({"groups": {"g": [{"name": "", "number": 1}]}}, "should be at least 1 chars long"),
     ],
 )
-def test_a_wrong_widget_is_refused(plane: ControlPlane, widgets: str, spec: dict[str, Any], message: str):
+def test_widget_schema_refuses_invalid_spec(
+    plane: ControlPlane, widgets: str, spec: dict[str, Any], message: str
+):
     assert message in plane.api.refusal(widgets, widget(**spec))
 
 
@@ -285,7 +289,7 @@ def test_wrong_template_of_builtin_types_is_refused(
     assert message in refusal.replace('\\"', '"')
 
 
-def test_a_rule_on_what_a_field_was_holds_on_updates(plane: ControlPlane, widgets: str):
+def test_transition_rule_refuses_change_of_immutable_field(plane: ControlPlane, widgets: str):
     plane.api.create(widgets, widget(colour="blue"))
     with pytest.raises(ApiFailure, match="the colour is immutable"):
         plane.api.patch(f"{widgets}/sample", {"spec": {"colour": "green"}})
@@ -317,7 +321,7 @@ def test_server_accepts_every_config_folder_without_warnings(plane: ControlPlane
         eventually(lambda: plane.api.find(system) is None)
 
 
-def test_a_model_is_made_of_what_the_server_publishes_of_a_kind(plane: ControlPlane, tmp_path: Path):
+def test_model_command_generates_model_from_a_served_kind(plane: ControlPlane, tmp_path: Path):
     def made(kind: str) -> subprocess.CompletedProcess[str]:
         return run_once("model", f"--from={kind}", f"--kubeconfig={plane.kubeconfig}", folder=tmp_path)
 

@@ -161,7 +161,7 @@ def test_page_commands_for_a_deployed_manager_succeed(plane: ControlPlane, tmp_p
         terminal.run(f"{make} undeploy")
 
 
-def test_a_copy_of_the_store_is_whole(tmp_path: Path):
+def test_petstore_serves_from_the_backup_that_operations_page_makes(tmp_path: Path):
     with Terminal(tmp_path / "one") as terminal:
         follow(Path("docs/operations.md"), terminal)
         copy = (tmp_path / "one" / "backup.db").rename(tmp_path / "backup.db")

@@ -125,7 +125,7 @@ def test_bundle_cluster_service_version_is_accepted_strictly(plane: ControlPlane
 
 
 @pytest.mark.timeout(600)
-def test_a_field_that_they_do_not_define_is_seen(plane: ControlPlane):
+def test_strictly_accepted_finds_field_that_the_kind_does_not_define(plane: ControlPlane):
     monitor = next(each for each in manifests("prometheus") if each["kind"] == "ServiceMonitor")
     monitor["spec"]["endpoint"] = []
     with pytest.raises(

@@ -148,7 +148,7 @@ def test_testing_extra_runs_tests_of_other_projects_with_devcluster(project: Pat
 
 
 @pytest.mark.whole
-def test_a_project_can_be_begun_with_the_wheel_alone(project: Path, tmp_path: Path):
+def test_init_and_create_api_work_with_the_wheel_alone(project: Path, tmp_path: Path):
     done(python(project), "-m", "manager", "init", "shop", "--domain=acme.test", cwd=tmp_path)
     create = ("create", "api", "--group=store", "--version=v1", "--kind=Order", "--owns=Deployment")
     told = done(python(project), "-m", "controllers.main", *create, cwd=tmp_path / "shop")

@@ -165,7 +165,7 @@ def test_pet_written_in_v1alpha1_reads_in_both_versions(site: Site):
     assert "SPECIES" in site.kubectl("get", "pets")[0]
 
 
-def test_a_pet_whose_annotations_leave_no_room_for_a_note_hides_no_other(site: Site):
+def test_conversion_lists_other_pets_beside_one_with_full_annotations(site: Site):
     full = {"annotations": {"a": "x" * (256 * 1024 - 1)}}
     with pytest.raises(ApiFailure, match="annotations"):
         site.plane.api.create(

@@ -129,7 +129,7 @@ def test_plan_shows_new_image_in_child_and_in_status(cluster: Cluster):
 
 
 @pytest.mark.contract
-def test_a_drifted_child_would_be_put_back(cluster: Cluster):
+def test_plan_shows_restored_label_of_drifted_child(cluster: Cluster):
     path = deployment_path(cluster.namespace, "web")
     label = "app.kubernetes.io/name"  # nobody else does anything about it
     cluster.plane.api.patch(path, {"metadata": {"labels": {label: "theirs"}}})
@@ -144,7 +144,7 @@ def test_a_drifted_child_would_be_put_back(cluster: Cluster):
 
 
 @pytest.mark.contract
-def test_a_new_object_of_any_kind_is_planned_without_a_call_to_anything_outside(cluster: Cluster):
+def test_plan_of_new_objects_calls_nothing_outside_the_cluster(cluster: Cluster):
     api, namespace = cluster.plane.api, cluster.namespace
     hostile = foo("odd", "Not\x1b[2J\u202e A Name")
     site = wordpress("site", sqlrootpassword=PASSWORD)
@@ -184,7 +184,7 @@ def test_plan_uses_namespace_flag_for_manifest_without_namespace(cluster: Cluste
     assert (code, printed) == (0, "0 of 1 objects would change something\n")
 
 
-def test_a_plan_ends_when_its_time_is_up(cluster: Cluster):
+def test_plan_fails_when_its_timeout_expires(cluster: Cluster):
     flags = (f"--namespaces={cluster.namespace}", f"--kubeconfig={cluster.plane.kubeconfig}")
     done = run_once("plan", "--all", "--controllers=foo", "--timeout=1us", *flags, folder=cluster.folder)
     assert (done.returncode, done.stdout) == (1, "")

@@ -99,7 +99,7 @@ def test_trace_joins_reconcile_api_server_spans_and_webhook_review(
     assert manager.wait() == 0
 
 
-def test_a_collector_that_never_answers_does_not_hold_up_the_end(
+def test_manager_stops_although_the_collector_never_answers(
     receiver: Receiver, crds: ControlPlane, run_manager: RunManager
 ):
     receiver.silent.set()

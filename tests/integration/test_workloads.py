@@ -162,7 +162,9 @@ def test_workloads_runs_from_start_to_end(
     ]
 
 
-def test_a_timeout_tells_what_was_not_ready_and_why(plane: ControlPlane, own_namespace: str, start: Start):
+def test_workloads_timeout_names_pods_that_were_not_ready(
+    plane: ControlPlane, own_namespace: str, start: Start
+):
     plane.require(Feature.FAILING_PODS)
     error = ""
     for image, why in (

@@ -18,7 +18,7 @@ async def test_now_returns_machine_time_in_a_loop_without_wall_clock():
     assert before <= clock.now() <= datetime.now(UTC)
 
 
-async def test_a_loop_with_a_wall_clock_sets_the_time(monkeypatch: pytest.MonkeyPatch):
+async def test_now_returns_wall_clock_of_the_loop(monkeypatch: pytest.MonkeyPatch):
     class Loop:
         wall_clock = staticmethod(lambda: 1_000_000_000.5)
 

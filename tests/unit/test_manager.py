@@ -31,7 +31,7 @@ async def test_servers_come_first_and_go_last():
     assert house.notes[-3:] == ["helper ended", "health closed", "metrics closed"]
 
 
-async def test_a_clean_stop_ends_work_then_the_election_then_sends_events():
+async def test_manager_stop_ends_work_then_election_then_flushes_events():
     house = House(elect=True)
     house.runnable("helper")
     house.runnable("led", leader_only=True)
@@ -67,7 +67,7 @@ async def test_manager_serves_webhooks_for_shutdown_delay_while_not_ready():
     assert now() == pytest.approx(5)
 
 
-async def test_a_lost_lease_leaves_no_time_for_the_delay():
+async def test_manager_skips_shutdown_delay_when_lease_is_lost():
     house = House(elect=True, delay=5.0)
     await house.start()
     house.elector.ending.set_exception(LeadershipLost("taken"))
@@ -76,7 +76,7 @@ async def test_a_lost_lease_leaves_no_time_for_the_delay():
     assert now() == pytest.approx(0)
 
 
-async def test_a_standby_runs_what_needs_no_leader_and_is_ready():
+async def test_standby_manager_runs_leaderless_work_and_is_ready():
     house = House(elect=True)
     house.runnable("helper")
     house.runnable("led", leader_only=True)
@@ -109,7 +109,7 @@ async def test_manager_starts_no_leader_runnable_when_elected_while_stopping():
     assert waiting.state.value == "stopped"
 
 
-async def test_a_stop_asked_for_before_the_start_is_over_is_a_clean_one():
+async def test_manager_stops_cleanly_when_asked_before_start_is_over():
     house = House(elect=True)
     house.keep("health")
     house.runnable("helper")
@@ -170,7 +170,7 @@ async def test_manager_stops_in_order_and_raises_when_a_runnable_fails(
     assert line["reason"] == "the disk is full"
 
 
-async def test_a_runnable_that_cannot_even_be_made_leaves_nothing_running():
+async def test_manager_raises_error_of_runnable_that_cannot_be_made():
     house = House()
     house.keep("health")
     house.runnable("helper")

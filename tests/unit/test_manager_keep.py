@@ -85,7 +85,7 @@ async def test_manager_raises_cannot_start_when_a_kept_context_fails_to_open(
     assert house.notes == ["first opened", "first closed"]
 
 
-async def test_a_stop_while_something_is_still_being_entered_is_a_clean_one():
+async def test_manager_stops_cleanly_while_a_kept_context_is_opening():
     house = House()
     house.keep("first")
     house.runnable("helper")

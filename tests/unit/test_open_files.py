@@ -46,7 +46,7 @@ def test_raised_limit_raises_soft_limit_to_hard_limit(monkeypatch: pytest.Monkey
     assert now == [hard, hard]
 
 
-def test_a_limit_that_cannot_be_raised_stays(monkeypatch: pytest.MonkeyPatch):
+def test_raised_limit_returns_current_limit_when_it_cannot_be_raised(monkeypatch: pytest.MonkeyPatch):
     def refused(*_: object) -> None:
         raise ValueError("not allowed to raise maximum limit")
 

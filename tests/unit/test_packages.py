@@ -63,7 +63,7 @@ def test_pins_cover_every_requirement_of_a_dependency_group(group: str):
 @pytest.mark.parametrize(
     "licence", ["GPL-3.0-only", "GPL-3.0-only AND MIT", "Of limited use", "Miscellaneous", None]
 )
-def test_a_licence_that_is_not_listed_fails_the_check(tmp_path: Path, licence: str | None):
+def test_licence_check_fails_for_licence_that_is_not_listed(tmp_path: Path, licence: str | None):
     information = tmp_path / "other-1.dist-info" / "METADATA"
     information.parent.mkdir()
     said = "" if licence is None else f"License-Expression: {licence}\n"

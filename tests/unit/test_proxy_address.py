@@ -19,11 +19,11 @@ def test_proxy_for_uses_variable_of_the_scheme(name: str):
     assert proxy_for(URL("http://api.example.com"), {name: PROXY}) is None
 
 
-def test_capitals_come_first():
+def test_proxy_for_prefers_variables_in_capitals():
     assert proxy_for(SERVER, {"https_proxy": "http://other", "HTTPS_PROXY": PROXY}) == URL(PROXY)
 
 
-def test_a_proxy_without_a_scheme_is_http():
+def test_proxy_for_assumes_http_without_a_scheme():
     assert proxy_for(SERVER, {"HTTPS_PROXY": "proxy:3128"}) == URL(PROXY)
 
 
@@ -94,7 +94,7 @@ def test_proxy_url_error_names_its_source_when_address_is_no_http_proxy(address:
         "http://[s3cret@proxy:1080",
     ],
 )
-def test_a_password_that_cannot_be_told_from_the_rest_is_refused_without_any_part_of_it(address: str):
+def test_proxy_for_refuses_ambiguous_password_without_showing_it(address: str):
     with pytest.raises(NotAProxy, match=r"^HTTPS_PROXY: not the URL of an http") as caught:
         proxy_for(SERVER, {"HTTPS_PROXY": address})
     assert "s3" not in str(caught.value)
@@ -102,7 +102,7 @@ def test_a_password_that_cannot_be_told_from_the_rest_is_refused_without_any_par
 
 
 @pytest.mark.parametrize("written", ["p@ss", "p%40ss"])
-def test_a_password_may_have_what_is_not_the_end_of_it(written: str):
+def test_proxy_for_accepts_password_with_special_characters(written: str):
     found = proxy_for(SERVER, {"HTTPS_PROXY": f"http://me:{written}@proxy:1080"})
     assert found is not None
     assert (found.user, found.password, found.host, found.port) == ("me", "p@ss", "proxy", 1080)

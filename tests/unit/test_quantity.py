@@ -32,7 +32,7 @@ from manager.quantity import parse_quantity
         ("-1Gi", -(2**30)),
     ],
 )
-def test_a_quantity_is_the_exact_amount(text: str, amount: Fraction):
+def test_parse_quantity_returns_the_exact_amount(text: str, amount: Fraction):
     assert parse_quantity(text) == amount
 
 

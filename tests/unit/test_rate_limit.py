@@ -13,12 +13,12 @@ def now() -> float:
     return round(asyncio.get_running_loop().time(), 6)
 
 
-async def test_a_full_bucket_lets_a_burst_through_and_no_more():
+async def test_token_bucket_allows_a_burst_and_no_more():
     bucket = TokenBucket(rate=2, burst=3)
     assert [bucket.try_acquire() for _ in range(5)] == [True, True, True, False, False]
 
 
-async def test_a_token_returns_with_each_interval():
+async def test_token_bucket_regains_a_token_per_interval():
     bucket = TokenBucket(rate=2, burst=3)
     while bucket.try_acquire():
         pass
@@ -29,7 +29,7 @@ async def test_a_token_returns_with_each_interval():
     assert not bucket.try_acquire()
 
 
-async def test_a_long_quiet_time_fills_the_bucket_only_once():
+async def test_token_bucket_never_exceeds_its_burst_after_a_quiet_time():
     bucket = TokenBucket(rate=1, burst=2)
     await asyncio.sleep(3600)
     assert [bucket.try_acquire() for _ in range(3)] == [True, True, False]
@@ -60,7 +60,7 @@ async def test_try_acquire_fails_while_others_wait():
     assert not bucket.try_acquire()
 
 
-async def test_a_cancelled_wait_gives_its_token_back():
+async def test_token_bucket_regains_token_of_a_cancelled_wait():
     bucket = TokenBucket(rate=1, burst=1)
     assert bucket.try_acquire()
     waiting = asyncio.create_task(bucket.acquire())

@@ -112,7 +112,7 @@ def test_history_keeps_runs_of_quiet_controller_beside_a_busy_one():
     assert latest == [f"{number}" for number in range(999, 999 - len(latest), -1)]
 
 
-def test_a_busy_object_costs_no_more_than_its_last_runs():
+def test_shelf_keeps_only_the_last_runs_of_a_busy_object():
     history = History()
     shelf = history.of("foo")
     shelf.add(run_of(ObjectKey("ns", "quiet")))
@@ -185,14 +185,14 @@ def test_shelf_keeps_runs_of_deleted_object_for_an_hour():
     assert len(shelf) == 4
 
 
-def test_a_run_knows_whether_its_object_was_gone():
+def test_run_shows_gone_when_its_last_trigger_is_the_deletion():
     child = Trigger("event", 1.0, "DELETED", "owns", "Pod", *WEB, 1, 0)
     assert run_of(triggers=(CHANGED, GONE)).shows_gone("Memcached")
     assert not run_of(triggers=(GONE, CHANGED)).shows_gone("Memcached")  # there is another of its name
     assert not run_of(triggers=(child,)).shows_gone("Memcached")
 
 
-async def test_a_run_keeps_the_first_of_each_and_counts_the_others():
+async def test_run_keeps_first_entries_and_counts_the_others():
     run = run_of()
     run.outcome = ""
     token = enter_run(run)
@@ -260,5 +260,5 @@ async def test_current_run_is_inherited_by_tasks_until_the_run_ends():
         ("/api", ("", "")),
     ],
 )
-def test_a_path_is_of_a_resource_and_perhaps_of_an_object(path: str, of: tuple[str, str]):
+def test_resource_and_name_splits_api_path(path: str, of: tuple[str, str]):
     assert resource_and_name(path) == of

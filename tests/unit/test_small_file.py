@@ -80,7 +80,7 @@ def test_readers_refuse_non_files_and_overlong_files_in_one_line(
     assert "\n" not in told
 
 
-def test_a_file_as_long_as_a_secret_can_be_is_read(tmp_path: Path):
+def test_read_small_file_reads_one_megabyte(tmp_path: Path):
     path = tmp_path / "file"
     path.write_bytes(b"x" * (1024 * 1024))
     assert read_small_file(path) == path.read_bytes()

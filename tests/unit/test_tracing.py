@@ -98,7 +98,7 @@ async def until(holds: Callable[[], object]) -> None:
     pytest.fail("it is not so")
 
 
-async def test_a_reconcile_is_a_trace_with_its_wait_and_its_requests(monkeypatch: pytest.MonkeyPatch):
+async def test_reconcile_trace_contains_queue_wait_and_requests(monkeypatch: pytest.MonkeyPatch):
     sent: list[Mapping[str, str]] = []
     answer = LocalWire.answer
 
@@ -172,7 +172,7 @@ async def test_reconcile_span_places_events_and_calls_at_their_times(monkeypatch
         (ExceptionGroup("several", [KeyError("Xk-secret")]), "ExceptionGroup", "panic"),
     ],
 )
-async def test_a_failure_is_an_error_of_the_span_and_says_no_more_than_the_record(
+async def test_failed_reconcile_span_has_error_status_and_omits_secrets(
     monkeypatch: pytest.MonkeyPatch, error: Exception, kind: str, failure: str
 ):
     async def fail(greeting: Greeting, ctx: Context) -> None:
@@ -192,7 +192,7 @@ async def test_a_failure_is_an_error_of_the_span_and_says_no_more_than_the_recor
     assert dict(second.attributes or {})["reconcile.attempt"] == 1
 
 
-async def test_a_refused_request_is_an_error_of_its_own_span(monkeypatch: pytest.MonkeyPatch):
+async def test_request_span_has_error_status_when_refused(monkeypatch: pytest.MonkeyPatch):
     async def create(greeting: Greeting, ctx: Context) -> None:
         await ctx.client.create(config("Not A Name"))
 
@@ -205,9 +205,7 @@ async def test_a_refused_request_is_an_error_of_its_own_span(monkeypatch: pytest
     assert dict(post.attributes or {})["error.type"] == "Invalid"
 
 
-async def test_a_reconcile_that_is_cancelled_ends_its_span(
-    monkeypatch: pytest.MonkeyPatch,
-):
+async def test_reconcile_span_ends_when_the_reconcile_is_cancelled(monkeypatch: pytest.MonkeyPatch):
     begun = []
 
     async def hang(greeting: Greeting, ctx: Context) -> None:
@@ -223,7 +221,7 @@ async def test_a_reconcile_that_is_cancelled_ends_its_span(
     assert root.status.status_code is StatusCode.ERROR
 
 
-async def test_a_review_is_part_of_the_trace_of_who_asks():
+async def test_review_span_joins_the_trace_of_the_caller():
     exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracer, trace, parent = Tracer(provider), "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

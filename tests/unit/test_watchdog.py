@@ -80,7 +80,7 @@ def test_watchdog_ends_process_when_it_fails_itself(exits: Exits, lines: list[Mu
     assert [line["event"] for line in lines] == ["the watchdog failed"]
 
 
-def test_a_limit_that_is_put_off_or_lifted_ends_nothing(exits: Exits):
+def test_watchdog_keeps_process_when_limit_is_postponed_or_lifted(exits: Exits):
     with Watchdog() as watchdog:
         limit(watchdog, SOON)
         limit(watchdog, LONG)
@@ -108,7 +108,7 @@ def test_watchdog_never_ends_process_when_not_entered(exits: Exits):
     assert not exits.ended.wait(4 * SOON)
 
 
-def test_a_process_that_stood_still_past_its_limit_gets_a_moment_to_end_in_order(
+def test_watchdog_gives_a_frozen_process_a_moment_after_its_limit(
     exits: Exits, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("manager.watchdog._HELD_UP", 8 * SOON)
@@ -130,7 +130,7 @@ def run_stuck(exits: Exits, stuck: Callable[[], Any]) -> None:
         runner.run(main())
 
 
-def test_a_task_that_swallowed_its_cancellation_is_named_with_where_it_waits(
+def test_forced_end_names_task_that_swallowed_its_cancellation(
     exits: Exits, lines: list[MutableMapping[str, Any]]
 ):
     over = asyncio.Event()
@@ -197,9 +197,7 @@ def test_watchdog_warns_once_about_a_task_that_blocks_the_loop(
     assert exits.codes == []
 
 
-def test_a_thread_at_work_is_named_and_an_idle_one_is_not(
-    exits: Exits, lines: list[MutableMapping[str, Any]]
-):
+def test_forced_end_names_working_thread_but_no_idle_one(exits: Exits, lines: list[MutableMapping[str, Any]]):
     with ThreadPoolExecutor(thread_name_prefix="pool") as pool:
         pool.submit(int).result()
         working = threading.Thread(target=exits.ended.wait, args=(WAIT,), name="working")
@@ -219,7 +217,7 @@ def test_watchdog_ends_process_that_waits_for_lingering_threads(exits: Exits):
     assert exits.codes == [1]
 
 
-def test_a_pool_that_has_nothing_to_do_is_nothing_to_watch(exits: Exits):
+def test_watchdog_ignores_idle_thread_pool(exits: Exits):
     pool = ThreadPoolExecutor()
     with Watchdog(stop_within=SOON) as watchdog:
         pool.submit(int).result()

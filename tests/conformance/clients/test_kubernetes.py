@@ -63,7 +63,7 @@ def test_long_lists_come_in_pages(client: Any, kubernetes: Any, namespace: str):
     assert found == names
 
 
-def test_a_watch_tells_what_happens(client: Any, kubernetes: Any, namespace: str):
+def test_watch_reports_added_modified_and_deleted(client: Any, kubernetes: Any, namespace: str):
     core = kubernetes.client.CoreV1Api(client)
     start = core.list_namespaced_service(namespace).metadata.resource_version
     port = kubernetes.client.V1ServicePort(port=80)
@@ -85,7 +85,7 @@ def test_a_watch_tells_what_happens(client: Any, kubernetes: Any, namespace: str
     assert events == [("ADDED", "seen"), ("MODIFIED", "seen"), ("DELETED", "seen")]
 
 
-def test_a_deployment_becomes_available(
+def test_deployment_becomes_available_and_is_deleted_with_its_pods(
     client: Any, kubernetes: Any, namespace: str, control_plane: ControlPlane
 ):
     control_plane.require(Feature.READY_PODS)

@@ -70,7 +70,7 @@ def test_petstore_commands_work_end_to_end(store: PetStoreProcess):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_it_cleanly(store: PetStoreProcess, number: signal.Signals):
+def test_petstore_stops_cleanly_on_a_signal(store: PetStoreProcess, number: signal.Signals):
     assert store.stop(number) == 0
     lines = store.process.output().splitlines()
     assert lines == [
@@ -121,7 +121,7 @@ def test_kill_9_loses_nothing_that_was_acknowledged(store: PetStoreProcess):
     asyncio.run(look(known, unknown))
 
 
-def test_a_second_store_on_the_port_is_refused(store: PetStoreProcess):
+def test_petstore_refuses_port_in_use(store: PetStoreProcess):
     done = petstore("serve", "--memory", "--bind-address", store.address, "--metrics-bind-address=0")
     assert done.returncode == 1
     assert done.stderr == (

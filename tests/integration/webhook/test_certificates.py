@@ -188,7 +188,7 @@ async def test_certificates_first_start_succeeds_with_documented_rights_only(ins
 
 
 @pytest.mark.contract
-async def test_a_bundle_that_an_installer_resets_comes_back(installed: ControlPlane):
+async def test_certificates_restore_ca_bundles_that_an_installer_reset(installed: ControlPlane):
     async with running(installed.kubeconfig) as certificates:
         await eventually_async(lambda: asyncio.to_thread(all_trust, installed, certificates))
         reset = installed.api.get(VALIDATING)
@@ -209,7 +209,7 @@ async def test_a_bundle_that_an_installer_resets_comes_back(installed: ControlPl
     ]
 
 
-async def test_a_definition_that_is_not_there_is_told_once_and_found_later(plane: ControlPlane):
+async def test_certificates_report_missing_configurations_once_and_find_them_later(plane: ControlPlane):
     with capture_logs() as lines:
         async with running(plane.kubeconfig) as certificates:
             # The configurations are missing, and whoever waits for readiness does not wait for them.

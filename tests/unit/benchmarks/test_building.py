@@ -38,7 +38,7 @@ def test_build_reuses_folder_of_unchanged_sources(sources: Path):
     assert (folder / "program").read_text() == "made"
 
 
-def test_a_changed_source_or_toolchain_is_built(sources: Path):
+def test_build_runs_again_when_a_source_or_the_toolchain_changes(sources: Path):
     make = Maker()
     building.build("peer", sources, make, toolchain="go 1")
     (sources / "main.go").write_text("package main // changed")
@@ -52,7 +52,7 @@ def test_a_changed_source_or_toolchain_is_built(sources: Path):
     assert make.times == 4
 
 
-def test_a_build_that_failed_is_tried_again(sources: Path):
+def test_build_is_retried_after_a_failure(sources: Path):
     def fail(folder: Path) -> None:
         raise LeftOutError("no network")
 
@@ -63,7 +63,7 @@ def test_a_build_that_failed_is_tried_again(sources: Path):
     assert make.times == 1
 
 
-def test_a_program_that_is_not_there_is_a_reason_to_leave_a_peer_out():
+def test_need_raises_left_out_error_for_missing_program():
     with pytest.raises(LeftOutError, match="no-such-compiler is not on the PATH"):
         building.need("no-such-compiler")
 

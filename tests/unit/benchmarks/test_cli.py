@@ -38,7 +38,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--program=bare=/bin/mine {kubeconfig}"], "--program: bare is the name of a peer"),
     ],
 )
-def test_a_wrong_argument_is_named(capsys: pytest.CaptureFixture[str], arguments: Sequence[str], said: str):
+def test_cli_names_wrong_argument(capsys: pytest.CaptureFixture[str], arguments: Sequence[str], said: str):
     assert said in refused(capsys, *arguments)
 
 
@@ -118,9 +118,7 @@ def test_rendering_makes_the_page_and_what_is_quoted_of_the_figures_that_are_kep
     assert cli.main(["--render", "--check"], "what it does") == 0
 
 
-def test_a_check_names_what_is_not_current_and_writes_nothing(
-    capsys: pytest.CaptureFixture[str], house: Path
-):
+def test_check_option_names_stale_files_and_writes_nothing(capsys: pytest.CaptureFixture[str], house: Path):
     kept(house)
     assert cli.main(["--render", "--check"], "what it does") == 1
     said = capsys.readouterr().err
@@ -135,14 +133,12 @@ def test_render_writes_not_measured_yet_into_documents_without_results(house: Pa
     assert "not measured yet" in (house / "quoting.md").read_text()
 
 
-def test_a_marker_of_an_unknown_name_is_named_with_its_document(
-    capsys: pytest.CaptureFixture[str], house: Path
-):
+def test_render_names_document_with_unknown_marker(capsys: pytest.CaptureFixture[str], house: Path):
     (house / "quoting.md").write_text("<!-- benchmarks:weight --><!-- /benchmarks -->")
     said = refused(capsys, "--render")
     assert "quoting.md: nothing to quote is called 'weight'" in said
 
 
-def test_a_marker_without_an_end_is_refused(capsys: pytest.CaptureFixture[str], house: Path):
+def test_render_refuses_marker_without_end(capsys: pytest.CaptureFixture[str], house: Path):
     (house / "quoting.md").write_text("<!-- benchmarks:start --> and no end")
     assert "has no <!-- /benchmarks -->" in refused(capsys, "--render")

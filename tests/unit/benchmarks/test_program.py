@@ -63,7 +63,7 @@ def test_flags_of_a_setting_come_last():
     assert program.arguments(FILE, setting)[-2:] == ["--leader-election-namespace=default", "--image=other"]
 
 
-def test_a_peer_gets_the_flags_that_all_peers_have():
+def test_by_contract_program_gets_the_flags_of_all_peers():
     program = by_contract("peer", "/bin/peer", "--read-your-writes")
     election = Election("lease", "team")
     assert program.arguments(FILE, Setting(election=election)) == [
@@ -91,7 +91,7 @@ def test_names_of_peers_are_fit_for_a_list_and_are_one_of_a_kind():
     assert all(name == name.lower() and not set(name) & set(", =") for name in names)
 
 
-def test_a_peer_may_keep_a_concurrency_of_its_own():
+def test_by_contract_program_keeps_its_own_concurrency():
     program = by_contract("peer", "/bin/peer", concurrency=1)
     assert "--concurrency=1" in program.arguments(FILE, Setting(concurrency=8))
 

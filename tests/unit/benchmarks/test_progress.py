@@ -20,7 +20,7 @@ def test_time_is_shown_as_a_clock_does(seconds: float, text: str):
     assert minutes(seconds) == text
 
 
-def test_a_pipe_gets_a_line_for_each_step():
+def test_progress_prints_one_line_per_step_to_a_pipe():
     stream = io.StringIO()
     progress = Progress(60, stream)
     progress.step(1, "bare", "cold start", 30)
@@ -31,7 +31,7 @@ def test_a_pipe_gets_a_line_for_each_step():
     assert second.endswith("to go: all: takeover")
 
 
-def test_a_terminal_gets_one_line_that_is_written_over():
+def test_progress_overwrites_one_line_on_a_terminal():
     stream = Terminal()
     progress = Progress(60, stream)
     progress.step(1, "bare", "cold start", 30)
@@ -84,7 +84,7 @@ def test_budget_allows_all_rounds_when_time_suffices():
     assert said == []
 
 
-def test_a_round_that_does_not_fit_is_left_out_and_named():
+def test_budget_drops_and_names_rounds_that_do_not_fit():
     clock, said, seen = Clock(), [], []
     budget = Budget(100, said.append, clock=clock)
     for number in budget.rounds(3, 30, "cold starts"):

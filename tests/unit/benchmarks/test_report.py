@@ -11,7 +11,7 @@ from benchmarks.summary import Summary, failure, quantile, requests, summarize
 from tests.support.benchmark_results import made_results, made_run
 
 
-def test_a_figure_is_the_median_of_the_rounds_with_the_smallest_and_the_largest():
+def test_summarize_returns_median_minimum_and_maximum_of_rounds():
     results = made_results(made_run("a"), "cold", a={"rate": [210.0, 190.0, 250.0]})
     assert summarize(results, "cold", "a", "rate") == Summary(210.0, 190.0, 250.0, 3)
 
@@ -46,11 +46,11 @@ def test_rounds_without_the_figure_do_not_count():
     ("count", "share", "expected"),
     [(1, 0.99, 1), (100, 0.5, 50), (100, 0.99, 99), (101, 0.99, 100), (3, 0, 1)],
 )
-def test_a_quantile_is_a_value_that_was_measured(count: int, share: float, expected: int):
+def test_quantile_returns_a_measured_value(count: int, share: float, expected: int):
     assert quantile(range(1, count + 1), share) == expected
 
 
-def test_a_request_that_a_round_did_not_have_counts_as_none():
+def test_requests_count_zero_for_rounds_without_that_request():
     results = Results.begin(made_run("a"), ["cold"])
     for round_, count in enumerate([4, 6, 0], 1):
         results.sample("cold", "a", round_).requests = {"GET pods 200": 1} | (
@@ -59,7 +59,7 @@ def test_a_request_that_a_round_did_not_have_counts_as_none():
     assert requests(results, "cold", "a") == {"GET pods 200": 1, "POST deployments 409": 4}
 
 
-def test_a_failure_of_a_group_is_not_one_of_the_part():
+def test_failure_of_one_group_leaves_other_groups_of_the_part_alone():
     results = Results.begin(made_run("a"), ["memory"])
     results.sample("memory", "a", 2).failed["pods"] = "killed"
     assert failure(results, "memory", "a", "pods") == "killed"
@@ -84,7 +84,7 @@ def test_numbers_have_the_digits_that_mean_something(value: float, text: str):
     assert number(value) == text
 
 
-def test_a_cell_has_the_median_and_the_spread_where_there_is_one():
+def test_table_cell_shows_median_and_spread():
     results = made_results(
         made_run("a"), "cold", a={"rate": [210.4, 190.2, 250.0], "writes": [2.0, 2.0, 2.0]}
     )
@@ -222,9 +222,7 @@ def test_aim_is_decided_when_machine_pace_makes_no_difference(
         (2.4, 1.5, "not reached"),
     ],
 )
-def test_a_change_among_many_is_held_against_one_among_few_at_the_same_pace(
-    many: float, pace: float, verdict: str
-):
+def test_change_aim_compares_many_with_few_objects_at_one_pace(many: float, pace: float, verdict: str):
     figures = {"few.cpu_ms": 1.0, "few.pace_ms": 1.0, "many.cpu_ms": many, "many.pace_ms": pace}
     results = made_results(RUN, "change", operator_manager={key: [each] for key, each in figures.items()})
     (aim,) = aims_of(results)
@@ -276,7 +274,7 @@ def test_aim_compares_memory_of_foreign_deployments_with_metadata_alone(ours: fl
     assert "50,000 Deployments of others" in aim.text
 
 
-def test_a_start_with_all_done_only_reads_and_is_held_against_go():
+def test_done_aims_require_no_writes_and_compare_with_controller_runtime():
     ours = {"writes": [0.0, 0.0], "cpu_s": [15.0, 15.0], "mb": [51.0, 51.0]}
     theirs = {"writes": [0.0, 0.0], "cpu_s": [10.0, 10.0], "mb": [100.0, 100.0]}
     found = aims_of(made_results(RUN, "done", operator_manager=ours, controller_runtime=theirs))
@@ -285,7 +283,7 @@ def test_a_start_with_all_done_only_reads_and_is_held_against_go():
     assert aims_of(made_results(RUN, "done", operator_manager=ours))[0].verdict == "not reached"
 
 
-def test_a_backlog_is_worked_off_without_a_late_loop_or_an_error():
+def test_backlog_aims_limit_loop_lag_and_errors():
     ours = {"start.lag_ms": [50.0], "start.errors": [0.0], "rollout.lag_ms": [100.0], "rollout.errors": [1.0]}
     found = aims_of(made_results(RUN, "backlog", operator_manager=ours))
     assert [aim.reached for aim in found] == [True, True, False, False]

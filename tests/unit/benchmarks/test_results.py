@@ -28,7 +28,7 @@ def test_results_read_refuses_file_without_results(tmp_path: Path, text: str):
         Results.read(path)
 
 
-def test_a_later_run_of_one_part_leaves_the_other_parts_with_their_run():
+def test_merged_results_keep_the_run_of_parts_not_measured_again():
     old = made_run("a", date="2026-11-20 10:00")
     whole = made_results(old, "cold", a={"rate": [1.0]}).merged_with(
         made_results(old, "ten", a={"watches": [1.0]})
@@ -40,7 +40,7 @@ def test_a_later_run_of_one_part_leaves_the_other_parts_with_their_run():
     assert merged.samples["cold"][0].figures == {"rate": 2.0}
 
 
-def test_a_run_that_no_part_is_of_any_more_is_forgotten():
+def test_merged_results_drop_runs_without_parts():
     old, new = made_run("a", date="2026-11-20 10:00"), made_run("a", date="2026-11-21 10:00")
     merged = made_results(old, "cold", a={"rate": [1.0]}).merged_with(made_results(new, "cold"))
     assert list(merged.runs) == ["2026-11-21 10:00"]
@@ -84,7 +84,7 @@ def test_pace_since_last_returns_the_slower_of_two_measurements(monkeypatch: pyt
     assert [pace.since_last() for _ in range(3)] == [2.0, 1.0, 3.0]
 
 
-def test_a_pace_is_of_work_that_was_done():
+def test_pace_since_last_is_positive():
     assert Pace().since_last() > 0
 
 
@@ -97,7 +97,7 @@ def test_figures_of_a_part_that_nobody_asked_for_or_a_peer_is_not_in_are_let_go(
     assert results.samples == {"cold": []}
 
 
-def test_a_file_is_never_half_written(tmp_path: Path):
+def test_results_write_leaves_only_the_complete_file(tmp_path: Path):
     path = tmp_path / "results.json"
     made_results(made_run("a"), "cold", a={"rate": [1.0]}).write(path)
     assert json.loads(path.read_text())

@@ -30,7 +30,7 @@ def test_requests_are_told_apart_by_verb_and_code():
 @pytest.mark.parametrize(
     ("share", "bound"), [(0.5, 0.01), (0.9, 0.05), (0.99, float("inf"))], ids=["half", "most", "all but one"]
 )
-def test_a_quantile_of_buckets_is_the_bound_of_what_came_since(share: float, bound: float):
+def test_quantile_of_uses_only_observations_since_the_last_sample(share: float, bound: float):
     before = {0.01: 10.0, 0.05: 10.0, float("inf"): 10.0}
     now = {0.01: 15.0, 0.05: 19.0, float("inf"): 20.0}
     assert quantile_of(now, before, share) == bound

@@ -94,7 +94,7 @@ def test_verdicts_miss_five_aims_when_one_replica_uses_more_than_its_share():
     assert page(figures(share=0.41)).count("**not reached**") == 5
 
 
-def test_a_second_without_an_owner_after_sigterm_misses_the_aim_and_after_a_kill_it_does_not():
+def test_verdicts_miss_sigterm_aim_for_a_second_without_owner_but_not_kill_aim():
     (missed,) = [aim for aim, good in reached(figures(unowned=1.0)).items() if not good]
     assert missed.startswith("after SIGTERM")
 

@@ -95,7 +95,7 @@ def test_config_files_are_identical_for_identical_input():
     assert config_files(PROGRAM, KINDS, RULES, ["a.yaml", "b.yaml"], WEBHOOKS) == FILES
 
 
-def test_a_stream_reads_back_as_what_was_written():
+def test_yaml_stream_survives_a_round_trip():
     manifests = [*custom_resource_definitions([Widget]), {"kind": "Other", "value": "yes"}]
     assert list(yaml.safe_load_all(yaml_stream(manifests))) == manifests
 
@@ -120,7 +120,7 @@ def test_files_that_are_missing_or_differ_are_stale_until_they_are_written(tmp_p
     assert (tmp_path / "b.yaml").read_text() == HEADER + "b\n"
 
 
-def test_a_file_that_is_no_longer_generated_is_stale_and_is_removed(tmp_path: Path):
+def test_generated_tree_removes_files_that_are_no_longer_generated(tmp_path: Path):
     GeneratedTree(tmp_path, {"crd/old.yaml": "old\n"}).write()
     old = tmp_path / "crd" / "old.yaml"
     tree = GeneratedTree(tmp_path, {})

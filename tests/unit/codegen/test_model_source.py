@@ -142,7 +142,7 @@ def test_model_source_of_our_definitions_generates_them_again(path: Path, tmp_pa
     assert again == ours
 
 
-def test_a_definition_of_others_is_kept_but_for_what_is_told(tmp_path: Path):
+def test_model_source_keeps_vendor_definition_and_lists_every_loss(tmp_path: Path):
     theirs = definition(VENDOR)
     [found] = definitions_in(VENDOR.read_text())
     source = model_source(found.served(None), VENDOR.name)
@@ -265,7 +265,7 @@ async def published_and_created() -> tuple[dict[str, Any], dict[str, Any]]:
         return published, await cluster.client.create("deployments.apps", "default", DEPLOYMENT)
 
 
-def test_a_definition_with_whole_pods_in_it_is_kept(tmp_path: Path):
+def test_model_source_keeps_definition_with_embedded_pod_template(tmp_path: Path):
     published, _ = asyncio.run(published_and_created())
     theirs = definition(VENDOR)
     [version] = [each for each in theirs["spec"]["versions"] if each["storage"]]
@@ -314,7 +314,7 @@ def structural(document: dict[str, Any], node: Any) -> Any:
     return {word: structural(document, value) for word, value in node.items()}
 
 
-def test_a_kind_of_the_server_has_its_shape_and_no_definition(tmp_path: Path):
+def test_model_source_of_builtin_kind_reads_its_objects_and_has_no_crd(tmp_path: Path):
     published, created = asyncio.run(published_and_created())
     gvk = GroupVersionKind("apps", "v1", "Deployment")
     served = served_by_openapi(published, gvk, "deployments", namespaced=True)

@@ -460,12 +460,12 @@ def test_group_is_refused_when_the_server_would_refuse_it(group: str):
         custom_resource_definitions([crd(status=False)(kind)])
 
 
-def test_a_model_that_contains_itself_is_refused():
+def test_structural_schema_refuses_model_that_contains_itself():
     with pytest.raises(ModelError, match="Tree contains itself"):
         structural_schema(kind_with(Tree))
 
 
-def test_a_default_without_a_json_form_is_refused():
+def test_field_schema_refuses_default_without_json_form():
     with pytest.raises(ModelError, match=r"Widget: .*not JSON serializable"):
         field_schema(Annotated[str, Field()], object())
 
@@ -480,6 +480,6 @@ def test_model_error_names_nested_field_as_on_the_wire():
     assert caught.value.field == "Widget.spec.value[].lastSeen{}[]"
 
 
-def test_a_list_map_needs_a_key():
+def test_list_map_requires_a_key():
     with pytest.raises(ValueError, match="at least one key"):
         list_map()

@@ -74,7 +74,7 @@ def test_bounds_of_numbers_are_bounds_and_marks(limits: Any, schema: dict[str, A
     assert field_schema(Annotated[int, limits]) == {"type": "integer", **schema}
 
 
-def test_a_bound_tighter_than_the_formats_range_is_kept():
+def test_field_schema_keeps_bound_tighter_than_its_format():
     assert field_schema(Annotated[Int32, Field(ge=0)]) == {"type": "integer", "format": "int32", "minimum": 0}
 
 
@@ -111,12 +111,12 @@ def test_field_schema_keeps_optional_int_or_string():
     assert field_schema(IntOrString | None, None) == INT_OR_STRING
 
 
-def test_a_field_without_a_default_is_required():
+def test_spec_schema_requires_field_without_default():
     assert spec_schema(str)["required"] == ["value"]
     assert "required" not in spec_schema(str, "")
 
 
-def test_a_field_that_the_runtime_fills_in_is_required_of_clients():
+def test_spec_schema_requires_field_marked_required():
     schema = spec_schema(Annotated[str | None, required()], None)
     assert schema["required"] == ["value"]
     assert schema["properties"]["value"] == {"type": "string"}
@@ -139,7 +139,7 @@ def test_defaults_are_written_as_they_are_on_the_wire(annotation: Any, default: 
     assert field_schema(annotation, default)["default"] == wire
 
 
-def test_a_default_that_is_computed_is_the_codes_alone():
+def test_field_schema_omits_default_factory():
     assert "default" not in field_schema(list[int], Field(default_factory=list))
 
 
@@ -155,7 +155,7 @@ def test_field_schema_of_model_does_not_allow_unknown_fields():
     assert "x-kubernetes-preserve-unknown-fields" not in field_schema(Port)
 
 
-def test_a_model_without_fields_is_an_empty_object():
+def test_field_schema_of_model_without_fields_is_an_empty_object():
     class Nothing(ApiModel):
         pass
 
@@ -172,7 +172,7 @@ def test_structural_schema_prefers_field_docstring_to_type_docstring():
     )
 
 
-def test_a_field_may_be_named_like_a_word_of_json_schema():
+def test_field_schema_allows_fields_named_like_json_schema_keywords():
     class Odd(ApiModel):
         title: str = "t"
         default: int | None = None
@@ -246,10 +246,10 @@ SCHEMA = structural_schema(Widget)
         ".spec.selector['app.kubernetes.io/name']",
     ],
 )
-def test_a_path_to_a_field_leads_somewhere(path: str):
+def test_leads_somewhere_accepts_path_to_a_field(path: str):
     assert leads_somewhere(path, SCHEMA)
 
 
 @pytest.mark.parametrize("path", ["spec.mode", "", ".", ".spec.size", ".spec.mode.deeper", ".metadatas.name"])
-def test_a_path_to_nothing_leads_nowhere(path: str):
+def test_leads_somewhere_rejects_path_to_nothing(path: str):
     assert not leads_somewhere(path, SCHEMA)

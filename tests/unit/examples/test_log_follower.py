@@ -69,7 +69,7 @@ async def test_log_follower_resumes_after_last_line_when_stream_is_cut(
     assert wire.in_progress == 0
 
 
-async def test_a_connection_that_went_silent_is_made_anew(wire: ScriptedWire, followed: Followed):
+async def test_log_follower_reconnects_after_idle_timeout(wire: ScriptedWire, followed: Followed):
     first, second = Stream(), Stream()
     wire.on("GET", LOG, first, second)
     async with followed.running():
@@ -106,7 +106,7 @@ async def test_log_follower_prints_last_line_of_departed_pod(wire: ScriptedWire,
     assert await followed.lines(1) == ["the last words"]
 
 
-async def test_a_container_that_is_started_again_is_followed_on(wire: ScriptedWire, followed: Followed):
+async def test_log_follower_follows_restarted_container(wire: ScriptedWire, followed: Followed):
     before, after = Reply(body=b"2026-11-21T12:00:01.1Z one life\n"), Stream()
     wire.on("GET", LOG, before, before, after)
     async with followed.running():

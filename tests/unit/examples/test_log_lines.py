@@ -31,7 +31,7 @@ async def test_split_lines_drops_partial_line_when_connection_is_lost():
         await anext(lines)
 
 
-async def test_a_line_without_end_comes_in_parts_and_whole_in_sum():
+async def test_split_lines_yields_overlong_line_in_parts():
     endless = b"x" * (2 * LONGEST + 10)
     parts = [line async for line in split_lines(arriving(endless[:5], endless[5:], b"\nshort\n"))]
     assert parts[-1] == b"short"

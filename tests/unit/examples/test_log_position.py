@@ -49,7 +49,7 @@ def test_lines_that_were_rotated_away_do_not_hide_those_that_follow():
     assert read(position, [stamped(1, 2, "b"), stamped(1, 3, "c")]) == ["c"]
 
 
-def test_a_complaint_without_a_timestamp_is_shown_once():
+def test_log_position_shows_line_without_timestamp_once():
     position, complaint = LogPosition(), b"unable to retrieve container logs"
     for expected in ([complaint.decode()], [], []):
         position.resume()

@@ -37,7 +37,7 @@ async def is_there(client: Client) -> bool:
     return await client.uncached.find(Namespace, ObjectKey("", "n")) is not None
 
 
-async def test_a_create_whose_answer_was_lost_is_found_to_have_worked(
+async def test_create_namespace_succeeds_when_only_the_answer_was_lost(
     client: Client, wire: ScriptedWire, server: ClusterServer
 ):
     wire.on("POST", ALL, LostAfter(server.answer))

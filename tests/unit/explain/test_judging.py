@@ -149,7 +149,7 @@ def test_bad_conditions_lists_worst_condition_first():
         ({"conditions": [condition("Ready", "True", observedGeneration=2)]}, False),
     ],
 )
-def test_a_status_may_be_of_an_earlier_spec(status: dict[str, Any], behind: bool):
+def test_is_behind_detects_status_of_an_earlier_generation(status: dict[str, Any], behind: bool):
     obj = made("Foo", **status)
     obj["metadata"]["generation"] = 2
     assert is_behind(obj) is behind

@@ -125,7 +125,7 @@ async def test_explanation_shows_failing_pods_and_counts_the_rest():
     assert len(text_of(explained)) < 3_000
 
 
-async def test_a_server_that_stalls_is_not_waited_for():
+async def test_look_stops_waiting_for_a_stalled_server():
     cluster = Cluster()
     cluster.wire.on("GET", f"{CORE}/pods*", Stall())
     found = await cluster.look(POD)
@@ -162,7 +162,7 @@ async def test_explanation_reports_malformed_objects_and_shows_the_rest(odd: Any
 
 
 @pytest.mark.parametrize("answer", [b"7", b"{", b'{"items":{}}', b'{"metadata":{"continue":7}}'], ids=str)
-async def test_a_list_that_is_none_hides_nothing_else(answer: bytes):
+async def test_look_reports_malformed_list_and_shows_other_kinds(answer: bytes):
     cluster = Cluster()
     cluster.wire.on("GET", f"{CORE}/pods*", Reply(200, answer))
     cluster.wire.on(
@@ -174,7 +174,7 @@ async def test_a_list_that_is_none_hides_nothing_else(answer: bytes):
     assert missing.startswith(f"Pod: GET {CORE}/pods: not a list")
 
 
-async def test_a_list_whose_pages_lead_nowhere_is_not_followed():
+async def test_look_stops_at_list_page_that_links_to_itself():
     cluster = Cluster()
     endless = {"metadata": {"continue": "here"}, "items": []}
     cluster.wire.on("GET", f"{CORE}/pods*", Reply.json(endless))
@@ -182,7 +182,7 @@ async def test_a_list_whose_pages_lead_nowhere_is_not_followed():
     assert found.missing == [f"Pod: GET {CORE}/pods: not a list: a page of it links to itself"]
 
 
-async def test_a_child_that_goes_meanwhile_hides_no_other():
+async def test_look_skips_child_that_was_deleted_meanwhile():
     cluster, base = Cluster(), "/apis/apps/v1/namespaces/ns/deployments"
     cluster.wire.on(
         "GET",
@@ -276,7 +276,7 @@ def test_told_by_manager_returns_printable_json_for_deeply_nested_answer():
     assert json.loads(json.dumps(controller, indent=2)) == controller
 
 
-async def test_a_terminal_obeys_nothing_that_an_object_says():
+async def test_explanation_text_strips_control_characters_of_objects():
     cluster = Cluster()
     bad = {"type": f"Ready{HOSTILE}", "status": "False", "reason": HOSTILE, "message": HOSTILE * 1000}
     cluster.foo["status"] = {"conditions": [bad]}

@@ -39,7 +39,7 @@ def test_told_names_shard_range_and_its_holder():
     assert "Whose it is" not in told()
 
 
-def test_a_manager_that_does_not_work_on_it_is_said_to_know_less():
+def test_told_warns_when_the_asked_manager_is_another_replica():
     older = "The manager that was asked is another replica: what it tells may be older."
     assert older in told(OWNER, {**OWNER, "here": False})
     assert older not in told({**OWNER, "here": True})

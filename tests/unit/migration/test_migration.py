@@ -110,7 +110,7 @@ async def test_migration_counts_conflicting_object_written_by_others_as_rewritte
     assert migration.migration.tally.rewritten == 10
 
 
-async def test_a_kind_without_objects_is_trimmed(server: GadgetServer, run: Start):
+async def test_migration_trims_stored_versions_of_kind_without_objects(server: GadgetServer, run: Start):
     server.fill(0)
     assert await run()() is Outcome.DONE
     assert server.stored_versions == ["v1beta1"]
@@ -125,7 +125,7 @@ async def test_migration_patches_object_when_kind_has_no_status_subresource(serv
     assert server.in_version("v1beta1") == 10
 
 
-async def test_a_storage_version_that_is_not_served_is_reached_through_another(
+async def test_migration_uses_a_served_version_when_storage_version_is_not_served(
     server: GadgetServer, run: Start
 ):
     server.edit_definition(spec={"versions": versions(served=(OLD,))})
@@ -176,7 +176,7 @@ async def test_migration_respects_concurrency_and_rate_limits(server: GadgetServ
 # Refusals.
 
 
-async def test_a_refused_object_is_told_and_keeps_the_versions_as_they_are(server: GadgetServer, run: Start):
+async def test_migration_reports_refused_object_and_keeps_stored_versions(server: GadgetServer, run: Start):
     reason = 'Gadget.test.example.com "g0004" is invalid: spec.size: Invalid value: 3:\n too large'
     server.before = at(gadget_path("g0004"), Reply.status(422, "Invalid", reason))
     migration = run()
@@ -204,9 +204,7 @@ async def test_migration_refuses_object_after_four_server_errors(server: GadgetS
     assert migration.heard.of("refused") == [("default/g0004", "failed calling webhook: no answer")]
 
 
-async def test_a_server_that_fails_at_one_object_after_the_other_is_not_asked_for_all(
-    server: GadgetServer, run: Start
-):
+async def test_migration_gives_up_when_the_server_fails_for_every_object(server: GadgetServer, run: Start):
     server.fill(1000)
     failure = Reply.status(500, "InternalError", "conversion webhook failed")
     server.before = lambda sent: failure if sent.path.endswith("/status") else None
@@ -251,7 +249,7 @@ async def test_migration_retries_transient_failures(
     assert server.stored_versions == ["v1beta1"]
 
 
-async def test_a_server_that_stays_away_ends_it_and_the_next_run_goes_on(server: GadgetServer, run: Start):
+async def test_migration_ends_when_server_stays_away_and_next_run_resumes(server: GadgetServer, run: Start):
     gone = False
 
     def leave(sent: Sent) -> Step | None:
@@ -293,7 +291,7 @@ async def test_migration_ends_at_once_when_credentials_are_refused(server: Gadge
         ("patch", "customresourcedefinitions", "status", "patch customresourcedefinitions/status."),
     ],
 )
-async def test_a_missing_right_is_told_before_anything_is_done(
+async def test_migration_names_missing_right_before_writing(
     server: GadgetServer, run: Start, verb: str, resource: str, subresource: str, told: str
 ):
     server.denied.add((verb, resource, subresource))
@@ -302,7 +300,7 @@ async def test_a_missing_right_is_told_before_anything_is_done(
     assert server.wire.sent("PATCH") == []
 
 
-async def test_a_server_that_does_not_tell_rights_is_no_obstacle(server: GadgetServer, run: Start):
+async def test_migration_runs_when_access_reviews_are_forbidden(server: GadgetServer, run: Start):
     server.before = at(REVIEWS, Reply.status(403, "Forbidden"), method="POST")
     assert await run()() is Outcome.DONE
 
@@ -310,7 +308,7 @@ async def test_a_server_that_does_not_tell_rights_is_no_obstacle(server: GadgetS
 # Trying it.
 
 
-async def test_a_dry_run_tells_refusals_and_writes_nothing(server: GadgetServer, run: Start):
+async def test_migration_dry_run_reports_refusals_and_writes_nothing(server: GadgetServer, run: Start):
     before = server.cluster.store.version
     server.denied.add(("patch", "customresourcedefinitions", "status"))
     server.before = at(gadget_path("g0004"), Reply.status(422, "Invalid", "too large"))

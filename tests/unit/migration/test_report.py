@@ -79,7 +79,7 @@ def test_refused_objects_are_told_and_the_hundred_first_is_counted(
     )
 
 
-def test_a_dry_run_says_what_would_be(clock: Clock, capsys: pytest.CaptureFixture[str]):
+def test_report_of_dry_run_says_what_would_change(clock: Clock, capsys: pytest.CaptureFixture[str]):
     report = report_of(clock, dry_run=True)
     report.begins(PETS, after=0)
     report.ended(PETS, Outcome.DONE, Tally(no_need=3))
@@ -89,7 +89,9 @@ def test_a_dry_run_says_what_would_be(clock: Clock, capsys: pytest.CaptureFixtur
     ]
 
 
-def test_a_problem_is_told_once_until_something_works(clock: Clock, capsys: pytest.CaptureFixture[str]):
+def test_report_prints_a_problem_once_until_progress_is_made(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+):
     report = report_of(clock)
     for _ in range(3):
         report.waiting("no connection")

@@ -126,7 +126,7 @@ def shown(planned: Planned) -> str:
     return "\n".join(line for each in planned.changes for line in unified(each))
 
 
-async def test_a_child_that_is_created_is_there_for_the_rest_of_the_reconcile():
+async def test_plan_shows_created_child_to_rest_of_reconcile():
     seen = []
 
     async def create(greeting: Greeting, ctx: Context) -> None:
@@ -338,7 +338,7 @@ async def test_plan_ends_at_permit_before_calling_external_system():
     assert "+    noted: 'yes'" in shown(planned)
 
 
-async def test_a_reconcile_that_fails_shows_what_it_would_have_done_before():
+async def test_plan_of_failed_reconcile_shows_changes_before_the_failure():
     async def fail(greeting: Greeting, ctx: Context) -> None:
         await ctx.apply(config("one"))
         raise ConnectionError("no answer\x1b[2J")
@@ -403,14 +403,14 @@ def test_replaced_pods_counts_those_of_another_template(kind: str, spec: dict[st
     )
 
 
-def test_a_difference_in_the_servers_own_books_is_none():
+def test_differs_ignores_resource_version_and_managed_fields():
     before = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "1"}}
     after = {**before, "metadata": {"name": "a", "resourceVersion": "2", "managedFields": [{}]}}
     assert not differs(Change(before, after, renamed=False))
     assert list(unified(Change(before, after, renamed=False))) == []
 
 
-def test_a_terminal_obeys_nothing_of_an_object_and_our_own_colours():
+def test_unified_strips_control_characters_and_adds_only_own_colours():
     hostile = "\x1b[2J\x9b31m\u202e\n\x07"
     found = change({"data": {"a": "b"}}, {"data": {"a": hostile, hostile: "x" * 10_000}})
     assert all(line.isprintable() for line in unified(found))

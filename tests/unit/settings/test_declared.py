@@ -44,7 +44,7 @@ def test_numbers_and_truths_in_a_file_are_read_as_their_text(write_file: WriteFi
     assert (values[LABEL], values[ADDRESS]) == (text, "localhost:6742")
 
 
-def test_a_wrong_value_names_the_flag():
+def test_load_declared_names_flag_of_wrong_value():
     assert refusal({"store-address": "store"}) == (
         "invalid value 'store' for --store-address: "
         'a host and a port such as "localhost:6742" or "[::1]:6742" are expected'
@@ -68,7 +68,7 @@ def test_load_declared_reports_errors_of_builtin_types_and_faulty_parsers():
         assert str(error.value) == f"invalid value 'x' for --{setting.name}: {told}"
 
 
-def test_a_wrong_value_names_the_variable(monkeypatch: pytest.MonkeyPatch):
+def test_load_declared_names_variable_of_wrong_value(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("STORE_INTERVAL", "often")
     assert refusal({}).startswith(
         "invalid value 'often' for the environment variable STORE_INTERVAL: a duration such as"
@@ -87,12 +87,12 @@ def test_a_wrong_value_names_the_variable(monkeypatch: pytest.MonkeyPatch):
         ("store-label: 2021-04-01", "invalid value '2021-04-01' for 'store-label' in {}: a single value"),
     ],
 )
-def test_a_wrong_value_names_the_key_and_the_file(write_file: WriteFile, text: str, told: str):
+def test_load_declared_names_key_and_file_of_wrong_value(write_file: WriteFile, text: str, told: str):
     path = write_file(text)
     assert refusal({"config": path}).replace('"', "'").startswith(told.format(path))
 
 
-def test_a_refusal_of_several_lines_is_told_in_one():
+def test_load_declared_joins_multiline_refusal_into_one_line():
     def never(text: str) -> str:
         if text == "ok":
             return text

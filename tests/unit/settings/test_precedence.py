@@ -45,7 +45,7 @@ def test_bind_addresses_default_to_loopback_except_in_a_pod(
         ("debug", None, "error", "debug"),
     ],
 )
-def test_a_flag_goes_before_the_environment_and_that_before_the_file(
+def test_flag_overrides_environment_and_environment_overrides_file(
     monkeypatch: pytest.MonkeyPatch,
     write_file: WriteFile,
     flag: str | None,
@@ -61,7 +61,7 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(
     assert load_settings(flags).log_level == expected
 
 
-def test_a_stronger_source_replaces_a_whole_list(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+def test_stronger_source_replaces_the_whole_list(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
     monkeypatch.setenv("OPERATOR_MANAGER_NAMESPACES", "b")
     flags = {
         "config": write_file("concurrency: {foo: 3}\nnamespaces: [a]\ncontrollers: [foo]"),
@@ -94,7 +94,7 @@ def test_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch, name: s
     assert load_settings({}).namespaces == ()
 
 
-def test_a_key_without_a_value_is_one_that_is_not_set(write_file: WriteFile):
+def test_file_key_without_value_counts_as_unset(write_file: WriteFile):
     path = write_file("log-level:\n")
     assert load_settings({"config": path}).log_level == "info"
 
@@ -173,12 +173,12 @@ def test_webhooks_are_turned_off_by_the_variable_that_kubebuilder_has_for_it(mon
         ("https://dev.example.test", "https://dev.example.test"),
     ],
 )
-def test_a_webhook_url_is_a_host_with_or_without_a_port(monkeypatch: pytest.MonkeyPatch, text: str, url: str):
+def test_webhook_url_accepts_host_with_or_without_port(monkeypatch: pytest.MonkeyPatch, text: str, url: str):
     monkeypatch.setenv("OPERATOR_MANAGER_WEBHOOK_URL", text)
     assert load_settings({}).webhook_url == url
 
 
-def test_a_file_may_use_the_types_of_yaml(write_file: WriteFile):
+def test_settings_file_accepts_yaml_types(write_file: WriteFile):
     text = """\
 leader-elect: yes
 namespaces: [a, b]

@@ -62,7 +62,7 @@ class ClockReadingOperator(GreetingOperator):
         greeting.status.text = str(time.time())
 
 
-def test_a_sample_that_is_not_yaml_is_told_by_its_file_and_place(
+def test_simulate_names_file_and_place_of_invalid_yaml_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     samples = tmp_path / "config/samples"
@@ -171,7 +171,7 @@ def test_simulate_reports_unrepeatable_operator_in_one_line(
     assert problem.count("\n") == 1
 
 
-def test_a_single_run_without_any_object_does_not_hold(
+def test_simulate_fails_when_a_single_run_has_no_objects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
@@ -179,14 +179,14 @@ def test_a_single_run_without_any_object_does_not_hold(
     assert "took none of the objects made up for Picky: put one" in capsys.readouterr().err
 
 
-def test_a_page_that_cannot_be_written_is_told_before_any_run(tmp_path: Path):
+def test_simulate_refuses_unwritable_matrix_page_before_any_run(tmp_path: Path):
     page = tmp_path / "missing" / "faults.md"
     with pytest.raises(UsageError, match=f"--matrix {page}: No such file or directory"):
         simulate([f"--matrix={page}"], [EndingOperator], Program("mine", "1"))
 
 
 @pytest.mark.whole
-def test_a_page_says_what_becomes_of_each_operator_with_each_fault(tmp_path: Path):
+def test_matrix_page_has_a_row_for_each_kind_of_fault(tmp_path: Path):
     page = tmp_path / "faults.md"
     arguments = [f"--matrix={page}", "--seeds=1", "--minutes=1", "--jobs=1"]
     assert simulate(arguments, [GreetingOperator], Program("mine", "1")) == 0

@@ -142,14 +142,14 @@ def test_fault_finds_planted_bug_that_cut_does_not_find(what: str, monkeypatch: 
     assert found(what)
 
 
-def test_a_frozen_process_that_is_told_to_end_may_be_late():
+def test_run_accepts_late_stop_of_a_frozen_process():
     wrong = (Fault(10.0, "freeze", 0, 40.0), Fault(11.0, "stop", 0, 1.0))
     outcome = run(Plan(1, 1, plan_of(1, MEMCACHED).steps[:1], wrong), MEMCACHED)
     assert "manager-0 ended in order" in lines(outcome)
     assert not outcome.violations, told(outcome)
 
 
-def test_a_definition_stays_of_which_the_deletion_is_lost():
+def test_power_fault_restores_definition_whose_deletion_was_lost():
     pet = (NAMES["pet"],)
     stuck = next(draw for draw in range(9) if random.Random(draw).choice(_STUCK) > 1.0)
     wrong = (
@@ -164,7 +164,7 @@ def test_a_definition_stays_of_which_the_deletion_is_lost():
     assert not outcome.violations, told(outcome)
 
 
-def test_a_bundle_counts_as_put_right_when_what_has_spoilt_it_is_lost():
+def test_power_fault_that_loses_a_spoilt_bundle_counts_as_repair():
     stuck = next(draw for draw in range(9) if random.Random(draw).choice(_STUCK) > 1.0)
     wrong = (Fault(60.0, "power", 0, 1.0, draw=stuck), Fault(60.5, "bundle", 0, 1.0, draw=3))
     outcome = run(Plan(1, 1, (), wrong, keeps_certificates=True), (NAMES["pet"],))

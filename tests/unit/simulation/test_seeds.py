@@ -174,7 +174,7 @@ class CuriousOperator(GreetingOperator):
 
 
 @pytest.mark.long
-def test_a_number_is_the_same_run_in_every_process_and_after_any_other():
+def test_seed_gives_the_same_run_in_every_process():
     program = (
         "import sys\n"
         "from controllers.main import OPERATORS; from manager.simulation.seeds import plan_of, run\n"
@@ -222,7 +222,7 @@ def test_assert_holds_accepts_user_defined_operators():
         (CuriousOperator, "is in a hot loop: more than 1000 requests in a minute"),
     ],
 )
-def test_a_planted_fault_is_found_and_its_story_told(operator: type[Operator[Any]], what: str):
+def test_run_finds_faulty_operator_and_tells_the_timeline(operator: type[Operator[Any]], what: str):
     outcomes = (run(plan_of(seed, (operator,), minutes=2), (operator,)) for seed in range(1, 10))
     story = told(
         next((each for each in outcomes if each.violations), None) or pytest.fail("nothing was found")
@@ -272,7 +272,7 @@ def test_shrunk_plan_reproduces_its_violations_after_a_json_round_trip():
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", "[" * 100_000, '{"seed": "x"}', '{"seed": 1, "steps": [{}]}', b"\xff"]
 )
-def test_a_file_that_holds_no_plan_is_refused(text: str | bytes):
+def test_plan_from_json_refuses_text_without_a_plan(text: str | bytes):
     with pytest.raises(ValueError, match="it is no plan of a simulation"):
         Plan.from_json(text, kinds=1)
 
@@ -333,7 +333,7 @@ class PickyOperator(Operator[Picky]):
         ctx.condition("Ready", True, "Opened", picky.spec.word)
 
 
-def test_a_kind_of_which_nothing_was_ever_taken_does_not_hold():
+def test_assert_holds_fails_for_kind_whose_objects_are_all_rejected():
     with pytest.raises(AssertionError, match="took none of the objects made up for Picky: give `samples`"):
         assert_holds(PickyOperator, seeds=(1, 2), minutes=1)
     sample = Picky(metadata=ObjectMeta(name="a"), spec=PickySpec(word="open sesame"))

@@ -25,7 +25,7 @@ def test_select_returns_all_suites_without_names():
     assert names() == [[benchmark.name for benchmark in suite] for suite in SUITES.values()]
 
 
-def test_a_suite_is_meant_by_its_name():
+def test_select_returns_suite_by_name():
     assert names("queue") == [[benchmark.name for benchmark in SUITES["queue"]]]
 
 
@@ -33,7 +33,7 @@ def test_select_adds_benchmarks_that_the_named_one_is_compared_with():
     assert names("event.first") == [["event.first", "event.naive"]]
 
 
-def test_a_pattern_is_meant_across_suites():
+def test_select_matches_patterns_across_suites():
     assert names("*.naive") == [["event.naive"]]
     assert names("patch.*", "reconcile.call") == [
         [benchmark.name for benchmark in SUITES["patch"]],

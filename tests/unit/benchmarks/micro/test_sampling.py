@@ -26,7 +26,7 @@ async def test_measure_runs_each_benchmark_once_a_round_in_alternating_order(mon
         assert all(reference > 0 for reference in samples.references)
 
 
-async def test_a_coroutine_function_is_awaited(monkeypatch: pytest.MonkeyPatch):
+async def test_measure_awaits_coroutine_functions(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sampling, "SAMPLE", 0.0)
     ended = 0
 
@@ -39,7 +39,7 @@ async def test_a_coroutine_function_is_awaited(monkeypatch: pytest.MonkeyPatch):
     assert ended == 4
 
 
-async def test_a_sample_has_as_many_calls_as_take_long_enough():
+async def test_measure_repeats_fast_work_to_fill_a_sample():
     calls = 0
 
     def work():

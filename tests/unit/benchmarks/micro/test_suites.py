@@ -22,7 +22,7 @@ ALL = [benchmark for suite in SUITES.values() for benchmark in suite]
         for benchmark in suite
     ],
 )
-def test_a_benchmark_runs(benchmark: Benchmark):
+def test_benchmark_runs_and_leaves_no_tasks(benchmark: Benchmark):
     async def run():
         async with benchmark.prepare() as work:
             for _ in range(2):
