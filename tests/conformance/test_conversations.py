@@ -38,15 +38,13 @@ ASKED = [each for each in PARTS if each.bare]
 
 
 @pytest.mark.parametrize("part", [each for each in ASKED if not each.flags], ids=lambda part: part.name)
-def test_a_recorded_answer_is_what_the_server_says(
-    part: Part, bare_control_plane: ControlPlane, tmp_path: Path
-):
+def test_server_answers_as_recorded(part: Part, bare_control_plane: ControlPlane, tmp_path: Path):
     bare_control_plane.require(*(Feature[need] for need in part.needs))
     _answers_as_recorded(part, bare_control_plane, tmp_path)
 
 
 @pytest.mark.parametrize("part", [each for each in ASKED if each.flags], ids=lambda part: part.name)
-def test_a_recorded_answer_is_what_a_server_with_these_flags_says(
+def test_server_with_flags_answers_as_recorded(
     part: Part, own_control_plane: StartControlPlane, tmp_path: Path
 ):
     plane = own_control_plane(parts=BARE, apiserver_flags=part.flags)

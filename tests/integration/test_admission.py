@@ -44,7 +44,7 @@ def person(asked: ControlPlane) -> Person:
     return Person(asked, name)
 
 
-def test_a_pet_is_stored_tidily(person: Person):
+def test_webhook_normalises_pet_before_it_is_stored(person: Person):
     assert person.can("create", given=beta("thor", name="  Thor the Great\t", species="DOG")) == []
     assert person.reads(BETA, "thor")["spec"] == beta("thor", name="Thor the Great")["spec"]
     (warning,) = person.can("create", given=alpha("tron", name="\u3000Tron ", species="Cat"))
@@ -53,13 +53,13 @@ def test_a_pet_is_stored_tidily(person: Person):
     assert person.reads(BETA, "tron")["spec"] == beta("tron", name="Tron", species="cat")["spec"]
 
 
-def test_an_owner_is_somebody_whom_mail_may_reach(person: Person):
+def test_pet_owner_accepts_longest_name_and_international_email(person: Person):
     for owner in ({"name": "Ann"}, {"name": "\N{DOG FACE}" * 253, "email": "ann.o'hara+pets@exämple.com"}):
         person.can("apply", given=beta("owned", owner=owner))
         assert person.reads(BETA, "owned")["spec"]["owner"] == owner
 
 
-def test_what_is_applied_untidily_again_and_again_stays_the_same(person: Person):
+def test_apply_is_idempotent_for_unnormalised_input(person: Person):
     for _ in range(2):
         person.can("apply", given=beta("thor", name=" Thor ", species="DOG"))
     assert person.reads(BETA, "thor")["metadata"]["generation"] == 1
@@ -98,12 +98,12 @@ def test_what_is_applied_untidily_again_and_again_stays_the_same(person: Person)
     ],
     ids=lambda value: value["apiVersion"][-7:] if isinstance(value, dict) else value,
 )
-def test_what_no_rule_can_read_is_refused_by_the_schema(person: Person, pet: dict[str, Any], said: str):
+def test_schema_refuses_pet_that_no_rule_can_read(person: Person, pet: dict[str, Any], said: str):
     resource = ALPHA if pet["apiVersion"].endswith("v1alpha1") else BETA
     assert said in person.plane.api.refusal(person.path(resource), pet)
 
 
-def test_in_an_editor_the_reason_is_shown_and_the_change_is_kept_in_a_file(
+def test_kubectl_edit_shows_refusal_and_saves_the_change_to_a_file(
     person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     # An editor that makes the change at first, and gives up when it is shown why that is refused.

@@ -525,12 +525,12 @@ ESCALATIONS = {
 
 @pytest.mark.oldest
 @pytest.mark.parametrize("write", HONEST.values(), ids=HONEST)
-def test_what_operators_write_is_let_pass(thief: ApiAccess, write: Write):
+def test_policy_admits_writes_of_operators(thief: ApiAccess, write: Write):
     write.by(thief)
 
 
 @pytest.mark.oldest
-async def test_all_that_an_operator_makes_for_a_site_is_let_pass(thief: ApiAccess):
+async def test_policy_admits_every_object_that_wordpress_operator_creates(thief: ApiAccess):
     written: list[ApiRequest] = []
     async with in_process_cluster() as cluster:
         answer = cluster.handle
@@ -552,7 +552,7 @@ async def test_all_that_an_operator_makes_for_a_site_is_let_pass(thief: ApiAcces
         each.by(thief)
 
 
-def test_the_authority_of_the_webhooks_is_let_pass(plane: ControlPlane, thief: ApiAccess):
+def test_policy_admits_ca_bundle_of_conversion_webhook(plane: ControlPlane, thief: ApiAccess):
     authority = plane.credentials.authority
     assert authority is not None
     bundle = base64.b64encode(authority).decode()
@@ -567,7 +567,7 @@ def test_the_authority_of_the_webhooks_is_let_pass(plane: ControlPlane, thief: A
         for name, write in ESCALATIONS.items()
     ],
 )
-def test_a_stolen_token_does_not_get_more_rights_by(plane: ControlPlane, thief: ApiAccess, write: Write):
+def test_policy_refuses_escalation_with_a_stolen_token(plane: ControlPlane, thief: ApiAccess, write: Write):
     with pytest.raises(ApiFailure, match=REFUSED) as refused:
         write.by(thief)
     assert refused.value.status == 403
@@ -576,7 +576,7 @@ def test_a_stolen_token_does_not_get_more_rights_by(plane: ControlPlane, thief: 
 
 
 @pytest.mark.oldest
-def test_of_several_accounts_only_that_of_the_webhooks_writes_their_certificate(
+def test_policy_admits_certificate_writes_only_from_the_webhooks_account(
     plane: ControlPlane, thief: ApiAccess, tmp_path: Path
 ):
     def write_by(operator: str):
@@ -592,7 +592,7 @@ def test_of_several_accounts_only_that_of_the_webhooks_writes_their_certificate(
         write_by("wordpress")
 
 
-def test_no_policy_is_asked_about_the_rules_of_webhooks(thief: ApiAccess):
+def test_policy_does_not_cover_rules_of_webhook_configurations(thief: ApiAccess):
     # What docs/security.md says of it is to be taken back on the day on which this fails.
     rules = [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}]
     change = [{"op": "replace", "path": "/webhooks/0/rules", "value": rules}]
@@ -600,7 +600,7 @@ def test_no_policy_is_asked_about_the_rules_of_webhooks(thief: ApiAccess):
 
 
 @pytest.mark.oldest
-def test_the_policy_fits_the_kinds_that_it_is_about(plane: ControlPlane):
+def test_policy_expressions_type_check_without_warnings(plane: ControlPlane):
     def status() -> Any:
         path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/"
         found = plane.api.get(f"{path}operator-manager-manager-limits")

@@ -61,7 +61,7 @@ def real_control_plane():
 
 @pytest.mark.integration
 @pytest.mark.whole
-def test_a_session_of_one_program_after_the_other_measures_what_each_does():
+def test_benchmark_suite_measures_startup_memory_cold_and_latency():
     results = run_suite("startup", "memory", "cold", "latency")
     bare, ours = sorted(results.samples["cold"], key=lambda sample: sample.peer)
     for sample in (bare, ours):
@@ -85,7 +85,7 @@ def test_a_session_of_one_program_after_the_other_measures_what_each_does():
 
 @pytest.mark.integration
 @pytest.mark.whole
-def test_many_objects_are_read_and_left_alone_and_all_of_them_are_changed_by_a_new_version():
+def test_benchmark_suite_measures_others_done_and_backlog():
     results = run_suite("others", "done", "backlog")
     (beside,) = results.samples["others"]
     for group in ("memcached", "deployments-metadata", "deployments"):
@@ -106,7 +106,7 @@ def test_many_objects_are_read_and_left_alone_and_all_of_them_are_changed_by_a_n
 
 
 @pytest.mark.integration
-def test_programs_that_stand_side_by_side_are_quiet_change_one_object_and_share_a_watch():
+def test_benchmark_suite_measures_steady_change_and_ten_controllers():
     results = run_suite("steady", "change", "ten")
     (steady,) = results.samples["steady"]
     assert steady.figures["requests"] == 0
@@ -123,7 +123,7 @@ def test_programs_that_stand_side_by_side_are_quiet_change_one_object_and_share_
 @pytest.mark.integration
 @pytest.mark.whole
 @pytest.mark.last
-def test_the_standby_takes_over_after_a_clean_end_and_after_a_crash():
+def test_takeover_is_faster_after_sigterm_than_after_sigkill():
     (takeover,) = run_suite("takeover").samples["takeover"]
     # A lease that was given back is free at once; one that was not has to expire.
     assert takeover.figures["sigterm.seconds"] < takeover.figures["sigkill.seconds"]

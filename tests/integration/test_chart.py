@@ -95,7 +95,7 @@ def is_there(plane: ControlPlane, name: str, replicas: int) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.whole
-def test_from_make_install_to_a_release_with_every_value_and_back(
+def test_chart_takes_over_make_install_upgrades_with_all_values_and_uninstalls(
     plane: ControlPlane, chart: Path, tmp_path: Path
 ):
     values = tmp_path / "values.yaml"
@@ -137,7 +137,7 @@ def test_from_make_install_to_a_release_with_every_value_and_back(
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_what_make_deploy_applied_becomes_a_release(plane: ControlPlane, chart: Path):
+def test_chart_takes_over_objects_applied_by_make_deploy(plane: ControlPlane, chart: Path):
     assert make(plane, "deploy").returncode == 0
     done(helm(plane, "install", RELEASE, chart, f"--namespace={SYSTEM}", "--take-ownership"))
     eventually(lambda: is_there(plane, MANAGER, 1))
@@ -157,7 +157,7 @@ def test_what_make_deploy_applied_becomes_a_release(plane: ControlPlane, chart: 
     ],
     ids=["a namespace", "a kind"],
 )
-def test_where_something_is_missing_nothing_is_applied(
+def test_make_deploy_applies_nothing_when_a_namespace_or_kind_is_missing(
     arguments: tuple[str, ...], said: str, untouched: ControlPlane
 ):
     refused = make(untouched, "deploy", *arguments)
@@ -175,6 +175,6 @@ def test_helm_installs_nothing_in_a_namespace_that_is_not_there(untouched: Contr
 
 
 @pytest.mark.long
-def test_what_cert_manager_defines_is_left_out_of_an_undeploy_where_that_is_not(untouched: ControlPlane):
+def test_make_undeploy_succeeds_without_cert_manager_definitions(untouched: ControlPlane):
     undeployed = make(untouched, "undeploy", "OVERLAY=cert-manager")
     assert undeployed.returncode == 0, undeployed.stderr

@@ -108,7 +108,7 @@ async def bench(crds: ControlPlane, namespace: str) -> AsyncIterator[Bench]:
         yield ready
 
 
-async def test_a_read_right_after_a_write_shows_it(bench: Bench):
+async def test_client_reads_its_own_writes(bench: Bench):
     client = bench.client
     for number in range(50):
         created = await client.create(bench.config_map(f"c-{number}", value="1"))
@@ -158,7 +158,7 @@ async def test_delete_takes_the_pods_of_a_job_along_unless_told_otherwise(
     await eventually_async(has_ended, within=40)
 
 
-async def test_a_selection_is_followed_and_a_read_that_names_none_is_refused(bench: Bench):
+async def test_selecting_client_reads_selection_and_whole_kind_is_not_cached(bench: Bench):
     client, cache = bench.client, bench.cache
     informer = cache.informer(Secret, label_selector="app=web", field_selector="type=example.com/a")
     web = client.selecting(label_selector="app=web", field_selector="type=example.com/a")
@@ -191,7 +191,7 @@ async def test_a_selection_is_followed_and_a_read_that_names_none_is_refused(ben
         await client.find(Secret, two.key)
 
 
-async def test_a_field_that_cannot_be_selected_is_named_as_the_problem(bench: Bench):
+async def test_informer_problem_names_field_that_cannot_be_selected(bench: Bench):
     informer = bench.cache.informer(ConfigMap, field_selector="data.colour=red")
 
     async def is_told() -> bool:
@@ -200,7 +200,7 @@ async def test_a_field_that_cannot_be_selected_is_named_as_the_problem(bench: Be
     await eventually_async(is_told, within=20)
 
 
-async def test_what_the_server_refuses_has_a_type(bench: Bench):
+async def test_client_raises_typed_error_for_each_refusal(bench: Bench):
     client = bench.client
     created = await client.create(bench.config_map("one"))
     with pytest.raises(AlreadyExists):
@@ -219,7 +219,7 @@ async def test_what_the_server_refuses_has_a_type(bench: Bench):
         await client.find(Secret, bench.key("any"))
 
 
-async def test_a_patch_sends_only_what_changed(bench: Bench):
+async def test_client_patch_sends_only_changed_fields(bench: Bench):
     client = bench.client
     created = await client.create(bench.config_map("one", a="1", b="2"))
     before = bench.writes()
@@ -234,7 +234,7 @@ async def test_a_patch_sends_only_what_changed(bench: Bench):
     assert patched.data == {"a": "changed here", "b": "changed elsewhere"}
 
 
-async def test_a_patch_with_an_optimistic_lock_demands_the_version_that_was_read(bench: Bench):
+async def test_client_patch_with_optimistic_lock_requires_the_version_read(bench: Bench):
     client = bench.client
     created = await client.create(bench.config_map("one"))
     stale = await client.uncached.get(ConfigMap, created.key)
@@ -252,7 +252,7 @@ async def test_a_patch_with_an_optimistic_lock_demands_the_version_that_was_read
     assert bench.writes() == sent
 
 
-async def test_a_patch_of_an_object_that_was_replaced_is_a_conflict(bench: Bench):
+async def test_client_patch_of_replaced_object_raises_conflict(bench: Bench):
     client = bench.client
     stale = await client.create(bench.config_map("one"))
     await client.delete(stale)
@@ -264,7 +264,7 @@ async def test_a_patch_of_an_object_that_was_replaced_is_a_conflict(bench: Bench
     assert (await client.uncached.get(ConfigMap, again.key)).data == {"value": "1"}
 
 
-async def test_a_deletion_that_finalizers_hold_up_is_seen_at_once_and_so_is_its_end(bench: Bench):
+async def test_client_sees_pending_deletion_and_its_end_at_once(bench: Bench):
     client = bench.client
     held = bench.config_map("held")
     held.metadata.finalizers.append("example.com/hold")
@@ -277,7 +277,7 @@ async def test_a_deletion_that_finalizers_hold_up_is_seen_at_once_and_so_is_its_
     assert await client.find(ConfigMap, created.key) is None
 
 
-async def test_a_replaced_object_is_neither_deleted_nor_given_the_old_ones_status(bench: Bench):
+async def test_client_delete_and_status_patch_of_replaced_object_raise_conflict(bench: Bench):
     client = bench.client
     old = await client.create(bench.memcached("m"))
     await client.delete(old)
@@ -306,7 +306,7 @@ async def seen_by_others(bench: Bench, crds: ControlPlane, name: str, *condition
     crds.api.patch(f"{path}/status", {"status": changed})
 
 
-async def test_a_status_leaves_conditions_that_others_have_written_since(bench: Bench, crds: ControlPlane):
+async def test_status_patch_keeps_conditions_written_by_others(bench: Bench, crds: ControlPlane):
     client = bench.client
     read = await client.create(bench.memcached("m"))
     # Between this read and the write, and where there was no status at all.
@@ -348,9 +348,7 @@ async def test_a_status_leaves_conditions_that_others_have_written_since(bench: 
     assert bench.writes() == before + 6
 
 
-async def test_an_update_of_a_cached_object_leaves_the_ownership_of_others_as_it_is(
-    bench: Bench, crds: ControlPlane
-):
+async def test_client_update_of_cached_object_keeps_other_field_managers(bench: Bench, crds: ControlPlane):
     def managers() -> set[str]:
         path = f"/api/v1/namespaces/{bench.namespace}/configmaps/one"
         return {entry["manager"] for entry in crds.api.get(path)["metadata"]["managedFields"]}
@@ -369,7 +367,7 @@ async def test_an_update_of_a_cached_object_leaves_the_ownership_of_others_as_it
     assert managers() == {"test", "somebody"}
 
 
-async def test_the_scale_subresource_reads_and_writes(bench: Bench):
+async def test_client_reads_and_patches_scale_subresource(bench: Bench):
     memcached = await bench.client.create(bench.memcached("m"))
     scale = bench.client.subresource("scale")
     assert (await scale.get(memcached))["spec"] == {"replicas": 1}
@@ -377,7 +375,7 @@ async def test_the_scale_subresource_reads_and_writes(bench: Bench):
     assert (await bench.client.uncached.get(Memcached, memcached.key)).spec.size == 4
 
 
-async def test_an_apply_creates_then_is_silent_then_changes_and_removes(bench: Bench):
+async def test_apply_creates_then_leaves_unchanged_then_changes_and_removes(bench: Bench):
     client = bench.client
     owner = await client.create(bench.memcached("owner"))
     wanted = bench.deployment("d", env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}])
@@ -408,7 +406,7 @@ async def test_an_apply_creates_then_is_silent_then_changes_and_removes(bench: B
     assert "env" not in container
 
 
-async def test_an_apply_puts_back_what_others_changed_and_leaves_what_they_added(
+async def test_apply_restores_changed_fields_and_keeps_fields_added_by_others(
     bench: Bench, crds: ControlPlane
 ):
     client = bench.client
@@ -709,7 +707,7 @@ async def test_initial_fields_are_set_once_and_then_left_to_others(bench: Bench,
             await client.apply(wanted(), initial=(typo,))
 
 
-async def test_a_value_that_the_server_spells_differently_is_sent_no_more_than_it_must(bench: Bench):
+async def test_apply_ignores_values_that_the_server_only_spells_differently(bench: Bench):
     client = bench.client
     wanted = bench.deployment("d", resources={"requests": {"cpu": "0.5", "memory": "1024Mi"}})
     created = await client.apply(wanted)
@@ -722,7 +720,7 @@ async def test_a_value_that_the_server_spells_differently_is_sent_no_more_than_i
     assert bench.writes() == before
 
 
-async def test_a_dry_run_is_checked_as_a_write_is_and_changes_nothing(bench: Bench):
+async def test_client_dry_run_is_validated_and_changes_nothing(bench: Bench):
     client = bench.client
     assert (await client.create(bench.config_map("new", a="1"), dry_run=True)).metadata.uid
     planned = await client.apply(bench.deployment("d"), dry_run=True)
@@ -748,7 +746,7 @@ async def test_a_dry_run_is_checked_as_a_write_is_and_changes_nothing(bench: Ben
         assert (await reader.get(Memcached, memcached.key)).status.ready_replicas != 7
 
 
-async def test_a_kind_without_a_model_is_used_as_any_other(bench: Bench):
+async def test_client_handles_discovered_kind_without_a_model(bench: Bench):
     client = bench.client
     foos = await client.discover("tutorial.my.domain/v1", "Foo")
     assert (foos.plural, foos.namespaced) == ("foos", True)
@@ -783,7 +781,7 @@ async def test_a_kind_without_a_model_is_used_as_any_other(bench: Bench):
     assert await client.find(foos, foo.key) is None
 
 
-async def test_an_uncached_list_reads_every_page(bench: Bench, crds: ControlPlane):
+async def test_uncached_list_reads_every_page(bench: Bench, crds: ControlPlane):
     path = f"/api/v1/namespaces/{bench.namespace}/configmaps"
     crds.api.create_many(path, [{"metadata": {"name": f"c-{number:04d}"}} for number in range(600)])
     found = await bench.client.uncached.list(

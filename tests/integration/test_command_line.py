@@ -49,7 +49,7 @@ def test_credentials_that_the_server_does_not_know_are_told_apart(
 
 
 @pytest.mark.parametrize("what", ["metrics", "health-probe", "console"])
-def test_a_port_in_use_is_named_with_what_it_is_for(
+def test_run_names_port_in_use_and_its_flag(
     control_plane: ControlPlane, tmp_path: Path, taken: str, what: str
 ):
     addresses = dict.fromkeys(("metrics", "health-probe", "console", "webhook"), "0") | {what: taken}
@@ -61,7 +61,7 @@ def test_a_port_in_use_is_named_with_what_it_is_for(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_while_the_server_does_not_answer_yet_ends_it_cleanly(
+def test_manager_ends_cleanly_on_a_signal_before_the_server_answers(
     run_manager: RunManager, tmp_path: Path, number: signal.Signals
 ):
     with socket.create_server(("127.0.0.1", 0)) as silent:

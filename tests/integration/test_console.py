@@ -94,7 +94,7 @@ def visit(
 
 
 @pytest.mark.contract
-def test_a_person_finds_what_is_wrong_watches_it_being_mended_and_pauses_it(
+def test_console_shows_a_fault_and_its_repair_and_pauses_the_object(
     visit: Visit, crds: ControlPlane, namespace: str
 ):
     crds.api.create(foo_path(namespace), foo("lonely", "jack"))
@@ -131,9 +131,7 @@ def test_a_person_finds_what_is_wrong_watches_it_being_mended_and_pauses_it(
 
 
 @pytest.mark.contract
-def test_what_is_open_on_a_page_stays_open_while_it_is_kept_current(
-    visit: Visit, crds: ControlPlane, namespace: str
-):
+def test_live_page_keeps_opened_details_open(visit: Visit, crds: ControlPlane, namespace: str):
     crds.api.create(memcached_path(namespace), memcached("web", 0))
     eventually(lambda: crds.api.get(deployment_path(namespace, "web")))
     visit.open(f"/objects/memcacheds.cache.example.com/{namespace}/web")
@@ -147,7 +145,7 @@ def test_what_is_open_on_a_page_stays_open_while_it_is_kept_current(
 
 
 @pytest.mark.parametrize("path", ["/", "/search", "/objects/foos.tutorial.my.domain/{namespace}/lonely"])
-def test_little_is_loaded_for_a_page_and_nothing_but_the_style_sheet_holds_up_its_first_paint(
+def test_console_page_loads_under_40_kb_and_only_its_css_blocks_rendering(
     visit: Visit, crds: ControlPlane, namespace: str, path: str
 ):
     crds.api.create(foo_path(namespace), foo("lonely", "jack"))
@@ -164,9 +162,7 @@ def test_little_is_loaded_for_a_page_and_nothing_but_the_style_sheet_holds_up_it
     assert sum(size for _, size, _ in loaded) < 40_000
 
 
-def test_a_rollout_that_is_stuck_is_told_of_though_the_old_pods_serve(
-    visit: Visit, crds: ControlPlane, namespace: str
-):
+def test_console_reports_stuck_rollout_while_old_pods_serve(visit: Visit, crds: ControlPlane, namespace: str):
     crds.require(Feature.FAILING_PODS)
     path = memcached_path(namespace, "web")
     crds.api.create(memcached_path(namespace), memcached("web", 1))
@@ -242,7 +238,7 @@ def installed(plane: ControlPlane, namespace: str, folder: Path) -> Path:
 
 
 @pytest.mark.contract
-def test_a_person_opens_the_console_of_a_cluster_with_the_rights_of_the_kubeconfig(
+def test_console_command_opens_cluster_console_with_kubeconfig_rights(
     crds: ControlPlane, namespace: str, run_manager: RunManager, browser: Browser, tmp_path: Path
 ):
     with PortBlock(2) as ports:

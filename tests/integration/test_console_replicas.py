@@ -55,7 +55,7 @@ def explained(crds: ControlPlane, namespace: str, name: str, folder: Path, *flag
 
 
 @pytest.mark.long
-def test_whose_an_object_is_is_told_by_every_replica_and_without_one(
+def test_explain_and_console_agree_on_the_replica_that_holds_an_object(
     crds: ControlPlane, namespace: str, run_manager: RunManager, tmp_path: Path
 ):
     flags = (

@@ -103,7 +103,7 @@ def console(start: Callable[..., Console], crds: ControlPlane, namespace: str) -
 
 
 @pytest.mark.contract
-def test_who_may_see_and_who_may_act_is_what_the_api_server_says(console: Console):
+def test_console_allows_what_the_api_server_allows_the_token(console: Console):
     tokens = {
         "nobody": "",
         "forger": "eyJhbGciOiJub25lIn0.e30.",
@@ -164,7 +164,7 @@ def test_who_may_see_and_who_may_act_is_what_the_api_server_says(console: Consol
 
 
 @pytest.mark.contract
-def test_a_manager_with_the_rights_of_the_overlay_shows_what_an_object_owns_down_to_its_pods(
+def test_console_shows_owned_objects_down_to_pods_with_overlay_rights(
     start: Callable[..., Console], crds: ControlPlane, namespace: str
 ):
     crds.require(Feature.READY_PODS)

@@ -39,7 +39,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.timeout(2400)
-def test_the_manager_gets_ready_in_a_container_and_stops_when_asked(engine: ContainerEngine, tmp_path: Path):
+def test_manager_gets_ready_and_stops_in_a_container(engine: ContainerEngine, tmp_path: Path):
     visible = tmp_path / "visible"
     visible.mkdir(mode=0o755)
     image = engine.image("operator-manager")
@@ -67,7 +67,7 @@ def test_the_manager_gets_ready_in_a_container_and_stops_when_asked(engine: Cont
 
 
 @pytest.mark.timeout(2400)
-def test_the_pet_store_serves_in_a_container(engine: ContainerEngine, tmp_path: Path):
+def test_petstore_serves_in_a_container(engine: ContainerEngine, tmp_path: Path):
     with (
         engine.container(engine.image("petstore")) as (_, program),
         PetStoreProcess(tmp_path, "--memory", program=program) as store,
@@ -102,14 +102,14 @@ def test_images_hold_their_program_and_no_pip(engine: ContainerEngine):
 
 
 @pytest.mark.timeout(2400)
-def test_the_image_for_development_starts_the_program_that_it_is_told(engine: ContainerEngine):
+def test_dev_image_runs_the_given_program(engine: ContainerEngine):
     with engine.container(engine.build("dev")) as (_, program):
         version = run(*program, "operator-manager", "version")
         assert VERSION in version.stdout, version.stderr
 
 
 @pytest.mark.timeout(2400)
-def test_the_image_of_the_bundle_can_be_built(engine: ContainerEngine):
+def test_bundle_image_builds_with_package_label(engine: ContainerEngine):
     engine.make("bundle-build", f"BUNDLE_IMG={engine.image('bundle')}")
     labels = engine.settings(engine.image("bundle"))["Labels"]
     assert labels["operators.operatorframework.io.bundle.package.v1"] == "operator-manager"

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.contract
 
 
 @pytest.mark.oldest
-def test_it_is_of_the_version_that_we_say_we_are_tested_with(
+def test_control_plane_has_the_version_of_its_kind(
     control_plane: ControlPlane, control_plane_kind: ControlPlaneKind
 ):
     version = control_plane.api.get("/version")
@@ -23,7 +23,7 @@ def test_it_is_of_the_version_that_we_say_we_are_tested_with(
 
 
 @pytest.mark.oldest
-def test_the_oldest_alone_offers_no_streaming_lists(
+def test_control_plane_streams_lists_except_in_the_oldest_version(
     control_plane: ControlPlane, control_plane_kind: ControlPlaneKind
 ):
     query = {"watch": "true", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}

@@ -33,7 +33,7 @@ def bare(own_control_plane: StartControlPlane) -> ControlPlane:
 
 
 @pytest.mark.timeout(600)
-def test_many_objects_cost_two_writes_each_and_then_nothing(
+def test_memcached_costs_two_writes_per_object_and_then_none(
     bare: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):
     names = [f"m-{number:03d}" for number in range(OBJECTS)]
@@ -62,7 +62,7 @@ def test_many_objects_cost_two_writes_each_and_then_nothing(
 
 
 @pytest.mark.timeout(600)
-def test_a_start_with_finished_objects_only_lists_and_watches_and_keeps_little_of_what_others_own(
+def test_manager_start_with_finished_objects_only_reads_and_caches_little(
     bare: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):
     names = [f"m-{number:03d}" for number in range(FINISHED)]
@@ -102,7 +102,7 @@ def padded(name: str) -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
 
 
-def test_a_resync_writes_nothing_where_nothing_is_to_be_changed(
+def test_resync_writes_nothing_when_nothing_changed(
     crds: ControlPlane, storage: None, namespace: str, run_manager: RunManager
 ):
     controllers = ["memcached", "foo", "mysrv", "wordpress"]

@@ -78,7 +78,7 @@ def widget(**spec: Any) -> dict[str, Any]:
         "ticks.demo.example.com",
     ],
 )
-def test_the_server_has_nothing_to_complain_of(plane: ControlPlane, name: str):
+def test_definitions_are_established_and_their_names_accepted(plane: ControlPlane, name: str):
     conditions = plane.api.get(f"{DEFINITIONS}/{name}")["status"]["conditions"]
     assert {each["type"]: each["status"] for each in conditions} == {
         "NamesAccepted": "True",
@@ -100,11 +100,13 @@ def test_explain_says_what_the_docstrings_say(plane: ControlPlane, memcacheds: s
         (" ", 'spec.image: Invalid value: " ": must be ASCII without spaces'),
     ],
 )
-def test_a_wrong_image_is_refused(plane: ControlPlane, memcacheds: str, image: str, message: str):
+def test_memcached_schema_refuses_invalid_image(
+    plane: ControlPlane, memcacheds: str, image: str, message: str
+):
     assert message in plane.api.refusal(memcacheds, memcached(size=1, image=image))
 
 
-def test_a_name_that_cannot_be_a_labels_value_is_refused(plane: ControlPlane, memcacheds: str):
+def test_memcached_schema_refuses_name_longer_than_a_label_value(plane: ControlPlane, memcacheds: str):
     def named(length: int) -> dict[str, Any]:
         return {**memcached(size=1), "metadata": {"name": "m" * length}}
 
@@ -114,7 +116,7 @@ def test_a_name_that_cannot_be_a_labels_value_is_refused(plane: ControlPlane, me
     assert "must be at most 63 characters" in plane.api.refusal(memcacheds, named(64))
 
 
-def test_what_the_model_writes_the_server_takes_and_gives_back(plane: ControlPlane, memcacheds: str):
+def test_memcached_model_survives_a_round_trip_through_the_api_server(plane: ControlPlane, memcacheds: str):
     raw = plane.api.request("POST", memcacheds, body=memcached(size=3))
     stored = Memcached.decode(raw.encode())
     stored.spec.size = 0
@@ -138,7 +140,7 @@ def test_defaults_are_filled_in(plane: ControlPlane, widgets: str):
     }
 
 
-def test_everything_that_a_structural_schema_can_say_is_kept(plane: ControlPlane, widgets: str):
+def test_widget_spec_survives_a_round_trip_through_the_api_server(plane: ControlPlane, widgets: str):
     spec = {
         "mode": "slow",
         "otherMode": "fast",
@@ -169,7 +171,7 @@ def test_everything_that_a_structural_schema_can_say_is_kept(plane: ControlPlane
     assert Widget.decode(created.encode()).to_wire()["spec"] == spec
 
 
-def test_a_field_that_no_model_names_is_dropped(plane: ControlPlane, widgets: str):
+def test_server_drops_unknown_fields_and_fills_in_defaults(plane: ControlPlane, widgets: str):
     created = plane.api.create(widgets, widget(unknown=1, limits={"low": 1, "unknown": 1}))
     assert "unknown" not in created["spec"]
     assert created["spec"]["limits"] == {"low": 1, "high": 5}
@@ -198,7 +200,9 @@ def test_a_field_that_no_model_names_is_dropped(plane: ControlPlane, widgets: st
         ({"groups": {"g": [{"name": "", "number": 1}]}}, "should be at least 1 chars long"),
     ],
 )
-def test_a_wrong_widget_is_refused(plane: ControlPlane, widgets: str, spec: dict[str, Any], message: str):
+def test_widget_schema_refuses_invalid_spec(
+    plane: ControlPlane, widgets: str, spec: dict[str, Any], message: str
+):
     assert message in plane.api.refusal(widgets, widget(**spec))
 
 
@@ -285,13 +289,13 @@ def test_wrong_template_of_builtin_types_is_refused(
     assert message in refusal.replace('\\"', '"')
 
 
-def test_a_rule_on_what_a_field_was_holds_on_updates(plane: ControlPlane, widgets: str):
+def test_transition_rule_refuses_change_of_immutable_field(plane: ControlPlane, widgets: str):
     plane.api.create(widgets, widget(colour="blue"))
     with pytest.raises(ApiFailure, match="the colour is immutable"):
         plane.api.patch(f"{widgets}/sample", {"spec": {"colour": "green"}})
 
 
-def test_each_version_of_a_kind_is_served_and_the_old_one_warns(plane: ControlPlane):
+def test_server_serves_each_version_and_warns_about_the_deprecated_one(plane: ControlPlane):
     old = {
         "apiVersion": "test.example.com/v1beta1",
         "kind": "Gadget",
@@ -305,7 +309,7 @@ def test_each_version_of_a_kind_is_served_and_the_old_one_warns(plane: ControlPl
 
 
 @pytest.mark.oldest
-def test_the_server_takes_every_folder_of_config(plane: ControlPlane):
+def test_server_accepts_every_config_folder_without_warnings(plane: ControlPlane):
     system = "/api/v1/namespaces/system"  # where the roles have the manager, until kustomize moves it
     if plane.api.find(system) is None:
         plane.api.create("/api/v1/namespaces", {"metadata": {"name": "system"}})
@@ -317,7 +321,7 @@ def test_the_server_takes_every_folder_of_config(plane: ControlPlane):
         eventually(lambda: plane.api.find(system) is None)
 
 
-def test_a_model_is_made_of_what_the_server_publishes_of_a_kind(plane: ControlPlane, tmp_path: Path):
+def test_model_command_generates_model_from_a_served_kind(plane: ControlPlane, tmp_path: Path):
     def made(kind: str) -> subprocess.CompletedProcess[str]:
         return run_once("model", f"--from={kind}", f"--kubeconfig={plane.kubeconfig}", folder=tmp_path)
 

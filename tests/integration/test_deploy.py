@@ -186,7 +186,7 @@ def leftovers(plane: ControlPlane) -> list[str]:
 @pytest.mark.contract
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("volume")
-def test_from_an_empty_cluster_to_a_deployed_manager_and_back(
+def test_make_deploy_serves_all_samples_and_undeploy_leaves_nothing(
     plane: ControlPlane,
     run_manager: RunManager,
     petstore: PetStoreProcess,
@@ -246,7 +246,7 @@ def as_deployed(
 @pytest.mark.whole
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("volume")
-def test_a_manager_of_some_namespaces_has_rights_in_these_alone(
+def test_namespaced_manager_has_rights_only_in_its_namespaces(
     plane: ControlPlane,
     run_manager: RunManager,
     petstore: PetStoreProcess,
@@ -285,7 +285,7 @@ def test_a_manager_of_some_namespaces_has_rights_in_these_alone(
 
 
 @pytest.mark.contract
-def test_a_pod_that_could_do_more_is_refused_in_the_managers_namespace(plane: ControlPlane):
+def test_manager_namespace_refuses_privileged_pods(plane: ControlPlane):
     plane.require(Feature.POD_SECURITY)
     namespace = the("Namespace", SYSTEM)
     plane.api.create(

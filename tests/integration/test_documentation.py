@@ -47,7 +47,7 @@ def follow(page: Path, terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     "page", [page if page == "README.md" else pytest.param(page, marks=pytest.mark.whole) for page in WALKED]
 )
-def test_what_a_page_shows_is_what_comes(
+def test_page_commands_print_what_the_page_shows(
     page: str, plane: ControlPlane, run_manager: RunManager, tmp_path: Path
 ):
     with Terminal(tmp_path / "terminal", plane) as terminal:
@@ -63,7 +63,7 @@ def test_what_a_page_shows_is_what_comes(
 
 
 @pytest.mark.parametrize("page", WALKED_ALONE)
-def test_what_a_page_shows_without_a_cluster_is_what_comes(page: str, tmp_path: Path):
+def test_page_commands_print_what_the_page_shows_without_a_cluster(page: str, tmp_path: Path):
     with Terminal(tmp_path / "terminal") as terminal:
         follow(Path(page), terminal)
 
@@ -81,7 +81,7 @@ def remove_greetings(plane: ControlPlane, definitions: str) -> None:
 
 @pytest.mark.whole
 @pytest.mark.timeout(300)
-def test_the_operator_of_writing_an_operator_runs(
+def test_writing_an_operator_page_yields_a_running_operator(
     plane: ControlPlane, run_manager: RunManager, tmp_path: Path
 ):
     example = ExampleOperator(tmp_path / "example")
@@ -103,7 +103,7 @@ def test_the_operator_of_writing_an_operator_runs(
 
 @pytest.mark.whole
 @pytest.mark.timeout(600)
-def test_the_webhooks_of_the_page_answer(plane: ControlPlane, tmp_path: Path):
+def test_webhooks_page_yields_answering_webhooks(plane: ControlPlane, tmp_path: Path):
     blocks = list(Page(WEBHOOKS_PAGE).blocks())
     second = next(number for number, block in enumerate(blocks) if "apis/hello/v2" in block.text)
     # First as long as there is one version, and then with what was made meanwhile.
@@ -140,7 +140,7 @@ def test_the_webhooks_of_the_page_answer(plane: ControlPlane, tmp_path: Path):
 
 @pytest.mark.whole
 @pytest.mark.timeout(300)
-def test_what_pages_say_to_do_with_a_deployed_manager_can_be_done(plane: ControlPlane, tmp_path: Path):
+def test_page_commands_for_a_deployed_manager_succeed(plane: ControlPlane, tmp_path: Path):
     make = f"make --silent --directory={Path.cwd()} KUBECTL={plane.kubectl_program()}"
     with Terminal(tmp_path / "terminal", plane) as terminal:
         terminal.run(f"{make} deploy")
@@ -161,7 +161,7 @@ def test_what_pages_say_to_do_with_a_deployed_manager_can_be_done(plane: Control
         terminal.run(f"{make} undeploy")
 
 
-def test_a_copy_of_the_store_is_whole(tmp_path: Path):
+def test_petstore_serves_from_the_backup_that_operations_page_makes(tmp_path: Path):
     with Terminal(tmp_path / "one") as terminal:
         follow(Path("docs/operations.md"), terminal)
         copy = (tmp_path / "one" / "backup.db").rename(tmp_path / "backup.db")
@@ -171,7 +171,7 @@ def test_a_copy_of_the_store_is_whole(tmp_path: Path):
 
 
 @pytest.mark.contract
-def test_the_priority_that_a_page_gives_to_the_lease_is_what_its_requests_get(
+def test_flow_schema_of_operations_page_applies_to_lease_requests(
     control_plane: ControlPlane, namespace: str, tmp_path: Path
 ):
     plane = control_plane.require(Feature.PRIORITIES)

@@ -81,7 +81,7 @@ def test_metrics_carry_the_names_and_labels_of_the_field(manager: ManagerProcess
         assert checked.returncode == 0
 
 
-def test_the_number_of_series_does_not_grow_with_the_objects(manager: ManagerProcess, work: Work):
+def test_metrics_series_do_not_grow_with_the_number_of_objects(manager: ManagerProcess, work: Work):
     work.grow_to(5)
     before = series(manager.metrics())
     work.grow_to(50)

@@ -79,7 +79,7 @@ def stage(crds: ControlPlane, storage: None, tmp_path_factory: pytest.TempPathFa
     crds.api.delete(f"/api/v1/namespaces/{namespace}")
 
 
-def test_an_image_that_cannot_be_pulled(stage: Stage):
+def test_explain_blames_image_that_cannot_be_pulled(stage: Stage):
     stage.plane.require(Feature.FAILING_PODS)
     image = "registry.example.com/no-such-image:1"
     stage.plane.api.create(memcached_path(stage.namespace), memcached("no-image", 1, image=image))
@@ -92,7 +92,7 @@ def test_an_image_that_cannot_be_pulled(stage: Stage):
 
 
 @pytest.mark.contract
-def test_a_name_that_is_taken(stage: Stage):
+def test_explain_blames_name_that_is_taken(stage: Stage):
     labels = {"app": "theirs"}
     theirs = manifest(
         "apps/v1",
@@ -111,7 +111,7 @@ def test_a_name_that_is_taken(stage: Stage):
 
 
 @pytest.mark.contract
-def test_a_store_that_is_down(stage: Stage):
+def test_explain_blames_unreachable_pet_store(stage: Stage):
     stage.plane.api.create(pet_path(stage.namespace), pet("rex"))
     stage.blames("pets/rex", "StoreUnreachable", NO_STORE)
 
@@ -123,20 +123,20 @@ def test_a_store_that_is_down(stage: Stage):
 
 
 @pytest.mark.contract
-def test_a_friend_that_is_waited_for(stage: Stage):
+def test_explain_blames_missing_friend(stage: Stage):
     stage.plane.api.create(foo_path(stage.namespace), foo("lonely", "jack"))
     printed = stage.blames("Foo/lonely", "Foo lonely", "FriendMissing", "There is no pod named jack")
     assert "Next: when a pod named jack comes" in printed
 
 
 @pytest.mark.contract
-def test_an_invalid_spec(stage: Stage):
+def test_explain_blames_invalid_spec(stage: Stage):
     stage.plane.api.create(foo_path(stage.namespace), foo("odd", "Not A Name!"))
     stage.blames("foo/odd", "Foo odd", "NameImpossible")
 
 
 @pytest.mark.contract
-def test_a_finalizer_that_nobody_removes(stage: Stage):
+def test_explain_blames_remaining_finalizer(stage: Stage):
     stuck = memcached("stuck", 0)
     stuck["metadata"]["finalizers"] = [FINALIZER]
     path = memcached_path(stage.namespace, "stuck")
@@ -152,7 +152,7 @@ def test_a_finalizer_that_nobody_removes(stage: Stage):
 
 
 @pytest.mark.contract
-def test_a_volume_that_is_pending(stage: Stage):
+def test_explain_blames_pending_volume_claim(stage: Stage):
     stage.plane.require(Feature.WORKLOADS)
     spec = wordpress("site", storageClassName="no-such-class")
     stage.plane.api.create(wordpress_path(stage.namespace), spec)
@@ -160,7 +160,7 @@ def test_a_volume_that_is_pending(stage: Stage):
 
 
 @pytest.mark.contract
-def test_a_webhook_that_is_down(stage: Stage):
+def test_explain_blames_webhook_that_is_down(stage: Stage):
     with PortBlock(1) as ports:
         webhook = {
             "name": "down.example.com",
@@ -196,7 +196,7 @@ def test_a_webhook_that_is_down(stage: Stage):
 
 
 @pytest.mark.contract
-def test_a_quota_that_is_used_up(stage: Stage):
+def test_explain_blames_exceeded_quota(stage: Stage):
     stage.plane.require(Feature.QUOTAS)
     path = f"/api/v1/namespaces/{stage.namespace}/resourcequotas"
     stage.plane.api.create(path, {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}})
@@ -209,7 +209,7 @@ def test_a_quota_that_is_used_up(stage: Stage):
 
 
 @pytest.mark.contract
-def test_a_right_that_is_missing(stage: Stage, namespace: str, tmp_path: Path):
+def test_explain_blames_missing_right(stage: Stage, namespace: str, tmp_path: Path):
     plane, user = stage.plane, f"explained-{namespace}"
     kubeconfig = plane.user_kubeconfig(user)
     Roles(plane, user, namespace).grant(*MANAGER, keep=lambda it: it != ("apps", "deployments", "create"))
@@ -222,7 +222,7 @@ def test_a_right_that_is_missing(stage: Stage, namespace: str, tmp_path: Path):
 
 
 @pytest.mark.contract
-def test_what_is_ready_and_what_is_not_there(stage: Stage):
+def test_explain_reports_ready_object_and_fails_for_missing_one(stage: Stage):
     stage.plane.api.create(memcached_path(stage.namespace), memcached("fine", 0))
 
     def is_ready() -> dict[str, Any]:

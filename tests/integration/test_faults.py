@@ -58,7 +58,7 @@ def settle(scene: Scene) -> None:
     scene.settle(gone=2, remade=0, scaled=3, emptied=1, added=1)
 
 
-def test_nothing_is_missed_while_the_server_cannot_be_reached(scene: Scene):
+def test_manager_catches_up_after_an_api_server_outage(scene: Scene):
     prepare(scene)
     scene.create(late=1)
     with scene.bounded(objects=6):
@@ -75,7 +75,7 @@ def test_nothing_is_missed_while_the_server_cannot_be_reached(scene: Scene):
 
 
 @pytest.mark.contract
-def test_a_server_that_was_restarted_and_remembers_no_history(scene: Scene):
+def test_manager_catches_up_after_api_server_restart_without_history(scene: Scene):
     scene.plane.require(Feature.PROCESSES)
     prepare(scene)
     scene.proxy.refuse()
@@ -87,7 +87,7 @@ def test_a_server_that_was_restarted_and_remembers_no_history(scene: Scene):
 
 
 @pytest.mark.contract
-def test_history_that_was_compacted_away(own_control_plane: StartControlPlane, tmp_path: Path):
+def test_manager_catches_up_after_history_was_compacted(own_control_plane: StartControlPlane, tmp_path: Path):
     plane = own_control_plane(
         parts=BARE, apiserver_flags=["--etcd-compaction-interval=2s", "--watch-cache=false"]
     ).require(Feature.SERVER_FLAGS)
@@ -125,7 +125,7 @@ def has_expired(plane: ControlPlane, path: str, version: str) -> bool:
 
 
 @pytest.mark.contract
-def test_a_kind_that_is_removed_and_installed_again(plane: ControlPlane, tmp_path: Path):
+def test_manager_recovers_when_definition_is_removed_and_installed_again(plane: ControlPlane, tmp_path: Path):
     with on_stage(plane, tmp_path) as scene:
         scene.create(here=1, gone=1)
         scene.settle(here=1, gone=1)

@@ -46,7 +46,7 @@ def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterato
 
 @pytest.mark.oldest
 @pytest.mark.smoke
-def test_the_worked_example_at_one_reconcile_for_each_event(walk: FooWalk):
+def test_foo_sample_is_reconciled_once_per_event(walk: FooWalk):
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(lambda: walk.are_happy(foo_01=False, foo_02=False))
     eventually(lambda: walk.have_been_reconciled(2))

@@ -117,7 +117,7 @@ def test_certificates_and_issuers_are_what_cert_manager_defines(plane: ControlPl
 
 
 @pytest.mark.timeout(600)
-def test_the_bundles_service_version_is_what_olm_defines(plane: ControlPlane, tmp_path: Path):
+def test_bundle_cluster_service_version_is_accepted_strictly(plane: ControlPlane, tmp_path: Path):
     assert main(["bundle", str(tmp_path)]) == 0
     version = yaml.safe_load((tmp_path / "bundle" / "manifests" / CSV).read_text())
     (accepted,) = strictly_accepted(plane, [version])
@@ -125,7 +125,7 @@ def test_the_bundles_service_version_is_what_olm_defines(plane: ControlPlane, tm
 
 
 @pytest.mark.timeout(600)
-def test_a_field_that_they_do_not_define_is_seen(plane: ControlPlane):
+def test_strictly_accepted_finds_field_that_the_kind_does_not_define(plane: ControlPlane):
     monitor = next(each for each in manifests("prometheus") if each["kind"] == "ServiceMonitor")
     monitor["spec"]["endpoint"] = []
     with pytest.raises(

@@ -235,7 +235,7 @@ def run(tree: ImageTree, image: str, *arguments: str) -> subprocess.CompletedPro
 
 
 @pytest.mark.timeout(600)
-def test_the_manager_gets_ready_as_nobody_on_a_read_only_tree_and_sends_traces(
+def test_manager_image_gets_ready_as_nobody_on_read_only_tree_and_sends_traces(
     tree: ImageTree, tmp_path: Path
 ):
     version = run(tree, "manager", "version")
@@ -260,9 +260,7 @@ def test_the_manager_gets_ready_as_nobody_on_a_read_only_tree_and_sends_traces(
 
 
 @pytest.mark.timeout(600)
-def test_the_image_of_a_project_that_was_begun_gets_ready_with_the_library_of_a_checkout(
-    image_folder: Path, tmp_path: Path
-):
+def test_image_of_new_project_gets_ready_with_library_from_checkout(image_folder: Path, tmp_path: Path):
     project = tmp_path / "shop"
     begin = ("init", str(project), "--domain=acme.test")
     assert command_line(begin, (), name="operator-manager", version="1") == 0
@@ -281,7 +279,7 @@ def test_the_image_of_a_project_that_was_begun_gets_ready_with_the_library_of_a_
 
 
 @pytest.mark.timeout(600)
-def test_the_pet_store_serves_as_nobody_on_a_read_only_tree(tree: ImageTree, tmp_path: Path):
+def test_petstore_image_serves_as_nobody_on_read_only_tree(tree: ImageTree, tmp_path: Path):
     with PetStoreProcess(tmp_path, "--memory", program=tree.program("petstore")) as store:
         assert_keeps_a_pet(store)
 

@@ -45,7 +45,7 @@ from manager.client import connect
 pytest_plugins = ["devcluster.pytest_plugin"]
 
 
-async def test_there_is_a_cluster(devcluster, devcluster_namespace):
+async def test_devcluster_fixture_starts_a_cluster(devcluster, devcluster_namespace):
     async with connect("mine", kubeconfig=str(devcluster.cluster.kubeconfig_path)) as client:
         assert not await client.uncached.list(Pod, namespace=devcluster_namespace)
 """
@@ -97,7 +97,7 @@ def python(project: Path) -> Path:
     return project / ".venv" / "bin" / "python"
 
 
-def test_the_wheel_holds_the_library_and_devcluster_and_none_of_what_is_built_on_it(wheel: Path):
+def test_wheel_contains_only_manager_and_devcluster(wheel: Path):
     with zipfile.ZipFile(wheel) as opened:
         names = opened.namelist()
         tops = {name.partition("/")[0] for name in names}
@@ -114,7 +114,7 @@ def test_the_wheel_holds_the_library_and_devcluster_and_none_of_what_is_built_on
     assert "protobuf" not in needed
 
 
-def test_an_operator_from_outside_runs_on_the_wheel_alone(
+def test_external_operator_runs_on_the_wheel_alone(
     project: Path, control_plane: ControlPlane, namespace: str, run_manager: RunManager
 ):
     program: Sequence[str | Path] = (python(project), project / "main.py")
@@ -140,7 +140,7 @@ def test_an_operator_from_outside_runs_on_the_wheel_alone(
     control_plane.kubectl("delete", "--filename=-", stdin=definitions)
 
 
-def test_with_testing_there_is_devcluster_for_the_tests_of_others(project: Path):
+def test_testing_extra_runs_tests_of_other_projects_with_devcluster(project: Path):
     (project / "test_mine.py").write_text(TEST)
     tests = ("test_mine.py", "tests/test_greeting.py")
     output = done(python(project), "-m", "pytest", "-q", "-o", "asyncio_mode=auto", *tests, cwd=project)
@@ -148,7 +148,7 @@ def test_with_testing_there_is_devcluster_for_the_tests_of_others(project: Path)
 
 
 @pytest.mark.whole
-def test_a_project_can_be_begun_with_the_wheel_alone(project: Path, tmp_path: Path):
+def test_init_and_create_api_work_with_the_wheel_alone(project: Path, tmp_path: Path):
     done(python(project), "-m", "manager", "init", "shop", "--domain=acme.test", cwd=tmp_path)
     create = ("create", "api", "--group=store", "--version=v1", "--kind=Order", "--owns=Deployment")
     told = done(python(project), "-m", "controllers.main", *create, cwd=tmp_path / "shop")
@@ -159,7 +159,7 @@ def test_a_project_can_be_begun_with_the_wheel_alone(project: Path, tmp_path: Pa
 
 
 @pytest.mark.whole
-def test_each_target_for_a_cluster_of_a_project_that_was_begun_does_what_it_says(
+def test_make_targets_of_new_project_work_on_a_cluster(
     project: Path, own_control_plane: StartControlPlane, tmp_path: Path
 ):
     plane, shop = own_control_plane(), tmp_path / "shop"
@@ -254,7 +254,7 @@ def brought_by(plane: ControlPlane) -> set[str]:
 @pytest.mark.parametrize(
     "package", ["grpc", "google.protobuf", "petstore", "apis.cache", "controllers.cache"]
 )
-def test_what_is_not_of_the_library_is_not_there(project: Path, package: str):
+def test_wheel_omits_packages_outside_the_library(project: Path, package: str):
     tried = subprocess.run(
         [python(project), "-c", f"import {package}"], cwd=project, capture_output=True, text=True, check=False
     )

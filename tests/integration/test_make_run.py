@@ -49,7 +49,7 @@ def plane(bare_control_plane: ControlPlane) -> ControlPlane:
     return bare_control_plane
 
 
-def test_a_pet_is_refused_by_the_manager_that_make_run_starts(plane: ControlPlane, tmp_path: Path):
+def test_make_run_manager_refuses_invalid_pet_through_its_webhook(plane: ControlPlane, tmp_path: Path):
     before = plane.api.get(DEFINITION)["spec"]["conversion"]
     with ExitStack() as stack:
         ports = PortBlock(1)
@@ -117,9 +117,7 @@ def registered(plane: ControlPlane) -> list[str]:
     ]
 
 
-def test_what_a_killed_manager_has_registered_is_taken_away_by_the_next_start(
-    plane: ControlPlane, tmp_path: Path
-):
+def test_manager_start_removes_webhooks_that_a_killed_manager_registered(plane: ControlPlane, tmp_path: Path):
     pets = ("--controllers=mysrv", "--leader-elect=false")
     before = plane.api.get(DEFINITION)["spec"]["conversion"]
     with webhook_manager(plane, tmp_path / "first", *pets) as manager:
@@ -150,7 +148,7 @@ def told_of_what_was_left(manager: ManagerProcess) -> None:
 
 
 @pytest.mark.long
-def test_without_a_manager_make_uninstall_says_what_it_waits_for_and_how_to_go_on(
+def test_make_uninstall_prints_kubectl_patch_for_finalizers_without_a_manager(
     plane: ControlPlane, tmp_path: Path
 ):
     cleaned = {"metadata": {"name": "thor", "finalizers": ["example.com/finalizer"]}}

@@ -47,7 +47,7 @@ def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterato
 
 @pytest.mark.oldest
 @pytest.mark.smoke
-def test_the_worked_example(walk: MemcachedWalk):
+def test_memcached_sample_works_end_to_end(walk: MemcachedWalk):
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
 
     walk.kubectl("apply", "-f", SAMPLE)

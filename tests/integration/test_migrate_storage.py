@@ -233,7 +233,7 @@ def without_version(obj: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.contract
 @pytest.mark.parametrize("status", [True, False], ids=["with-status", "without-status"])
-def test_every_object_is_stored_in_the_new_version_and_nothing_else_changes(
+def test_migrate_storage_rewrites_every_object_and_changes_nothing_else(
     plane: ControlPlane, home: str, migrate: Migrate, status: bool
 ):
     install(plane, OLD, status=status)
@@ -267,7 +267,7 @@ def test_every_object_is_stored_in_the_new_version_and_nothing_else_changes(
 
 
 @pytest.mark.contract
-def test_who_manages_what_is_not_forgotten_where_the_way_back_to_the_old_version_is_missing(
+def test_migration_keeps_managed_fields_when_conversion_to_old_version_fails(
     plane: ControlPlane, webhook: WebhookServer, home: str, migrate: Migrate
 ):
     def to_new_alone(gadget: dict[str, Any], wanted: str) -> dict[str, Any]:
@@ -294,7 +294,7 @@ def test_who_manages_what_is_not_forgotten_where_the_way_back_to_the_old_version
     assert stored_versions_of(plane) == [OLD, NEW]
 
 
-def test_an_interrupted_run_is_taken_up_where_it_was(
+def test_migrate_storage_resumes_an_interrupted_run(
     plane: ControlPlane, home: str, migrate: Migrate, begin: Callable[..., Daemon]
 ):
     install(plane, OLD)
@@ -359,7 +359,9 @@ class Gadget(Resource, group=GROUP, version=NEW, plural=PLURAL):
 
 
 @pytest.mark.contract
-def test_the_rights_are_enough_and_each_is_needed(plane: ControlPlane, home: str, migrate: Migrate):
+def test_migrate_storage_needs_exactly_the_rights_of_its_role(
+    plane: ControlPlane, home: str, migrate: Migrate
+):
     install(plane, OLD)
     create(plane, home, 3)
     install(plane, NEW)
@@ -446,7 +448,7 @@ def test_pets_of_the_old_version_are_migrated(plane: ControlPlane, webhook: Webh
         eventually(lambda: plane.api.find(path) is None)
 
 
-def test_our_own_kinds_have_nothing_to_do_or_are_not_installed(plane: ControlPlane, tmp_path: Path):
+def test_migrate_storage_skips_own_kinds_that_are_not_installed(plane: ControlPlane, tmp_path: Path):
     done = run_once("migrate-storage", f"--kubeconfig={plane.kubeconfig}", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "memcacheds.cache.example.com: skipped: the definition is not installed" in done.stdout

@@ -42,7 +42,7 @@ def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterato
 
 @pytest.mark.oldest
 @pytest.mark.smoke
-def test_the_worked_example(walk: MySrvWalk):
+def test_mysrv_sample_works_end_to_end(walk: MySrvWalk):
     walk.kubectl("apply", "-f", SAMPLE)
     walk.kubectl("wait", "--for=condition=Ready", "--timeout=90s", "mysrv/mysrv-sample")
     walk.is_available()

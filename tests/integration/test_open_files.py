@@ -20,7 +20,7 @@ from tests.support.manager_process import PROGRAM, ManagerProcess
 LEAST = 128
 
 
-def test_a_limit_with_which_nothing_works_ends_it_with_one_line_that_names_it(
+def test_manager_exits_with_one_line_when_open_files_limit_is_too_low(
     run_manager: RunManager, tmp_path: Path
 ):
     file = Credentials(server="https://127.0.0.1:1", token="t").write(tmp_path / "kubeconfig")
@@ -33,7 +33,7 @@ def test_a_limit_with_which_nothing_works_ends_it_with_one_line_that_names_it(
     assert "ulimit -n" in message
 
 
-def test_a_flood_of_connections_leaves_descriptors_for_probes_and_for_our_own_requests(
+def test_manager_keeps_descriptors_for_probes_during_a_connection_flood(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ):
     # What other tests have left is work to do, and all at once takes more connections than are kept free.
@@ -54,7 +54,7 @@ def test_a_flood_of_connections_leaves_descriptors_for_probes_and_for_our_own_re
 
 
 @pytest.mark.long
-def test_handshakes_that_many_clients_leave_half_done_leave_descriptors_for_probes_and_our_own_requests(
+def test_manager_keeps_descriptors_for_probes_during_unfinished_handshakes(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ):
     quiet = ("--enable-webhooks=false", f"--namespaces={namespace}", "--metrics-secure")
@@ -78,7 +78,7 @@ def test_handshakes_that_many_clients_leave_half_done_leave_descriptors_for_prob
     assert told(manager) == []
 
 
-def test_that_no_descriptor_is_left_is_told_once_and_passes(
+def test_manager_logs_exhausted_descriptors_once_and_recovers(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ):
     # Nothing to do, and no gRPC, which writes tracebacks of its own.

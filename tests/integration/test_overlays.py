@@ -19,9 +19,7 @@ ELSEWHERE = {
 }
 
 
-def test_every_object_of_every_overlay_is_accepted_strictly_and_without_a_warning(
-    crds: ControlPlane, namespace: str
-):
+def test_server_accepts_every_overlay_object_strictly_without_warnings(crds: ControlPlane, namespace: str):
     # Pods that could do more than the manager's namespace allows are warned of.
     labels = the("Namespace", SYSTEM)["metadata"]["labels"]
     crds.api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})

@@ -57,7 +57,7 @@ def ours(plane: EnvtestControlPlane) -> Story:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("peer", OTHERS, ids=lambda peer: peer.name)
-def test_a_peer_does_what_the_manager_does(peer: Peer, plane: EnvtestControlPlane, ours: Story):
+def test_benchmark_peer_does_what_the_manager_does(peer: Peer, plane: EnvtestControlPlane, ours: Story):
     assert told_by(built(peer), plane) == ours
 
 

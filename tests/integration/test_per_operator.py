@@ -49,7 +49,7 @@ def account(plane: ControlPlane, name: str) -> Credentials:
 
 @pytest.mark.contract
 @pytest.mark.long
-def test_each_operator_runs_with_its_own_account_and_lease_and_all_together_do_everything(
+def test_per_operator_managers_reconcile_all_samples_with_their_own_accounts(
     plane: ControlPlane, namespace_of_samples: str, run_manager: RunManager, tmp_path: Path
 ):
     managers = {}
@@ -101,7 +101,7 @@ def has_status(plane: ControlPlane, namespace: str, sample: dict[str, Any]) -> b
 
 
 @pytest.mark.contract
-def test_the_account_of_one_operator_is_held_by_the_policy_too(plane: ControlPlane, tmp_path: Path):
+def test_policy_limits_the_account_of_a_single_operator(plane: ControlPlane, tmp_path: Path):
     plane.require(Feature.ADMISSION_POLICIES)
     access = ApiAccess(account(plane, "wordpress"), scratch=tmp_path)
     annotations = {"kubernetes.io/service-account.name": "default"}
@@ -130,7 +130,7 @@ def is_allowed(access: ApiAccess, method: str, path: str, body: Any = None) -> b
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_operators_token_reads_no_kind_and_takes_no_lease_of_another_operator(
+def test_operator_token_cannot_read_kinds_or_take_lease_of_another_operator(
     plane: ControlPlane, tmp_path: Path, name: str
 ):
     access = ApiAccess(account(plane, name), scratch=tmp_path)
@@ -152,7 +152,7 @@ def test_an_operators_token_reads_no_kind_and_takes_no_lease_of_another_operator
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_operators_token_writes_nothing_that_is_for_another_operator(
+def test_operator_token_cannot_write_objects_of_another_operator(
     plane: ControlPlane, tmp_path: Path, name: str
 ):
     registration, extensions = "/apis/admissionregistration.k8s.io/v1", "/apis/apiextensions.k8s.io/v1"

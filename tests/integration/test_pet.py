@@ -72,7 +72,7 @@ def walk(
 
 @pytest.mark.oldest
 @pytest.mark.smoke
-def test_the_worked_example(walk: PetWalk):
+def test_pet_sample_works_end_to_end(walk: PetWalk):
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(walk.in_step)
     assert {each["name"] for each in records(walk.store.address)} == {"Thor", "Tron"}
@@ -111,7 +111,7 @@ def test_the_worked_example(walk: PetWalk):
 @pytest.mark.parametrize(
     ("controllers", "imported"), [("*,-pet", []), ("pet", ["grpc", "petstore.client"])], ids=["none", "plain"]
 )
-def test_a_manager_imports_grpc_only_for_pets_and_cryptography_only_for_tls(
+def test_manager_imports_grpc_only_for_pets_and_cryptography_only_for_tls(
     crds: ControlPlane, namespace: str, run_manager: RunManager, controllers: str, imported: list[str]
 ):
     script = (
@@ -132,7 +132,7 @@ def test_a_manager_imports_grpc_only_for_pets_and_cryptography_only_for_tls(
     assert f"imported: {imported}" in manager.process.output()
 
 
-def test_a_store_over_tls_that_serves_the_manager_alone(
+def test_pet_operator_uses_a_store_with_mutual_tls(
     crds: ControlPlane, namespace: str, run_manager: RunManager, tmp_path: Path
 ):
     authority = Authority("pets")

@@ -140,7 +140,7 @@ def site(plane: ControlPlane, manager: ManagerProcess, store: PetStoreProcess) -
 
 
 @pytest.mark.oldest
-def test_what_is_written_in_v1alpha1_reads_in_v1beta1_and_back(site: Site):
+def test_pet_written_in_v1alpha1_reads_in_both_versions(site: Site):
     _, said = site.kubectl("create", "-f", "-", stdin=json.dumps(body(ALPHA, "old")))
     assert (
         "Warning: petstore.example.com/v1alpha1 Pet is deprecated; use petstore.example.com/v1beta1 Pet"
@@ -165,7 +165,7 @@ def test_what_is_written_in_v1alpha1_reads_in_v1beta1_and_back(site: Site):
     assert "SPECIES" in site.kubectl("get", "pets")[0]
 
 
-def test_a_pet_whose_annotations_leave_no_room_for_a_note_hides_no_other(site: Site):
+def test_conversion_lists_other_pets_beside_one_with_full_annotations(site: Site):
     full = {"annotations": {"a": "x" * (256 * 1024 - 1)}}
     with pytest.raises(ApiFailure, match="annotations"):
         site.plane.api.create(
@@ -189,7 +189,7 @@ def test_a_pet_whose_annotations_leave_no_room_for_a_note_hides_no_other(site: S
     site.plane.api.patch(site.path(BETA, "full"), {"metadata": {"finalizers": None}})
 
 
-def test_the_operator_keeps_the_store_right_whoever_writes(site: Site):
+def test_pet_operator_keeps_store_in_step_with_writes_in_either_version(site: Site):
     site.create(ALPHA, "old", name="Thor", birthday="2021-03-31T23:30:00-01:00")
     site.create(BETA, "new", name="Tron", species="cat", birthday="2020-06-25", owner=ANN)
     eventually(site.in_step)

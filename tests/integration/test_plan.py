@@ -103,13 +103,13 @@ def cluster(crds: ControlPlane, storage: None, tmp_path_factory: pytest.TempPath
 
 
 @pytest.mark.contract
-def test_what_is_as_it_should_be_is_left_alone(cluster: Cluster):
+def test_plan_reports_no_changes_for_settled_objects(cluster: Cluster):
     code, printed = cluster.plan("--all", "--controllers=memcached,foo")
     assert (code, printed) == (0, "0 of 2 objects would change something\n")
 
 
 @pytest.mark.contract
-def test_an_upgraded_image_is_a_difference_in_the_child_and_in_the_status(cluster: Cluster):
+def test_plan_shows_new_image_in_child_and_in_status(cluster: Cluster):
     code, printed = cluster.plan("--all", "--controllers=memcached", f"--memcached-image={NEW}")
     assert code == 2
     name = f"apps.v1.Deployment.{cluster.namespace}.web"
@@ -129,7 +129,7 @@ def test_an_upgraded_image_is_a_difference_in_the_child_and_in_the_status(cluste
 
 
 @pytest.mark.contract
-def test_a_drifted_child_would_be_put_back(cluster: Cluster):
+def test_plan_shows_restored_label_of_drifted_child(cluster: Cluster):
     path = deployment_path(cluster.namespace, "web")
     label = "app.kubernetes.io/name"  # nobody else does anything about it
     cluster.plane.api.patch(path, {"metadata": {"labels": {label: "theirs"}}})
@@ -144,7 +144,7 @@ def test_a_drifted_child_would_be_put_back(cluster: Cluster):
 
 
 @pytest.mark.contract
-def test_a_new_object_of_any_kind_is_planned_without_a_call_to_anything_outside(cluster: Cluster):
+def test_plan_of_new_objects_calls_nothing_outside_the_cluster(cluster: Cluster):
     api, namespace = cluster.plane.api, cluster.namespace
     hostile = foo("odd", "Not\x1b[2J\u202e A Name")
     site = wordpress("site", sqlrootpassword=PASSWORD)
@@ -169,7 +169,7 @@ def test_a_new_object_of_any_kind_is_planned_without_a_call_to_anything_outside(
 
 
 @pytest.mark.contract
-def test_what_is_not_there_or_cannot_be_done_is_told_and_is_a_failure(cluster: Cluster):
+def test_plan_fails_and_names_object_that_is_not_there(cluster: Cluster):
     code, printed = cluster.plan(cluster.file(memcached("web"), memcached("nobody")))
     assert code == 1
     assert f"Memcached {cluster.namespace}/nobody is not there" in printed
@@ -177,14 +177,14 @@ def test_what_is_not_there_or_cannot_be_done_is_told_and_is_a_failure(cluster: C
 
 
 @pytest.mark.contract
-def test_what_names_no_namespace_is_in_the_one_that_is_asked_for(cluster: Cluster):
+def test_plan_uses_namespace_flag_for_manifest_without_namespace(cluster: Cluster):
     path = cluster.folder / "anywhere.json"
     path.write_text(json.dumps(memcached("web")))
     code, printed = cluster.plan(f"--filename={path}", "-n", cluster.namespace)
     assert (code, printed) == (0, "0 of 1 objects would change something\n")
 
 
-def test_a_plan_ends_when_its_time_is_up(cluster: Cluster):
+def test_plan_fails_when_its_timeout_expires(cluster: Cluster):
     flags = (f"--namespaces={cluster.namespace}", f"--kubeconfig={cluster.plane.kubeconfig}")
     done = run_once("plan", "--all", "--controllers=foo", "--timeout=1us", *flags, folder=cluster.folder)
     assert (done.returncode, done.stdout) == (1, "")

@@ -41,9 +41,7 @@ def restricted(
 
 
 @pytest.mark.contract
-def test_every_pod_of_an_operator_is_admitted_at_the_restricted_level(
-    restricted: ControlPlane, namespace: str
-):
+def test_operator_pods_are_admitted_at_the_restricted_level(restricted: ControlPlane, namespace: str):
     restricted.require(Feature.POD_SECURITY)
     pods = restricted.api.get(pod_path(namespace))["items"]
     assert len(pods) == len(DEPLOYMENTS)
@@ -58,7 +56,7 @@ def test_every_pod_of_an_operator_is_admitted_at_the_restricted_level(
         restricted.api.create(pod_path(namespace), worse)
 
 
-def test_whatever_makes_a_pod_safe_is_put_back(restricted: ControlPlane, namespace: str):
+def test_operators_restore_removed_pod_security_fields(restricted: ControlPlane, namespace: str):
     for name in DEPLOYMENTS:
         path = deployment_path(namespace, name)
         wanted = safety(restricted.api.get(path))

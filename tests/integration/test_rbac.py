@@ -193,7 +193,7 @@ def walk_through_wordpress(plane: ControlPlane) -> None:
     eventually(lambda: plane.api.get(service)["metadata"]["labels"]["tier"] == "frontend")
 
 
-def test_the_worked_examples_need_every_right_and_are_refused_nothing(
+def test_manager_role_grants_exactly_the_rights_that_the_samples_use(
     plane: ControlPlane,
     user: Callable[[str], ApiAccess],
     fault_proxy: Callable[[Path], FaultProxy],
@@ -302,7 +302,7 @@ def test_the_worked_examples_need_every_right_and_are_refused_nothing(
     assert used - EVERYBODYS == granted - IMPLIED - UNUSED
 
 
-def test_the_right_to_block_the_owners_deletion_is_needed_where_it_is_enforced(
+def test_owner_references_need_finalizers_right_when_enforced(
     plane: ControlPlane, user: Callable[[str], ApiAccess]
 ):
     access, owner, roles = user("owner"), owner_in(plane, "known"), Roles(plane, "owner", SYSTEM)

@@ -43,19 +43,19 @@ def wrote(daemon: Daemon, *lines: str) -> None:
     eventually(lambda: daemon.output().split("\n")[:-1] == list(lines))
 
 
-def test_a_touch_stops_the_program_and_starts_it_again(run: Daemon, marker: Path):
+def test_restarting_restarts_program_when_marker_is_touched(run: Daemon, marker: Path):
     wrote(run, "started")
     marker.touch()
     wrote(run, "started", "stopped", "started")
 
 
-def test_a_signal_reaches_the_program_and_its_exit_code_is_the_end(run: Daemon):
+def test_restarting_forwards_signal_and_returns_exit_code_of_program(run: Daemon):
     wrote(run, "started")
     os.kill(run.pid, signal.SIGTERM)  # to it alone, as a container's first process gets it
     assert run.wait(10) == 7
 
 
-def test_a_program_that_fails_is_tried_again_after_the_next_touch(tmp_path: Path, marker: Path):
+def test_restarting_starts_failed_program_again_after_next_touch(tmp_path: Path, marker: Path):
     command = [sys.executable, ROOT / "scripts" / "restarting", marker, sys.executable, "-c", PROGRAM, "fail"]
     daemon = Daemon("restarting", command, log=tmp_path / "log")
     daemon.start()

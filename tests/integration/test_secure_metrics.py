@@ -45,7 +45,7 @@ def stranger(crds: ControlPlane, namespace: str) -> ServiceAccount:
 
 
 @pytest.mark.contract
-def test_who_may_read_metrics_sees_them_and_nobody_else(
+def test_metrics_endpoint_serves_only_accounts_that_may_read_metrics(
     manager_kubeconfig: Path,
     prometheus: ServiceAccount,
     stranger: ServiceAccount,

@@ -130,7 +130,7 @@ def test_replica_keeps_its_shards_when_each_request_of_a_lease_takes_a_second(
 
 @pytest.mark.long
 @pytest.mark.contract
-def test_each_object_is_worked_on_by_one_at_a_time_whoever_comes_and_goes(replicas: Replicas):
+def test_shards_have_one_writer_per_object_while_replicas_come_and_go(replicas: Replicas):
     killed, stopped, _ = replicas.start(3)
     eventually(replicas.are_shared_out)
     replicas.create(30)
@@ -162,7 +162,7 @@ def test_each_object_is_worked_on_by_one_at_a_time_whoever_comes_and_goes(replic
 
 @pytest.mark.contract
 @pytest.mark.parametrize("replicas", [("--feature-gates=ShardedListAndWatch=true",)], indirect=True)
-def test_a_server_that_leaves_out_what_is_not_asked_for_leaves_nobody_without(replicas: Replicas):
+def test_replicas_share_objects_on_a_server_that_filters_by_shard(replicas: Replicas):
     stopped, _ = replicas.start(2)
     eventually(replicas.are_shared_out)
     replicas.create(20)

@@ -154,7 +154,7 @@ def audited_plane(
     ],
     indirect=True,
 )
-def test_no_object_is_written_by_two_owners_in_overlapping_terms(audited_plane: Audited):
+def test_shard_owners_write_no_object_in_overlapping_terms(audited_plane: Audited):
     replicas, crowd = audited_plane, Crowd(audited_plane.plane)
     killed, stopped, _ = [replicas.start() for _ in range(3)]
     crowd.create(MANY)

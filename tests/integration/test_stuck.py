@@ -138,17 +138,17 @@ def told(plane: ControlPlane, run: Run, tmp_path_factory: pytest.TempPathFactory
         yield Told(without_lease, asked, blocked, twice, blocked.process.running)
 
 
-def test_a_process_that_lost_its_lease_is_gone_before_another_may_lead(told: Told):
+def test_watchdog_ends_process_without_lease_before_another_may_lead(told: Told):
     for each in told.without_lease:
         assert each.ended_by_force("the lease was lost") < LEASE - DEADLINE
 
 
-def test_a_process_that_was_asked_to_stop_is_gone_soon_after_the_grace(told: Told):
+def test_watchdog_ends_stopping_process_after_grace_and_margin(told: Told):
     for each in told.asked_to_stop:
         assert each.ended_by_force("asked to stop") >= GRACE + STOP_MARGIN
 
 
-def test_a_process_whose_loop_is_blocked_ends_when_it_is_asked_to(told: Told):
+def test_process_with_blocked_loop_ends_on_signals(told: Told):
     assert told.blocked_and_told_twice.wait() == 1
     assert told.blocked_and_told_twice.logs()[-1]["msg"] == "exiting at once on a second signal"
     assert told.outlived_it
@@ -157,7 +157,7 @@ def test_a_process_whose_loop_is_blocked_ends_when_it_is_asked_to(told: Told):
     assert "time.sleep(_LONG)" in told.blocked.logs()[-1]["stack"]
 
 
-def test_a_task_that_nobody_awaits_writes_nothing_once_the_lease_is_released(plane: ControlPlane, run: Run):
+def test_unawaited_task_writes_nothing_after_lease_release(plane: ControlPlane, run: Run):
     # The API server counts all its writes with one number.
     stuck = Stuck(plane, plane.kubeconfig, run, "leaves-a-task-that-writes", "--shutdown-delay=2s")
     path = f"/api/v1/namespaces/{stuck.namespace}/configmaps"
@@ -178,7 +178,7 @@ def test_a_task_that_nobody_awaits_writes_nothing_once_the_lease_is_released(pla
     ("how", "error"),
     [("exits", "SystemExit: 0"), ("cancels-all", "CancelledError"), ("stops-the-loop", "RuntimeError: ")],
 )
-def test_a_reconcile_that_ends_the_process_is_no_clean_stop(
+def test_reconcile_that_ends_the_process_exits_with_1_and_keeps_the_lease(
     plane: ControlPlane, run: Run, how: str, error: str
 ):
     stuck = Stuck(plane, plane.kubeconfig, run, how)

@@ -37,7 +37,7 @@ def ports() -> Iterator[PortBlock]:
 
 
 @pytest.mark.contract
-def test_one_trace_has_the_reconcile_its_requests_what_the_api_server_did_and_what_it_asked(
+def test_trace_joins_reconcile_api_server_spans_and_webhook_review(
     receiver: Receiver,
     control_plane_kind: ControlPlaneKind,
     own_control_plane: StartControlPlane,
@@ -99,7 +99,7 @@ def test_one_trace_has_the_reconcile_its_requests_what_the_api_server_did_and_wh
     assert manager.wait() == 0
 
 
-def test_a_collector_that_never_answers_does_not_hold_up_the_end(
+def test_manager_stops_although_the_collector_never_answers(
     receiver: Receiver, crds: ControlPlane, run_manager: RunManager
 ):
     receiver.silent.set()

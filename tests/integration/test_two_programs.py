@@ -96,13 +96,13 @@ def world(crds: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Itera
     crds.api.delete(f"/api/v1/namespaces/{namespace}")
 
 
-def test_each_leads_by_a_lease_of_its_own(world: World):
+def test_program_leads_by_its_own_lease(world: World):
     leases = world.listed(f"/apis/coordination.k8s.io/v1/namespaces/{world.namespace}/leases")
     assert {each["metadata"]["name"] for each in leases} == set(NAMES)
     assert len({each["spec"]["holderIdentity"] for each in leases}) == len(NAMES)
 
 
-def test_each_has_a_certificate_of_its_own(world: World):
+def test_program_stores_its_certificate_in_its_own_secret(world: World):
     secrets = f"/api/v1/namespaces/{world.namespace}/secrets"
     assert world.written(secrets) == {f"{name}-webhook-server-cert": {f"{name}-webhook"} for name in NAMES}
     for each in world.listed(secrets):
@@ -114,13 +114,13 @@ def test_each_has_a_certificate_of_its_own(world: World):
 
 
 @pytest.mark.parametrize("sort", ["mutating", "validating"])
-def test_each_has_webhook_configurations_of_its_own(world: World, sort: str):
+def test_program_writes_its_own_webhook_configurations(world: World, sort: str):
     written = world.written(f"{CONFIGURATIONS}/{sort}webhookconfigurations")
     ours = {name: by for name, by in written.items() if name.startswith("first")}
     assert ours == {f"{name}-{sort}-webhook-configuration": {f"{name}-webhook"} for name in NAMES}
 
 
-def test_each_books_the_fields_that_it_sets_under_its_own_name(world: World):
+def test_program_owns_its_fields_under_its_own_field_manager(world: World):
     child = world.child()
     assert child["data"] == dict.fromkeys(NAMES, "friend")
     # Who has created it has a mark of what it wanted after its name.
@@ -131,15 +131,15 @@ def test_each_books_the_fields_that_it_sets_under_its_own_name(world: World):
     assert by == {f"{name}-mirror": {f"f:{name}"} for name in NAMES}
 
 
-def test_each_says_in_events_who_it_is(world: World):
+def test_program_names_itself_in_events(world: World):
     events = world.listed(f"/api/v1/namespaces/{world.namespace}/events")
     said = {each["reportingComponent"] for each in events if each["reason"] == "Mirrored"}
     assert said == set(NAMES)
 
 
-def test_each_tells_the_server_who_it_is(world: World):
+def test_program_sends_its_name_as_user_agent(world: World):
     assert world.agents == {f"{name}/1.2" for name in NAMES}
 
 
-def test_the_metrics_of_each_say_whose_they_are(world: World):
+def test_program_names_itself_in_its_build_metric(world: World):
     assert world.builds == [{"program": name, "version": "1.2"} for name in NAMES]

@@ -119,7 +119,7 @@ def has_gone(plane: ControlPlane, namespace: str) -> bool:
 
 
 @pytest.mark.contract
-def test_the_whole_run(
+def test_workloads_runs_from_start_to_end(
     plane: ControlPlane, own_namespace: str, start: Start, fault_proxy: Callable[[Path], FaultProxy]
 ):
     def pods() -> list[str]:
@@ -162,7 +162,9 @@ def test_the_whole_run(
     ]
 
 
-def test_a_timeout_tells_what_was_not_ready_and_why(plane: ControlPlane, own_namespace: str, start: Start):
+def test_workloads_timeout_names_pods_that_were_not_ready(
+    plane: ControlPlane, own_namespace: str, start: Start
+):
     plane.require(Feature.FAILING_PODS)
     error = ""
     for image, why in (
@@ -183,7 +185,9 @@ def test_a_timeout_tells_what_was_not_ready_and_why(plane: ControlPlane, own_nam
         assert has_gone(plane, own_namespace)
 
 
-def test_it_starts_over_its_own_leftovers(plane: ControlPlane, own_namespace: str, start: Start):
+def test_workloads_deletes_namespace_left_over_from_earlier_run(
+    plane: ControlPlane, own_namespace: str, start: Start
+):
     plane.require(Feature.POD_LOGS)
     first = start(f"--image={NEVER_READY}")
     first.wait_says("0/2 ready")
@@ -219,7 +223,7 @@ def test_it_starts_over_its_own_leftovers(plane: ControlPlane, own_namespace: st
     third.output()
 
 
-def test_what_it_may_not_do_is_told_in_one_line(plane: ControlPlane, start: Start):
+def test_workloads_reports_missing_rights_in_one_line(plane: ControlPlane, start: Start):
     program = start(kubeconfig=plane.user_kubeconfig("stranger"))
     assert program.wait() == 1
     said = program.output().rstrip("\n")

@@ -8,7 +8,7 @@ from manager.address import client_at, is_loopback, parse_address
 @pytest.mark.parametrize(
     "text", ["localhost:6742", "petstore.default.svc:80", "10.0.0.1:1", "[::1]:65535", "a-1:6742"]
 )
-def test_an_address_to_connect_to_stays_as_it_was_written(text: str):
+def test_parse_address_returns_valid_address_unchanged(text: str):
     assert parse_address(text) == text
 
 
@@ -33,7 +33,7 @@ def test_an_address_to_connect_to_stays_as_it_was_written(text: str):
         "a_b:1",
     ],
 )
-def test_what_cannot_be_connected_to_is_refused_with_what_is_expected(text: str):
+def test_parse_address_refuses_invalid_address_and_shows_expected_form(text: str):
     with pytest.raises(ValueError, match='a host and a port such as "localhost:6742" or'):
         parse_address(text)
 
@@ -50,7 +50,7 @@ def test_what_cannot_be_connected_to_is_refused_with_what_is_expected(text: str)
         (None, ""),
     ],
 )
-def test_one_machine_is_one_client_whichever_address_it_uses(host: str | None, client: str):
+def test_client_at_maps_addresses_of_one_machine_to_one_client(host: str | None, client: str):
     assert client_at(host) == client
 
 
@@ -62,5 +62,5 @@ def test_one_machine_is_one_client_whichever_address_it_uses(host: str | None, c
         for host in ("", "0.0.0.0", "::", "10.0.0.1", "::ffff:10.0.0.1", "localhost.example.test")
     ],
 )
-def test_whether_only_this_machine_reaches_a_host(host: str, expected: bool):
+def test_is_loopback_recognises_hosts_that_only_this_machine_reaches(host: str, expected: bool):
     assert is_loopback(host) is expected

@@ -18,7 +18,7 @@ def test_delays_double_up_to_the_cap():
     assert [delays.next() for _ in range(6)] == [1, 2, 4, 8, 10, 10]
 
 
-def test_after_a_reset_it_starts_over():
+def test_backoff_starts_over_after_reset():
     delays = backoff()
     first = [delays.next(), delays.next()]
     assert delays.failures == 2
@@ -34,7 +34,7 @@ def test_delays_that_reached_the_cap_still_differ():
     assert max(late) - min(late) > 2
 
 
-def test_the_same_seed_gives_the_same_delays():
+def test_backoff_delays_are_equal_for_equal_seeds():
     first, second = backoff(jitter=0.3), backoff(jitter=0.3)
     assert [first.next() for _ in range(20)] == [second.next() for _ in range(20)]
 
@@ -47,7 +47,7 @@ def test_the_same_seed_gives_the_same_delays():
     failures=st.integers(0, 10**9),
     seed=st.integers(0, 100),
 )
-def test_every_delay_lies_between_base_and_cap(
+def test_exponential_delay_lies_between_base_and_cap(
     base: float, growth: float, factor: float, jitter: float, failures: int, seed: int
 ):
     cap = base * growth

@@ -8,17 +8,17 @@ import pytest
 from manager import clock
 
 
-def test_outside_a_loop_the_time_is_the_machines():
+def test_now_returns_machine_time_outside_a_loop():
     before = datetime.now(UTC)
     assert before <= clock.now() <= datetime.now(UTC)
 
 
-async def test_in_a_loop_without_a_wall_clock_the_time_is_the_machines():
+async def test_now_returns_machine_time_in_a_loop_without_wall_clock():
     before = datetime.now(UTC)
     assert before <= clock.now() <= datetime.now(UTC)
 
 
-async def test_a_loop_with_a_wall_clock_sets_the_time(monkeypatch: pytest.MonkeyPatch):
+async def test_now_returns_wall_clock_of_the_loop(monkeypatch: pytest.MonkeyPatch):
     class Loop:
         wall_clock = staticmethod(lambda: 1_000_000_000.5)
 
@@ -33,6 +33,6 @@ async def test_monotonic_time_is_the_loops():
     assert clock.monotonic() == 3600
 
 
-def test_there_is_no_monotonic_time_outside_a_loop():
+def test_monotonic_raises_runtime_error_outside_a_loop():
     with pytest.raises(RuntimeError):
         clock.monotonic()

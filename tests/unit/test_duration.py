@@ -26,7 +26,7 @@ from manager.duration import format_duration, parse_duration
         ("1s1s", 2),
     ],
 )
-def test_a_duration_is_read_as_go_reads_it(text: str, seconds: float):
+def test_parse_duration_reads_like_go(text: str, seconds: float):
     assert parse_duration(text) == seconds
 
 
@@ -34,7 +34,7 @@ def test_a_duration_is_read_as_go_reads_it(text: str, seconds: float):
     "text",
     ["", "15", "s", "1 s", " 1s", "1d", "1s2", "--1s", "-", ".s", "1e3s", "1..s", "3000000h", "\u0661s"],
 )
-def test_what_go_refuses_is_refused_with_an_example(text: str):
+def test_parse_duration_refuses_what_go_refuses_and_shows_an_example(text: str):
     with pytest.raises(ValueError, match='a duration such as "15s"'):
         parse_duration(text)
 
@@ -53,16 +53,16 @@ def test_what_go_refuses_is_refused_with_an_example(text: str):
         (-90.0, "-1m30s"),
     ],
 )
-def test_a_duration_is_written_without_what_it_does_not_need(seconds: float, text: str):
+def test_format_duration_omits_needless_parts(seconds: float, text: str):
     assert format_duration(seconds) == text
 
 
 @given(st.integers(min_value=-(10**15), max_value=10**15))
-def test_what_is_written_is_read_back(nanoseconds: int):
+def test_parse_duration_reads_what_format_duration_writes(nanoseconds: int):
     seconds = nanoseconds / 10**9
     assert parse_duration(format_duration(seconds)) == pytest.approx(seconds, abs=1e-9)
 
 
-def test_a_million_digits_without_a_unit_are_refused_as_fast_as_they_are_read():
+def test_parse_duration_refuses_a_million_digits_without_unit():
     with pytest.raises(ValueError, match="is expected"):
         parse_duration("9" * 1_000_000)

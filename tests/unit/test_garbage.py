@@ -14,7 +14,7 @@ def test_collections_become_rare():
     assert gc.get_threshold()[0] > 10_000
 
 
-def test_after_settling_what_existed_is_not_looked_at_again():
+def test_settle_freezes_existing_objects():
     kept = [[]]
     before = gc.get_freeze_count()
     settle()

@@ -13,7 +13,7 @@ from manager.loop import SMALL, WorkThreads, count_tasks, loop_factory, observe_
 from manager.metrics import Metrics
 
 
-def test_the_standard_loop_is_used_where_uvloop_is_missing(monkeypatch: pytest.MonkeyPatch):
+def test_loop_factory_returns_asyncio_loop_when_uvloop_is_missing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "uvloop", None)
     loop = loop_factory()()
     try:
@@ -31,7 +31,7 @@ def test_uvloop_is_used_where_it_is_installed():
         loop.close()
 
 
-def test_the_loops_clock_does_not_stand_still_while_a_callback_runs():
+def test_loop_time_advances_while_a_callback_runs():
     async def passes() -> bool:
         loop = asyncio.get_running_loop()
         start, machine = loop.time(), time.monotonic()
@@ -130,7 +130,7 @@ async def test_threads_that_are_busy_with_work_keep_nobody_else_waiting():
 
 @pytest.mark.virtual_time
 class TestLargeWork:
-    async def test_is_begun_in_the_order_in_which_it_was_asked_for_by_whoever_has_much_of_it(self):
+    async def test_own_turn_lets_waiting_tasks_go_in_order_of_their_requests(self):
         order = list[str]()
 
         async def works(name: str, times: int) -> None:
@@ -144,14 +144,14 @@ class TestLargeWork:
                 tasks.create_task(works(name, 1))
         assert order == ["much", "a", "b", "much", "much"]
 
-    async def test_of_who_is_cancelled_meanwhile_holds_up_nobody(self):
+    async def test_own_turn_skips_a_cancelled_waiter(self):
         first, second, third = (asyncio.create_task(own_turn(SMALL + 1)) for _ in range(3))
         await asyncio.sleep(0)
         second.cancel()
         await asyncio.gather(first, third)
         assert second.cancelled()
 
-    async def test_leaves_nothing_behind(self):
+    async def test_own_turn_leaves_no_waiters_behind(self):
         await asyncio.gather(*(own_turn(SMALL + 1) for _ in range(3)))
         await asyncio.sleep(0)
         assert asyncio.get_running_loop() not in loop._waiting

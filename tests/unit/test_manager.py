@@ -31,7 +31,7 @@ async def test_servers_come_first_and_go_last():
     assert house.notes[-3:] == ["helper ended", "health closed", "metrics closed"]
 
 
-async def test_a_clean_stop_ends_work_then_the_election_then_sends_events():
+async def test_manager_stop_ends_work_then_election_then_flushes_events():
     house = House(elect=True)
     house.runnable("helper")
     house.runnable("led", leader_only=True)
@@ -51,7 +51,7 @@ async def test_a_clean_stop_ends_work_then_the_election_then_sends_events():
     ]
 
 
-async def test_what_others_call_goes_on_for_the_delay_while_the_process_is_not_ready():
+async def test_manager_serves_webhooks_for_shutdown_delay_while_not_ready():
     house = House(elect=True, delay=5.0)
     house.runnable("webhooks")
     house.runnable("led", leader_only=True)
@@ -67,7 +67,7 @@ async def test_what_others_call_goes_on_for_the_delay_while_the_process_is_not_r
     assert now() == pytest.approx(5)
 
 
-async def test_a_lost_lease_leaves_no_time_for_the_delay():
+async def test_manager_skips_shutdown_delay_when_lease_is_lost():
     house = House(elect=True, delay=5.0)
     await house.start()
     house.elector.ending.set_exception(LeadershipLost("taken"))
@@ -76,7 +76,7 @@ async def test_a_lost_lease_leaves_no_time_for_the_delay():
     assert now() == pytest.approx(0)
 
 
-async def test_a_standby_runs_what_needs_no_leader_and_is_ready():
+async def test_standby_manager_runs_leaderless_work_and_is_ready():
     house = House(elect=True)
     house.runnable("helper")
     house.runnable("led", leader_only=True)
@@ -93,7 +93,7 @@ async def test_a_standby_runs_what_needs_no_leader_and_is_ready():
     assert now() == pytest.approx(3600)
 
 
-async def test_being_elected_while_stopping_starts_nothing():
+async def test_manager_starts_no_leader_runnable_when_elected_while_stopping():
     house = House(elect=True)
     house.runnable("led", leader_only=True)
     waiting, _ = house.controller("waiting")
@@ -109,7 +109,7 @@ async def test_being_elected_while_stopping_starts_nothing():
     assert waiting.state.value == "stopped"
 
 
-async def test_a_stop_asked_for_before_the_start_is_over_is_a_clean_one():
+async def test_manager_stops_cleanly_when_asked_before_start_is_over():
     house = House(elect=True)
     house.keep("health")
     house.runnable("helper")
@@ -148,7 +148,9 @@ async def test_reconciles_of_all_controllers_share_one_grace_and_are_cancelled_w
 
 
 @pytest.mark.parametrize("leader_only", [False, True])
-async def test_what_fails_stops_the_manager_in_order_and_is_raised(leader_only: bool, log_lines: LogLines):
+async def test_manager_stops_in_order_and_raises_when_a_runnable_fails(
+    leader_only: bool, log_lines: LogLines
+):
     house = House(elect=True)
 
     async def fail() -> None:
@@ -168,7 +170,7 @@ async def test_what_fails_stops_the_manager_in_order_and_is_raised(leader_only: 
     assert line["reason"] == "the disk is full"
 
 
-async def test_a_runnable_that_cannot_even_be_made_leaves_nothing_running():
+async def test_manager_raises_error_of_runnable_that_cannot_be_made():
     house = House()
     house.keep("health")
     house.runnable("helper")
@@ -185,9 +187,7 @@ async def test_a_runnable_that_cannot_even_be_made_leaves_nothing_running():
 @pytest.mark.parametrize(
     "ending", [LeadershipLost("the lease is somebody else's"), KeyError("a fault in the program")], ids=repr
 )
-async def test_an_election_that_is_lost_or_breaks_cancels_work_at_once_and_releases_nothing(
-    ending: Exception,
-):
+async def test_manager_cancels_work_without_releasing_lease_when_election_ends(ending: Exception):
     house = House(elect=True)
     _, source = house.controller("worker", seconds=3600.0)
     await house.start(elected=True)
@@ -226,7 +226,7 @@ async def test_leadership_lost_during_the_grace_ends_the_grace(first: str):
 
 
 @pytest.mark.parametrize("moment", ["idle", "waiting for the election", "working", "stopping"])
-async def test_cancelling_it_ends_everything_at_once(moment: str):
+async def test_manager_ends_everything_at_once_when_cancelled(moment: str):
     house = House(elect=True)
     house.keep("health")
     house.runnable("helper")
@@ -250,7 +250,7 @@ async def test_cancelling_it_ends_everything_at_once(moment: str):
     assert house.notes.count("worker cancelled") == (moment in {"working", "stopping"})
 
 
-async def test_cancelling_it_before_its_first_step_is_harmless():
+async def test_manager_can_be_cancelled_before_its_first_step():
     house = House()
     house.task = asyncio.create_task(house.manager.run(house.stop))
     house.task.cancel()
@@ -258,7 +258,7 @@ async def test_cancelling_it_before_its_first_step_is_harmless():
         await house.ended()
 
 
-async def test_it_is_not_ready_while_it_stops():
+async def test_manager_is_not_ready_while_stopping():
     house = House()
     _, source = house.controller("worker", seconds=5.0)
     await house.start()
@@ -271,23 +271,21 @@ async def test_it_is_not_ready_while_it_stops():
     await house.ended()
 
 
-async def test_trouble_with_the_election_makes_it_unready():
+async def test_manager_is_unready_when_the_election_has_trouble():
     house = House(elect=True)
     house.elector.problem = "cannot read the lease"
     assert house.manager.health.readiness.problem("leader-election") == "cannot read the lease"
     house.elector.ending.cancel()
 
 
-async def test_two_controllers_of_one_name_are_refused():
+async def test_manager_refuses_two_controllers_of_one_name():
     house = House()
     house.controller("twin")
     with pytest.raises(ValueError, match="there is a controller named twin already"):
         house.controller("twin")
 
 
-async def test_while_a_thread_is_at_work_the_lease_is_kept_and_nothing_says_that_it_stopped(
-    log_lines: LogLines,
-):
+async def test_manager_keeps_lease_and_logs_no_stop_while_a_thread_works(log_lines: LogLines):
     house = House(elect=True, grace=5.0)
     hold = ThreadHold()
 
@@ -309,7 +307,7 @@ async def test_while_a_thread_is_at_work_the_lease_is_kept_and_nothing_says_that
     assert "stopped" in [line["event"] for line in log_lines]
 
 
-async def test_while_a_reconcile_does_not_let_itself_be_cancelled_the_lease_is_kept():
+async def test_manager_keeps_lease_while_a_reconcile_ignores_cancellation():
     house = House(elect=True, grace=5.0)
     may_end = asyncio.Event()
 
@@ -331,7 +329,7 @@ async def test_while_a_reconcile_does_not_let_itself_be_cancelled_the_lease_is_k
 
 
 @pytest.mark.parametrize("how", ["a signal", "a failure", "a cancellation"])
-async def test_however_it_is_stopped_the_watchdog_is_told(how: str):
+async def test_manager_sets_watchdog_limit_on_every_way_to_stop(how: str):
     house = House()
     failing = asyncio.Event()
 
@@ -354,7 +352,7 @@ async def test_however_it_is_stopped_the_watchdog_is_told(how: str):
     assert house.watchdog.due() is not None
 
 
-async def test_it_is_not_alive_once_no_worker_of_a_controller_gets_anything_done():
+async def test_manager_is_not_alive_while_all_workers_of_a_controller_are_stuck():
     house = House()
     may_end = asyncio.Event()
 
@@ -395,9 +393,7 @@ async def test_reconciles_without_a_time_limit_are_never_taken_for_stuck():
     await house.stopped()
 
 
-async def test_an_object_is_not_worked_on_again_while_a_thread_of_the_last_attempt_still_works_on_it(
-    log_lines: LogLines,
-):
+async def test_reconcile_is_not_repeated_while_a_thread_of_the_last_attempt_works(log_lines: LogLines):
     house = House()
     attempts = 0
     running = most = 0

@@ -27,7 +27,7 @@ def keep_failing(house: House, error: Exception, *, name: str | None = None) -> 
     house.manager.keep(failing, name=name)
 
 
-async def test_what_is_kept_outlives_the_last_reconcile_and_the_lease():
+async def test_kept_context_closes_after_last_reconcile_and_lease_release():
     house = House(elect=True)
     house.keep("channel")
     _, source = house.controller("worker", seconds=5.0)
@@ -45,7 +45,7 @@ async def test_what_is_kept_outlives_the_last_reconcile_and_the_lease():
     ]
 
 
-async def test_what_is_kept_is_left_when_the_manager_fails():
+async def test_kept_context_closes_when_the_manager_fails():
     house = House()
     house.keep("channel")
 
@@ -69,7 +69,7 @@ async def test_what_is_kept_is_left_when_the_manager_fails():
         (KeyError("x"), None, "KeyError: 'x'"),
     ],
 )
-async def test_what_cannot_be_entered_is_named_and_nothing_starts(
+async def test_manager_raises_cannot_start_when_a_kept_context_fails_to_open(
     error: Exception, name: str | None, told: str
 ):
     house = House()
@@ -85,7 +85,7 @@ async def test_what_cannot_be_entered_is_named_and_nothing_starts(
     assert house.notes == ["first opened", "first closed"]
 
 
-async def test_a_stop_while_something_is_still_being_entered_is_a_clean_one():
+async def test_manager_stops_cleanly_while_a_kept_context_is_opening():
     house = House()
     house.keep("first")
     house.runnable("helper")
@@ -106,7 +106,7 @@ async def test_a_stop_while_something_is_still_being_entered_is_a_clean_one():
     assert asyncio.get_running_loop().time() == pytest.approx(0)
 
 
-async def test_entering_may_take_its_time():
+async def test_manager_waits_an_hour_for_a_slow_kept_context():
     house = House()
 
     @asynccontextmanager
@@ -124,7 +124,7 @@ async def test_entering_may_take_its_time():
     await house.stopped()
 
 
-async def test_entering_and_leaving_are_in_one_task():
+async def test_kept_context_opens_and_closes_in_the_same_task():
     house = House()
     tasks: list[asyncio.Task[Any] | None] = []
 
@@ -140,7 +140,7 @@ async def test_entering_and_leaving_are_in_one_task():
     assert tasks == [house.task, house.task]
 
 
-async def test_what_cannot_be_left_does_not_hide_why_the_manager_failed():
+async def test_manager_failure_is_raised_from_close_error_of_kept_context():
     house = House()
 
     @asynccontextmanager
@@ -159,7 +159,7 @@ async def test_what_cannot_be_left_does_not_hide_why_the_manager_failed():
     assert str(raised.value.__cause__) == "stuck"
 
 
-async def test_what_cannot_be_left_is_raised_when_nothing_else_is_wrong():
+async def test_manager_raises_close_error_of_kept_context_after_clean_stop():
     house = House()
 
     @asynccontextmanager
@@ -174,9 +174,7 @@ async def test_what_cannot_be_left_is_raised_when_nothing_else_is_wrong():
         await house.ended()
 
 
-async def test_what_does_not_let_itself_be_closed_holds_up_the_others_for_a_moment_only(
-    log_lines: LogLines,
-):
+async def test_manager_gives_up_closing_a_stuck_kept_context_after_a_moment(log_lines: LogLines):
     house = House()
     house.keep("first")
 
@@ -194,7 +192,7 @@ async def test_what_does_not_let_itself_be_closed_holds_up_the_others_for_a_mome
     assert line["what"] == "the connection to the store"
 
 
-async def test_what_runs_into_a_time_limit_of_its_own_while_it_is_closed_says_so():
+async def test_manager_raises_timeout_of_kept_context_that_times_out_on_close():
     house = House()
 
     @asynccontextmanager

@@ -13,9 +13,7 @@ from manager.open_files import Reserve, raised_limit, tell_when_none_is_left
 
 
 @pytest.mark.virtual_time
-async def test_that_no_descriptor_is_left_is_told_at_once_and_then_less_and_less_often(
-    monkeypatch: pytest.MonkeyPatch,
-):
+async def test_tell_when_none_is_left_logs_at_once_and_then_ever_less_often(monkeypatch: pytest.MonkeyPatch):
     open_, left = os.open, False
 
     def opening(*path: Any) -> int:
@@ -40,7 +38,7 @@ async def test_that_no_descriptor_is_left_is_told_at_once_and_then_less_and_less
 
 
 @pytest.mark.parametrize("hard", [100, resource.RLIM_INFINITY])
-def test_the_limit_is_raised_as_far_as_it_may_be(monkeypatch: pytest.MonkeyPatch, hard: int):
+def test_raised_limit_raises_soft_limit_to_hard_limit(monkeypatch: pytest.MonkeyPatch, hard: int):
     now = [28, hard]
     monkeypatch.setattr(resource, "getrlimit", lambda _: tuple(now))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: now.__setitem__(slice(None), limits))
@@ -48,7 +46,7 @@ def test_the_limit_is_raised_as_far_as_it_may_be(monkeypatch: pytest.MonkeyPatch
     assert now == [hard, hard]
 
 
-def test_a_limit_that_cannot_be_raised_stays(monkeypatch: pytest.MonkeyPatch):
+def test_raised_limit_returns_current_limit_when_it_cannot_be_raised(monkeypatch: pytest.MonkeyPatch):
     def refused(*_: object) -> None:
         raise ValueError("not allowed to raise maximum limit")
 
@@ -57,7 +55,7 @@ def test_a_limit_that_cannot_be_raised_stays(monkeypatch: pytest.MonkeyPatch):
     assert raised_limit() == 28
 
 
-def test_what_is_in_reserve_is_closed_in_the_end_and_not_taken_again():
+def test_reserve_gives_up_nothing_after_it_is_closed():
     with Reserve() as reserve:
         assert reserve.give_up()
         assert not reserve.give_up()

@@ -26,7 +26,7 @@ INSTALLED = {
 @pytest.mark.parametrize(
     "package", [pattern.removesuffix("*") for patterns in INSTALLED.values() for pattern in patterns]
 )
-def test_every_folder_of_modules_is_a_package(package: str):
+def test_folders_with_modules_are_packages(package: str):
     folders = {module.parent for module in (ROOT / package).rglob("*.py")}
     assert folders
     # Without this file a folder is missing in what is installed, and no layer is checked in it.
@@ -35,7 +35,7 @@ def test_every_folder_of_modules_is_a_package(package: str):
     ] == []
 
 
-def test_every_package_is_pinned_by_version_and_hashes_and_by_no_address():
+def test_pins_have_version_and_hashes_and_no_address():
     for part in pinned():
         for name, entry in part.items():
             assert re.fullmatch(
@@ -45,7 +45,7 @@ def test_every_package_is_pinned_by_version_and_hashes_and_by_no_address():
     assert not re.search(r"^\s*-(?!-hash)", PINS.read_text(), re.MULTILINE)
 
 
-def test_the_first_part_of_the_pins_is_just_what_the_programs_need():
+def test_first_part_of_pins_matches_runtime_dependencies():
     pins = {name: entry.split()[0].partition("==")[2] for part in pinned() for name, entry in part.items()}
     if any(pins.get(name, found.version) != found.version for name, found in dependencies().items()):
         pytest.skip("this environment has other versions than the pinned ones (make test VERSIONS=)")
@@ -53,7 +53,7 @@ def test_the_first_part_of_the_pins_is_just_what_the_programs_need():
 
 
 @pytest.mark.parametrize("group", PROJECT["dependency-groups"])
-def test_what_a_group_asks_for_is_pinned(group: str):
+def test_pins_cover_every_requirement_of_a_dependency_group(group: str):
     names = {name for part in pinned() for name in part}
     asked = [each for each in PROJECT["dependency-groups"][group] if isinstance(each, str)]
     assert {canonicalize_name(Requirement(each).name) for each in asked} <= names
@@ -63,7 +63,7 @@ def test_what_a_group_asks_for_is_pinned(group: str):
 @pytest.mark.parametrize(
     "licence", ["GPL-3.0-only", "GPL-3.0-only AND MIT", "Of limited use", "Miscellaneous", None]
 )
-def test_a_licence_that_is_not_listed_fails_the_check(tmp_path: Path, licence: str | None):
+def test_licence_check_fails_for_licence_that_is_not_listed(tmp_path: Path, licence: str | None):
     information = tmp_path / "other-1.dist-info" / "METADATA"
     information.parent.mkdir()
     said = "" if licence is None else f"License-Expression: {licence}\n"
@@ -123,7 +123,7 @@ def test_pin_leaves_the_digest_when_no_registry_answers(pin: Pin):
     assert "crane: no route to host" in said
 
 
-def test_an_interpreter_that_is_asked_for_is_the_one_that_is_taken_or_an_error(tmp_path: Path):
+def test_make_venv_fails_when_requested_interpreter_is_too_old(tmp_path: Path):
     made = subprocess.run(
         [ROOT / "scripts" / "make-venv", tmp_path / "venv", "demo"],
         env={**os.environ, "PYTHON": "python2.7"},
@@ -135,7 +135,7 @@ def test_an_interpreter_that_is_asked_for_is_the_one_that_is_taken_or_an_error(t
     assert made.stderr == "make venv: PYTHON=python2.7 is not Python 3.11 or newer\n"
 
 
-def test_where_no_environment_can_be_made_nothing_is_fetched_and_what_to_install_is_told(tmp_path: Path):
+def test_make_venv_names_debian_package_when_no_environment_can_be_made(tmp_path: Path):
     calls = tmp_path / "calls"
     python = tmp_path / "python3"
     python.write_text(f'#!/bin/sh\necho "$*" >>{calls}\n[ "$1" = -c ]\n')
@@ -156,7 +156,7 @@ def test_where_no_environment_can_be_made_nothing_is_fetched_and_what_to_install
 
 
 @pytest.mark.long
-def test_where_what_venv_takes_pip_from_is_missing_pythons_own_pip_is_copied(tmp_path: Path):
+def test_make_venv_copies_pip_of_python_when_ensurepip_is_missing(tmp_path: Path):
     python = tmp_path / "python3"
     refused = 'case "$2 $3" in "venv --without-pip") ;; venv*|virtualenv*) exit 1 ;; esac'
     python.write_text(f'#!/bin/sh\n{refused}\nexec {sys.executable} "$@"\n')

@@ -185,7 +185,7 @@ def problems(pattern: Pattern) -> list[str]:
         "(a|aa)*",
     ],
 )
-def test_an_expression_that_backtracks_is_seen(pattern: str):
+def test_problems_finds_backtracking_pattern(pattern: str):
     assert problems((pattern, 0))
 
 
@@ -193,10 +193,10 @@ def test_an_expression_that_backtracks_is_seen(pattern: str):
     "pattern",
     [r"[a-z]+(\.[a-z]+)*", r"\s*:\s*", "(?:[^x]++|xy)*+", "[a-z]*[0-9]+", "(a+,)*", r"'(\\.|[^'\\])*'"],
 )
-def test_an_expression_that_does_not_is_none(pattern: str):
+def test_problems_accepts_pattern_that_does_not_backtrack(pattern: str):
     assert not problems((pattern, 0))
 
 
-def test_no_expression_of_ours_backtracks():
+def test_patterns_of_the_project_do_not_backtrack():
     bad = {(where, pattern): found for where, pattern in patterns() if (found := problems(pattern))}
     assert not bad, "\n".join(f"{k} {v}" for k, v in bad.items())

@@ -14,7 +14,7 @@ def values(environ: dict[str, str], *, credentials: bool = False) -> dict[str, s
     return {each["name"]: each["value"] for each in proxy_environment(environ, credentials=credentials)}
 
 
-def test_each_variable_is_handed_on_in_both_spellings():
+def test_proxy_values_contain_both_spellings_of_each_variable():
     assert values({"https_proxy": "http://proxy:3128", "NO_PROXY": "a,b", "no_proxy": "other"}) == {
         "HTTPS_PROXY": "http://proxy:3128",
         "https_proxy": "http://proxy:3128",
@@ -36,7 +36,7 @@ def test_each_variable_is_handed_on_in_both_spellings():
         (f"http://a@{SECRET}://b@proxy", "http://proxy"),
     ],
 )
-def test_a_password_stays_with_the_manager_and_out_of_the_log(name: str, url: str, bare: str):
+def test_proxy_values_and_log_omit_the_password(name: str, url: str, bare: str):
     with capture_logs() as lines:
         assert values({name: url}) == {name.upper(): bare, name.lower(): bare}
     [line] = lines
@@ -56,20 +56,20 @@ def test_a_password_stays_with_the_manager_and_out_of_the_log(name: str, url: st
         f"http://[{SECRET}@",
     ],
 )
-def test_what_may_have_a_password_anywhere_is_not_handed_on(url: str):
+def test_proxy_values_omit_url_that_may_contain_a_password(url: str):
     with capture_logs() as lines:
         assert values({"HTTPS_PROXY": url, "NO_PROXY": "a"}) == {"NO_PROXY": "a", "no_proxy": "a"}
     [line] = lines
     assert SECRET not in str(line)
 
 
-def test_without_a_password_nothing_is_said():
+def test_proxy_values_log_nothing_without_a_password():
     with capture_logs() as lines:
         assert values({"HTTP_PROXY": "http://proxy:3128"})["http_proxy"] == "http://proxy:3128"
     assert not lines
 
 
-def test_who_asks_for_it_has_it_handed_on():
+def test_proxy_values_include_password_when_credentials_are_kept():
     assert values({"HTTP_PROXY": URL}, credentials=PROXY_ENVIRONMENT.parse("keep"))["HTTP_PROXY"] == URL
     assert PROXY_ENVIRONMENT.default_value() is False
     with pytest.raises(ValueError, match="drop or keep"):
@@ -77,7 +77,7 @@ def test_who_asks_for_it_has_it_handed_on():
 
 
 @pytest.mark.parametrize(("credentials", "seen"), [(False, "http://proxy:3128"), (True, URL)])
-def test_an_operator_has_it_as_an_attribute_and_the_log_tells_once_what_is_left_out(
+def test_proxy_attribute_of_operator_logs_dropped_credentials_once(
     credentials: bool, seen: str, monkeypatch: pytest.MonkeyPatch
 ):
     for name in VARIABLES:

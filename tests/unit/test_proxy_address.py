@@ -9,21 +9,21 @@ SERVER = URL("https://api.example.com:6443")
 PROXY = "http://proxy:3128"
 
 
-def test_without_a_variable_there_is_no_proxy():
+def test_proxy_for_returns_none_without_variables():
     assert proxy_for(SERVER, {}) is None
 
 
 @pytest.mark.parametrize("name", ["HTTPS_PROXY", "https_proxy"])
-def test_the_variable_of_the_scheme_names_the_proxy(name: str):
+def test_proxy_for_uses_variable_of_the_scheme(name: str):
     assert proxy_for(SERVER, {name: PROXY}) == URL(PROXY)
     assert proxy_for(URL("http://api.example.com"), {name: PROXY}) is None
 
 
-def test_capitals_come_first():
+def test_proxy_for_prefers_variables_in_capitals():
     assert proxy_for(SERVER, {"https_proxy": "http://other", "HTTPS_PROXY": PROXY}) == URL(PROXY)
 
 
-def test_a_proxy_without_a_scheme_is_http():
+def test_proxy_for_assumes_http_without_a_scheme():
     assert proxy_for(SERVER, {"HTTPS_PROXY": "proxy:3128"}) == URL(PROXY)
 
 
@@ -31,7 +31,7 @@ def test_a_proxy_without_a_scheme_is_http():
     "server",
     ["https://localhost:1", "https://127.0.0.1:1", "https://[::1]:1", "https://[::ffff:127.0.0.1]:1"],
 )
-def test_this_machine_is_never_proxied(server: str):
+def test_proxy_for_never_proxies_this_machine(server: str):
     assert proxy_for(URL(server), {"HTTPS_PROXY": PROXY}) is None
 
 
@@ -60,7 +60,7 @@ def test_this_machine_is_never_proxied(server: str):
         ("https://[fd00::1]", "10.0.0.0/8", False),
     ],
 )
-def test_no_proxy_exempts_what_it_names(server: str, no_proxy: str, exempt: bool):
+def test_no_proxy_variable_exempts_the_servers_it_names(server: str, no_proxy: str, exempt: bool):
     for name in ("NO_PROXY", "no_proxy"):
         assert (proxy_for(URL(server), {"HTTPS_PROXY": PROXY, name: no_proxy}) is None) == exempt
 
@@ -68,7 +68,7 @@ def test_no_proxy_exempts_what_it_names(server: str, no_proxy: str, exempt: bool
 @pytest.mark.parametrize(
     "address", ["socks4://proxy:1080", "socks5h://proxy", "http://", "http://proxy:port", "socks5://"]
 )
-def test_what_is_no_http_proxy_is_an_error_that_names_its_source(address: str):
+def test_proxy_url_error_names_its_source_when_address_is_no_http_proxy(address: str):
     with pytest.raises(NotAProxy, match=r"^HTTPS_PROXY: "):
         proxy_for(SERVER, {"HTTPS_PROXY": address})
     with pytest.raises(NotAProxy, match=r"^there: "):
@@ -94,7 +94,7 @@ def test_what_is_no_http_proxy_is_an_error_that_names_its_source(address: str):
         "http://[s3cret@proxy:1080",
     ],
 )
-def test_a_password_that_cannot_be_told_from_the_rest_is_refused_without_any_part_of_it(address: str):
+def test_proxy_for_refuses_ambiguous_password_without_showing_it(address: str):
     with pytest.raises(NotAProxy, match=r"^HTTPS_PROXY: not the URL of an http") as caught:
         proxy_for(SERVER, {"HTTPS_PROXY": address})
     assert "s3" not in str(caught.value)
@@ -102,7 +102,7 @@ def test_a_password_that_cannot_be_told_from_the_rest_is_refused_without_any_par
 
 
 @pytest.mark.parametrize("written", ["p@ss", "p%40ss"])
-def test_a_password_may_have_what_is_not_the_end_of_it(written: str):
+def test_proxy_for_accepts_password_with_special_characters(written: str):
     found = proxy_for(SERVER, {"HTTPS_PROXY": f"http://me:{written}@proxy:1080"})
     assert found is not None
     assert (found.user, found.password, found.host, found.port) == ("me", "p@ss", "proxy", 1080)

@@ -32,19 +32,19 @@ from manager.quantity import parse_quantity
         ("-1Gi", -(2**30)),
     ],
 )
-def test_a_quantity_is_the_exact_amount(text: str, amount: Fraction):
+def test_parse_quantity_returns_the_exact_amount(text: str, amount: Fraction):
     assert parse_quantity(text) == amount
 
 
 @pytest.mark.parametrize(
     "text", ["", "Gi", "1GiB", "1 Gi", "ten", "1K", "--1", "1.2.3", "0x10", "1e", "1e999"]
 )
-def test_what_is_none_is_refused_by_name(text: str):
+def test_parse_quantity_refuses_text_that_is_no_quantity(text: str):
     with pytest.raises(ValueError, match="not a quantity"):
         parse_quantity(text)
 
 
 @given(st.integers(0, 2**63))
-def test_the_same_in_other_words_is_equal(amount: int):
+def test_parse_quantity_returns_equal_amounts_for_equal_values_in_other_units(amount: int):
     assert parse_quantity(f"{amount}Gi") == parse_quantity(f"{amount * 1024}Mi")
     assert parse_quantity(f"{amount}Gi") < parse_quantity(f"{amount}.000000001Gi")

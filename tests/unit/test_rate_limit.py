@@ -13,12 +13,12 @@ def now() -> float:
     return round(asyncio.get_running_loop().time(), 6)
 
 
-async def test_a_full_bucket_lets_a_burst_through_and_no_more():
+async def test_token_bucket_allows_a_burst_and_no_more():
     bucket = TokenBucket(rate=2, burst=3)
     assert [bucket.try_acquire() for _ in range(5)] == [True, True, True, False, False]
 
 
-async def test_a_token_returns_with_each_interval():
+async def test_token_bucket_regains_a_token_per_interval():
     bucket = TokenBucket(rate=2, burst=3)
     while bucket.try_acquire():
         pass
@@ -29,13 +29,13 @@ async def test_a_token_returns_with_each_interval():
     assert not bucket.try_acquire()
 
 
-async def test_a_long_quiet_time_fills_the_bucket_only_once():
+async def test_token_bucket_never_exceeds_its_burst_after_a_quiet_time():
     bucket = TokenBucket(rate=1, burst=2)
     await asyncio.sleep(3600)
     assert [bucket.try_acquire() for _ in range(3)] == [True, True, False]
 
 
-async def test_those_who_wait_are_let_through_at_the_rate_in_the_order_they_came():
+async def test_token_bucket_lets_waiters_through_at_its_rate_in_order():
     bucket = TokenBucket(rate=10, burst=1)
     passed: list[tuple[int, float]] = []
 
@@ -49,7 +49,7 @@ async def test_those_who_wait_are_let_through_at_the_rate_in_the_order_they_came
     assert passed == [(0, 0.0), (1, 0.1), (2, 0.2), (3, 0.3)]
 
 
-async def test_those_who_wait_go_before_those_who_only_try():
+async def test_try_acquire_fails_while_others_wait():
     bucket = TokenBucket(rate=1, burst=1)
     assert bucket.try_acquire()
     waiting = asyncio.create_task(bucket.acquire())
@@ -60,7 +60,7 @@ async def test_those_who_wait_go_before_those_who_only_try():
     assert not bucket.try_acquire()
 
 
-async def test_a_cancelled_wait_gives_its_token_back():
+async def test_token_bucket_regains_token_of_a_cancelled_wait():
     bucket = TokenBucket(rate=1, burst=1)
     assert bucket.try_acquire()
     waiting = asyncio.create_task(bucket.acquire())
@@ -78,7 +78,7 @@ async def test_numbers_that_make_no_sense_are_refused(rate: float, burst: int):
         TokenBucket(rate=rate, burst=burst)
 
 
-async def test_what_repeats_is_told_at_once_and_then_less_and_less_often_with_a_count():
+async def test_repeats_report_at_once_and_then_ever_less_often_with_a_count():
     repeats, told = Repeats(), []
     for _ in range(3600):
         if (times := repeats.count()) is not None:
@@ -87,7 +87,7 @@ async def test_what_repeats_is_told_at_once_and_then_less_and_less_often_with_a_
     assert told == [(0, 1), (60, 60), (180, 120), (420, 240), (900, 480), (1800, 900), (2700, 900)]
 
 
-async def test_what_was_quiet_for_long_is_told_as_at_first():
+async def test_repeats_report_at_once_again_after_a_long_quiet_time():
     repeats = Repeats()
     assert [repeats.count() for _ in range(3)] == [1, None, None]
     await asyncio.sleep(1000)

@@ -15,6 +15,6 @@ def test_values_are_separated_by_semicolons():
 
 
 @pytest.mark.parametrize(("resources", "verbs"), [("", "get"), ("pods", ""), ("pods", "get;;list")])
-def test_an_empty_resource_or_verb_is_refused(resources: str, verbs: str):
+def test_rbac_refuses_empty_resource_or_verb(resources: str, verbs: str):
     with pytest.raises(ValueError, match="has an empty value"):
         rbac(groups="", resources=resources, verbs=verbs)

@@ -43,7 +43,7 @@ async def cancel_itself() -> None:
     raise asyncio.CancelledError
 
 
-async def test_they_end_newest_first_each_waited_for():
+async def test_runnables_stop_newest_first_and_wait_for_each():
     recorded = Recorded()
     recorded.start("first")
     recorded.start("second", slow_end=5.0)
@@ -53,7 +53,7 @@ async def test_they_end_newest_first_each_waited_for():
     assert not recorded.failure.done()
 
 
-async def test_a_failure_is_handed_over_and_the_others_go_on():
+async def test_runnables_report_a_failure_and_keep_the_others_running():
     recorded = Recorded()
     recorded.start("good")
     recorded.runnables.start(fail(), name="bad")
@@ -63,7 +63,7 @@ async def test_a_failure_is_handed_over_and_the_others_go_on():
     await recorded.runnables.stop()
 
 
-async def test_only_the_first_failure_counts():
+async def test_runnables_report_only_the_first_failure():
     recorded = Recorded()
     recorded.runnables.start(fail(), name="bad")
     recorded.runnables.start(cancel_itself(), name="worse")
@@ -72,7 +72,7 @@ async def test_only_the_first_failure_counts():
         await recorded.failure
 
 
-async def test_a_failure_while_being_stopped_counts():
+async def test_runnables_report_a_failure_during_stop():
     recorded = Recorded()
 
     async def fail_at_the_end() -> None:
@@ -88,7 +88,7 @@ async def test_a_failure_while_being_stopped_counts():
         await recorded.failure
 
 
-async def test_one_that_ends_by_itself_is_no_failure():
+async def test_runnable_that_ends_by_itself_is_no_failure():
     recorded = Recorded()
     recorded.runnables.start(end(), name="short")
     await asyncio.sleep(1)
@@ -96,7 +96,7 @@ async def test_one_that_ends_by_itself_is_no_failure():
     assert not recorded.failure.done()
 
 
-async def test_a_cancellation_by_somebody_else_is_a_failure():
+async def test_runnables_report_foreign_cancellation_as_failure():
     recorded = Recorded()
     recorded.runnables.start(cancel_itself(), name="odd")
     with pytest.raises(RuntimeError, match="odd was cancelled, and not by its owner"):
@@ -104,7 +104,7 @@ async def test_a_cancellation_by_somebody_else_is_a_failure():
 
 
 @pytest.mark.parametrize("runnable", [end, fail, cancel_itself])
-async def test_one_that_was_never_given_a_turn_is_stopped_all_the_same(
+async def test_runnable_that_never_ran_is_stopped_without_failure(
     runnable: Callable[[], Coroutine[Any, Any, None]],
 ):
     recorded = Recorded()
@@ -113,7 +113,7 @@ async def test_one_that_was_never_given_a_turn_is_stopped_all_the_same(
     assert not recorded.failure.done()
 
 
-async def test_a_stop_that_was_cancelled_can_be_repeated():
+async def test_runnables_stop_can_be_repeated_after_cancellation():
     recorded = Recorded()
     recorded.start("first")
     recorded.start("second", slow_end=5.0)

@@ -75,7 +75,7 @@ ADDED = st.tuples(
 
 
 @given(added=st.lists(ADDED, max_size=150), budget=st.integers(500, 20_000))
-def test_the_last_runs_of_each_object_are_kept_within_so_many_bytes(
+def test_history_keeps_last_runs_of_each_object_within_its_budget(
     added: list[tuple[str, str, int, bool, float]], budget: int
 ):
     history, now = History(budget), 0.0
@@ -101,7 +101,7 @@ def test_the_last_runs_of_each_object_are_kept_within_so_many_bytes(
             assert (shelf.bytes == 0) is (not living)
 
 
-def test_who_does_much_does_not_wash_away_what_others_did():
+def test_history_keeps_runs_of_quiet_controller_beside_a_busy_one():
     history = History(20_000)
     quiet = run_of(controller="pet")
     history.of("pet").add(quiet)
@@ -112,7 +112,7 @@ def test_who_does_much_does_not_wash_away_what_others_did():
     assert latest == [f"{number}" for number in range(999, 999 - len(latest), -1)]
 
 
-def test_a_busy_object_costs_no_more_than_its_last_runs():
+def test_shelf_keeps_only_the_last_runs_of_a_busy_object():
     history = History()
     shelf = history.of("foo")
     shelf.add(run_of(ObjectKey("ns", "quiet")))
@@ -159,7 +159,7 @@ def test_names_of_what_is_gone_take_no_memory_that_the_budget_does_not_know():
     assert taken <= history.bytes * 1.05
 
 
-def test_what_comes_and_goes_costs_no_more_than_its_last_runs():
+def test_history_memory_stays_bounded_for_object_that_comes_and_goes():
     history = History()
     gc.collect()
     tracemalloc.start()
@@ -171,7 +171,7 @@ def test_what_comes_and_goes_costs_no_more_than_its_last_runs():
     assert taken < 50_000
 
 
-def test_what_was_deleted_is_told_of_for_another_hour():
+def test_shelf_keeps_runs_of_deleted_object_for_an_hour():
     shelf = History().of("foo")
     shelf.add(run_of(at=10.0, gone=True))
     again = ObjectKey("default", "again")
@@ -185,14 +185,14 @@ def test_what_was_deleted_is_told_of_for_another_hour():
     assert len(shelf) == 4
 
 
-def test_a_run_knows_whether_its_object_was_gone():
+def test_run_shows_gone_when_its_last_trigger_is_the_deletion():
     child = Trigger("event", 1.0, "DELETED", "owns", "Pod", *WEB, 1, 0)
     assert run_of(triggers=(CHANGED, GONE)).shows_gone("Memcached")
     assert not run_of(triggers=(GONE, CHANGED)).shows_gone("Memcached")  # there is another of its name
     assert not run_of(triggers=(child,)).shows_gone("Memcached")
 
 
-async def test_a_run_keeps_the_first_of_each_and_counts_the_others():
+async def test_run_keeps_first_entries_and_counts_the_others():
     run = run_of()
     run.outcome = ""
     token = enter_run(run)
@@ -216,7 +216,7 @@ async def test_a_run_keeps_the_first_of_each_and_counts_the_others():
     assert (call.verb, call.path, call.code, call.error) == ("call", "store/Add", CALLED, "Unavailable")
 
 
-def test_why_it_ran_is_a_few_words():
+def test_run_why_summarises_its_triggers():
     triggers = [Trigger("event", kind=f"Kind{number % 5}", change="ADDED") for number in range(MOST_TRIGGERS)]
     assert run_of(triggers=tuple(triggers)).why == "Kind0 added, Kind1 added, Kind2 added, ..."
     assert run_of(triggers=()).why == ""
@@ -231,7 +231,7 @@ def test_why_it_ran_is_a_few_words():
     ]
 
 
-async def test_what_a_reconcile_has_started_belongs_to_it_until_its_end():
+async def test_current_run_is_inherited_by_tasks_until_the_run_ends():
     found: list[Run | None] = []
 
     async def look() -> None:
@@ -260,5 +260,5 @@ async def test_what_a_reconcile_has_started_belongs_to_it_until_its_end():
         ("/api", ("", "")),
     ],
 )
-def test_a_path_is_of_a_resource_and_perhaps_of_an_object(path: str, of: tuple[str, str]):
+def test_resource_and_name_splits_api_path(path: str, of: tuple[str, str]):
     assert resource_and_name(path) == of

@@ -21,25 +21,25 @@ INTERVAL = Setting("store-interval", parse_duration, default="1m30s", descriptio
 LABEL = Setting("store-label", description="what it is called")
 
 
-def test_a_default_is_read_as_a_given_value_would_be():
+def test_setting_parses_its_default_like_a_given_value():
     assert ADDRESS.default_value() == "localhost:6742"
     assert INTERVAL.default_value() == 90.0
     assert LABEL.default_value() is None
 
 
-def test_the_variable_is_the_name_in_capitals():
+def test_setting_variable_is_its_name_in_capitals():
     assert ADDRESS.variable == "STORE_ADDRESS"
 
 
 @pytest.mark.parametrize(
     "name", ["", "Store", "store_address", "-store", "store-", "store--address", "1st", "a b"]
 )
-def test_what_cannot_be_a_flag_and_a_variable_is_no_name(name: str):
+def test_setting_refuses_name_that_cannot_be_flag_and_variable(name: str):
     with pytest.raises(ValueError, match="cannot name a setting"):
         Setting(name, default="x", description="")
 
 
-def test_a_default_that_is_none_of_its_own_values_is_found_where_it_is_declared():
+def test_setting_refuses_invalid_default_at_declaration():
     with pytest.raises(ValueError, match=r"the default '90' of the setting 'x': a duration such as"):
         Setting("x", parse_duration, default="90", description="")
 
@@ -94,13 +94,13 @@ def test_default_of_the_settings_own_type_is_typed():
     assert (size.default_value(), on.default_value()) == (3, True)
 
 
-def test_a_key_of_the_same_name_is_another_key():
+def test_setting_values_do_not_match_another_setting_of_the_same_name():
     twin = Setting("store-address", parse_address, default="localhost:6742", description="where it is")
     with pytest.raises(UndeclaredSetting):
         SettingValues({ADDRESS: "store:1"})[twin]
 
 
-def test_a_setting_that_nobody_declared_is_named_with_the_way_to_declare_it():
+def test_undeclared_setting_error_tells_how_to_declare_it():
     with pytest.raises(UndeclaredSetting) as error:
         SettingValues()[ADDRESS]
     assert str(error.value) == (

@@ -67,7 +67,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 )
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.timeout(10)
-def test_what_is_no_file_or_too_long_is_refused_at_once_in_one_line(
+def test_readers_refuse_non_files_and_overlong_files_in_one_line(
     tmp_path: Path, reader: str, make: Callable[[Path], None], problem: str
 ):
     path = tmp_path / "certificates.json"
@@ -80,7 +80,7 @@ def test_what_is_no_file_or_too_long_is_refused_at_once_in_one_line(
     assert "\n" not in told
 
 
-def test_a_file_as_long_as_a_secret_can_be_is_read(tmp_path: Path):
+def test_read_small_file_reads_one_megabyte(tmp_path: Path):
     path = tmp_path / "file"
     path.write_bytes(b"x" * (1024 * 1024))
     assert read_small_file(path) == path.read_bytes()

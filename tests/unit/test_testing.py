@@ -19,7 +19,7 @@ from manager.simulation.loop import EPOCH, NotVirtual
 from manager.testing import VirtualClock, operated
 
 
-async def test_what_is_waited_for_in_vain_is_shown_as_it_was_at_last_without_who_wrote_which_field():
+async def test_until_shows_last_object_without_managed_fields_when_it_times_out():
     async with operated(kinds=(Greeting,)) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="a"), spec=GreetingSpec(size=7)))
         with pytest.raises(AssertionError, match="not so after 0 s; at last:") as waited:
@@ -29,7 +29,7 @@ async def test_what_is_waited_for_in_vain_is_shown_as_it_was_at_last_without_who
 
 
 @pytest.mark.virtual_time
-async def test_an_object_is_read_again_when_something_was_written_and_looked_at_all_the_time():
+async def test_until_rereads_object_after_writes_and_checks_it_all_the_time():
     async with operated(kinds=(Greeting,)) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="a"), spec=GreetingSpec(size=7)))
         seen: list[Greeting] = []

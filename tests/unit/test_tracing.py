@@ -98,7 +98,7 @@ async def until(holds: Callable[[], object]) -> None:
     pytest.fail("it is not so")
 
 
-async def test_a_reconcile_is_a_trace_with_its_wait_and_its_requests(monkeypatch: pytest.MonkeyPatch):
+async def test_reconcile_trace_contains_queue_wait_and_requests(monkeypatch: pytest.MonkeyPatch):
     sent: list[Mapping[str, str]] = []
     answer = LocalWire.answer
 
@@ -144,7 +144,7 @@ async def test_a_reconcile_is_a_trace_with_its_wait_and_its_requests(monkeypatch
     assert f'trace_id="{second.context.trace_id:032x}"' in page
 
 
-async def test_what_a_reconcile_did_is_where_it_happened(monkeypatch: pytest.MonkeyPatch):
+async def test_reconcile_span_places_events_and_calls_at_their_times(monkeypatch: pytest.MonkeyPatch):
     async def work(greeting: Greeting, ctx: Context) -> None:
         await asyncio.sleep(1)
         ctx.event("Greeted", "told")
@@ -172,7 +172,7 @@ async def test_what_a_reconcile_did_is_where_it_happened(monkeypatch: pytest.Mon
         (ExceptionGroup("several", [KeyError("Xk-secret")]), "ExceptionGroup", "panic"),
     ],
 )
-async def test_a_failure_is_an_error_of_the_span_and_says_no_more_than_the_record(
+async def test_failed_reconcile_span_has_error_status_and_omits_secrets(
     monkeypatch: pytest.MonkeyPatch, error: Exception, kind: str, failure: str
 ):
     async def fail(greeting: Greeting, ctx: Context) -> None:
@@ -192,7 +192,7 @@ async def test_a_failure_is_an_error_of_the_span_and_says_no_more_than_the_recor
     assert dict(second.attributes or {})["reconcile.attempt"] == 1
 
 
-async def test_a_refused_request_is_an_error_of_its_own_span(monkeypatch: pytest.MonkeyPatch):
+async def test_request_span_has_error_status_when_refused(monkeypatch: pytest.MonkeyPatch):
     async def create(greeting: Greeting, ctx: Context) -> None:
         await ctx.client.create(config("Not A Name"))
 
@@ -205,9 +205,7 @@ async def test_a_refused_request_is_an_error_of_its_own_span(monkeypatch: pytest
     assert dict(post.attributes or {})["error.type"] == "Invalid"
 
 
-async def test_a_reconcile_that_is_cancelled_ends_its_span(
-    monkeypatch: pytest.MonkeyPatch,
-):
+async def test_reconcile_span_ends_when_the_reconcile_is_cancelled(monkeypatch: pytest.MonkeyPatch):
     begun = []
 
     async def hang(greeting: Greeting, ctx: Context) -> None:
@@ -223,7 +221,7 @@ async def test_a_reconcile_that_is_cancelled_ends_its_span(
     assert root.status.status_code is StatusCode.ERROR
 
 
-async def test_a_review_is_part_of_the_trace_of_who_asks():
+async def test_review_span_joins_the_trace_of_the_caller():
     exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracer, trace, parent = Tracer(provider), "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -254,7 +252,7 @@ async def test_a_review_is_part_of_the_trace_of_who_asks():
         ("traceparent", "00-" * 2700),
     ],
 )
-async def test_what_a_stranger_sends_as_its_trace_costs_nothing_and_is_not_logged(
+async def test_tracer_review_ignores_malformed_trace_headers_cheaply(
     name: str, value: str, caplog: pytest.LogCaptureFixture
 ):
     provider = TracerProvider(shutdown_on_exit=False)
@@ -281,7 +279,7 @@ async def test_what_a_stranger_sends_as_its_trace_costs_nothing_and_is_not_logge
         ({"OTEL_TRACES_EXPORTER": "console"}, True),
     ],
 )
-def test_the_standard_variables_ask_for_traces(environ: dict[str, str], asked: bool):
+def test_is_asked_for_follows_standard_otel_variables(environ: dict[str, str], asked: bool):
     assert is_asked_for(environ) is asked
 
 
@@ -363,7 +361,7 @@ def test_the_standard_variables_ask_for_traces(environ: dict[str, str], asked: b
         ),
     ],
 )
-async def test_what_cannot_be_done_is_told_in_one_line(
+async def test_tracing_raises_cannot_trace_for_unsupported_environment(
     monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], told: str
 ):
     for name, value in environ.items():  # the SDK reads them there
@@ -374,7 +372,7 @@ async def test_what_cannot_be_done_is_told_in_one_line(
     assert "s3cret" not in str(caught.value)
 
 
-async def test_what_the_sdk_says_again_and_again_is_one_line_and_then_a_count():
+async def test_tracing_logs_repeated_sdk_warnings_once_and_then_with_a_count():
     """Of a collector that is not there it tells four times for each batch, from a thread of its own."""
     sdk = logging.getLogger("opentelemetry.exporter.anything")
 
@@ -395,7 +393,7 @@ async def test_what_the_sdk_says_again_and_again_is_one_line_and_then_a_count():
 @pytest.mark.parametrize(
     "missing", ["opentelemetry.sdk.resources", "opentelemetry.exporter.otlp.proto.http.trace_exporter"]
 )
-async def test_what_is_not_installed_is_told_with_who_installs_it(
+async def test_tracing_names_the_extra_that_installs_missing_packages(
     monkeypatch: pytest.MonkeyPatch, missing: str
 ):
     monkeypatch.setitem(sys.modules, missing, None)
@@ -406,7 +404,7 @@ async def test_what_is_not_installed_is_told_with_who_installs_it(
             pass
 
 
-def test_nothing_of_opentelemetry_is_imported_by_a_manager_that_is_not_asked_for_traces():
+def test_manager_imports_no_opentelemetry_modules_by_default():
     code = (  # in a process of its own: this one has it
         "import sys, manager.cli.run, manager.cli.assembly, manager.testing;"
         "print(*[each for each in sys.modules if each.startswith('opentelemetry')])"
@@ -418,7 +416,7 @@ def test_nothing_of_opentelemetry_is_imported_by_a_manager_that_is_not_asked_for
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "identity"])
-def test_of_what_a_collector_answers_little_is_read(encoding: str):
+def test_exporter_reads_little_of_an_endless_collector_answer(encoding: str):
     """It is a bomb here, or has no end."""
     sent = 0
 

@@ -52,7 +52,7 @@ def limit(watchdog: Watchdog, seconds: float, *, late: float = LONG) -> None:
     watchdog.limit("the lease was lost", now + seconds, latest=now + seconds + late, since=now)
 
 
-def test_it_ends_the_process_at_the_limit_with_the_last_lines_written(
+def test_watchdog_ends_process_at_its_limit_after_flushing_last_lines(
     exits: Exits, lines: list[MutableMapping[str, Any]]
 ):
     flushed: list[float] = []
@@ -65,9 +65,7 @@ def test_it_ends_the_process_at_the_limit_with_the_last_lines_written(
     assert 0 < flushed[0] <= 0.5
 
 
-def test_one_that_fails_ends_the_process_rather_than_to_watch_no_more(
-    exits: Exits, lines: list[MutableMapping[str, Any]]
-):
+def test_watchdog_ends_process_when_it_fails_itself(exits: Exits, lines: list[MutableMapping[str, Any]]):
     def fail(number: int) -> None:
         raise KeyError(number)
 
@@ -82,7 +80,7 @@ def test_one_that_fails_ends_the_process_rather_than_to_watch_no_more(
     assert [line["event"] for line in lines] == ["the watchdog failed"]
 
 
-def test_a_limit_that_is_put_off_or_lifted_ends_nothing(exits: Exits):
+def test_watchdog_keeps_process_when_limit_is_postponed_or_lifted(exits: Exits):
     with Watchdog() as watchdog:
         limit(watchdog, SOON)
         limit(watchdog, LONG)
@@ -92,7 +90,7 @@ def test_a_limit_that_is_put_off_or_lifted_ends_nothing(exits: Exits):
         assert watchdog.due() is None
 
 
-def test_the_first_stop_counts(exits: Exits):
+def test_watchdog_keeps_limit_of_the_first_stop(exits: Exits):
     with Watchdog(stop_within=LONG) as watchdog:
         watchdog.stopping()
         due = watchdog.due()
@@ -103,14 +101,14 @@ def test_the_first_stop_counts(exits: Exits):
         assert exits.ended.wait(WAIT)
 
 
-def test_one_that_is_not_entered_only_takes_notes(exits: Exits):
+def test_watchdog_never_ends_process_when_not_entered(exits: Exits):
     watchdog = Watchdog(stop_within=0)
     watchdog.stopping()
     assert watchdog.due() is not None
     assert not exits.ended.wait(4 * SOON)
 
 
-def test_a_process_that_stood_still_past_its_limit_gets_a_moment_to_end_in_order(
+def test_watchdog_gives_a_frozen_process_a_moment_after_its_limit(
     exits: Exits, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("manager.watchdog._HELD_UP", 8 * SOON)
@@ -132,7 +130,7 @@ def run_stuck(exits: Exits, stuck: Callable[[], Any]) -> None:
         runner.run(main())
 
 
-def test_a_task_that_swallowed_its_cancellation_is_named_with_where_it_waits(
+def test_forced_end_names_task_that_swallowed_its_cancellation(
     exits: Exits, lines: list[MutableMapping[str, Any]]
 ):
     over = asyncio.Event()
@@ -164,7 +162,9 @@ def test_a_task_that_swallowed_its_cancellation_is_named_with_where_it_waits(
     assert "await over.wait()" in line["stack"]
 
 
-def test_what_blocks_the_loop_is_named_with_where_it_is(exits: Exits, lines: list[MutableMapping[str, Any]]):
+def test_forced_end_names_task_and_stack_that_block_the_loop(
+    exits: Exits, lines: list[MutableMapping[str, Any]]
+):
     async def main() -> None:
         asyncio.current_task().set_name("the blocking one")
         exits.ended.wait(WAIT)
@@ -175,7 +175,7 @@ def test_what_blocks_the_loop_is_named_with_where_it_is(exits: Exits, lines: lis
     assert "exits.ended.wait(WAIT)" in line["stack"]
 
 
-def test_who_keeps_the_loop_to_himself_is_named_with_where_it_is_once_a_minute(
+def test_watchdog_warns_once_about_a_task_that_blocks_the_loop(
     exits: Exits, lines: list[MutableMapping[str, Any]]
 ):
     async def blocking() -> None:
@@ -197,9 +197,7 @@ def test_who_keeps_the_loop_to_himself_is_named_with_where_it_is_once_a_minute(
     assert exits.codes == []
 
 
-def test_a_thread_at_work_is_named_and_an_idle_one_is_not(
-    exits: Exits, lines: list[MutableMapping[str, Any]]
-):
+def test_forced_end_names_working_thread_but_no_idle_one(exits: Exits, lines: list[MutableMapping[str, Any]]):
     with ThreadPoolExecutor(thread_name_prefix="pool") as pool:
         pool.submit(int).result()
         working = threading.Thread(target=exits.ended.wait, args=(WAIT,), name="working")
@@ -210,7 +208,7 @@ def test_a_thread_at_work_is_named_and_an_idle_one_is_not(
     assert line["still_running"] == ["thread working"]
 
 
-def test_it_watches_on_while_there_are_threads_that_the_interpreter_waits_for(exits: Exits):
+def test_watchdog_ends_process_that_waits_for_lingering_threads(exits: Exits):
     with Watchdog(stop_within=SOON):
         lingering = threading.Thread(target=exits.ended.wait, args=(WAIT,))
         lingering.start()
@@ -219,7 +217,7 @@ def test_it_watches_on_while_there_are_threads_that_the_interpreter_waits_for(ex
     assert exits.codes == [1]
 
 
-def test_a_pool_that_has_nothing_to_do_is_nothing_to_watch(exits: Exits):
+def test_watchdog_ignores_idle_thread_pool(exits: Exits):
     pool = ThreadPoolExecutor()
     with Watchdog(stop_within=SOON) as watchdog:
         pool.submit(int).result()

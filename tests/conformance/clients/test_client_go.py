@@ -66,7 +66,7 @@ def _flags(program: str, port: int, folder: Path) -> Sequence[str]:
     )
 
 
-def test_a_deployment_rolls_out_and_goes_with_all_that_it_owns(plane: ControlPlane):
+def test_deployment_rolls_out_and_is_deleted_with_its_children(plane: ControlPlane):
     api = plane.api
     eventually(lambda: api.get("/api/v1/namespaces/default/serviceaccounts/default"))
     deployments = "/apis/apps/v1/namespaces/default/deployments"
@@ -86,7 +86,7 @@ def test_a_deployment_rolls_out_and_goes_with_all_that_it_owns(plane: ControlPla
     eventually(lambda: api.get("/apis/apps/v1/namespaces/default/replicasets")["items"] == [])
 
 
-def test_a_namespace_goes_with_all_that_is_in_it(plane: ControlPlane):
+def test_namespace_is_deleted_with_its_contents(plane: ControlPlane):
     api = plane.api
     api.create("/api/v1/namespaces", {"metadata": {"name": "short-lived"}})
     api.create("/api/v1/namespaces/short-lived/configmaps", {"metadata": {"name": "one"}})

@@ -63,7 +63,7 @@ def test_long_lists_come_in_pages(client: Any, kubernetes: Any, namespace: str):
     assert found == names
 
 
-def test_a_watch_tells_what_happens(client: Any, kubernetes: Any, namespace: str):
+def test_watch_reports_added_modified_and_deleted(client: Any, kubernetes: Any, namespace: str):
     core = kubernetes.client.CoreV1Api(client)
     start = core.list_namespaced_service(namespace).metadata.resource_version
     port = kubernetes.client.V1ServicePort(port=80)
@@ -85,7 +85,7 @@ def test_a_watch_tells_what_happens(client: Any, kubernetes: Any, namespace: str
     assert events == [("ADDED", "seen"), ("MODIFIED", "seen"), ("DELETED", "seen")]
 
 
-def test_a_deployment_becomes_available(
+def test_deployment_becomes_available_and_is_deleted_with_its_pods(
     client: Any, kubernetes: Any, namespace: str, control_plane: ControlPlane
 ):
     control_plane.require(Feature.READY_PODS)
@@ -138,7 +138,7 @@ def test_custom_kinds_are_found_and_applied(client: Any, kubernetes: Any, namesp
     assert [each["metadata"]["name"] for each in listed["items"]] == ["one"]
 
 
-def test_who_may_what_is_told(client: Any, kubernetes: Any, namespace: str):
+def test_subject_access_review_denies_a_user_without_rights(client: Any, kubernetes: Any, namespace: str):
     attributes = kubernetes.client.V1ResourceAttributes(namespace=namespace, verb="get", resource="pods")
     spec = kubernetes.client.V1SubjectAccessReviewSpec(user="nobody", resource_attributes=attributes)
     review = kubernetes.client.AuthorizationV1Api(client).create_subject_access_review(

@@ -34,7 +34,7 @@ async def client(control_plane: ControlPlane, kubernetes_asyncio: Any, models: A
         yield client
 
 
-async def test_a_watch_runs_beside_the_writes(
+async def test_watch_reports_concurrent_writes(
     client: Any, kubernetes_asyncio: Any, models: Any, namespace: str
 ):
     core = models.CoreV1Api(client)

@@ -49,7 +49,7 @@ def test_objects_are_written_watched_and_removed(client: Any):
     events.close()
 
 
-def test_what_is_applied_is_owned(client: Any):
+def test_apply_conflicts_with_another_field_manager_unless_forced(client: Any):
     wanted = ConfigMap(apiVersion="v1", kind="ConfigMap", metadata=ObjectMeta(name="one"), data={"a": "1"})
     client.apply(wanted)
     wanted.data = {"a": "2"}
@@ -61,7 +61,7 @@ def test_what_is_applied_is_owned(client: Any):
     assert client.apply(wanted, field_manager="other", force=True).data == {"a": "2"}
 
 
-def test_a_deployment_is_waited_for(client: Any, control_plane: ControlPlane):
+def test_client_waits_for_available_deployment(client: Any, control_plane: ControlPlane):
     control_plane.require(Feature.READY_PODS)
     pod = PodSpec(containers=[Container(name="web", image="nginx")], terminationGracePeriodSeconds=0)
     template = PodTemplateSpec(metadata=ObjectMeta(labels={"app": "web"}), spec=pod)

@@ -51,7 +51,7 @@ def test_logs_are_followed(plane: ControlPlane, namespace: str):
     assert following.returncode == 0
 
 
-def test_there_was_no_container_before(plane: ControlPlane, namespace: str):
+def test_kubectl_logs_previous_fails_when_container_never_restarted(plane: ControlPlane, namespace: str):
     done = plane.kubectl("logs", "one", "--previous", f"--namespace={namespace}", check=False)
     assert done.returncode == 1
     assert 'previous terminated container "one" in pod "one" not found' in done.stderr

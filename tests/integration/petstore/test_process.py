@@ -41,7 +41,7 @@ def grpcurl() -> str:
     return found
 
 
-def test_the_commands(store: PetStoreProcess):
+def test_petstore_commands_work_end_to_end(store: PetStoreProcess):
     environ = {"PETSTORE_ADDRESS": store.address}
 
     def run(*arguments: str) -> str:
@@ -70,7 +70,7 @@ def test_the_commands(store: PetStoreProcess):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_it_cleanly(store: PetStoreProcess, number: signal.Signals):
+def test_petstore_stops_cleanly_on_a_signal(store: PetStoreProcess, number: signal.Signals):
     assert store.stop(number) == 0
     lines = store.process.output().splitlines()
     assert lines == [
@@ -121,7 +121,7 @@ def test_kill_9_loses_nothing_that_was_acknowledged(store: PetStoreProcess):
     asyncio.run(look(known, unknown))
 
 
-def test_a_second_store_on_the_port_is_refused(store: PetStoreProcess):
+def test_petstore_refuses_port_in_use(store: PetStoreProcess):
     done = petstore("serve", "--memory", "--bind-address", store.address, "--metrics-bind-address=0")
     assert done.returncode == 1
     assert done.stderr == (
@@ -134,7 +134,7 @@ def test_a_second_store_on_the_port_is_refused(store: PetStoreProcess):
     assert done.stderr == f"petstore: --metrics-bind-address: {taken}\n"
 
 
-def test_it_is_a_plain_sqlite_file(store: PetStoreProcess):
+def test_petstore_stores_pets_in_a_plain_sqlite_file(store: PetStoreProcess):
     petstore("add", "Thor", "--type=dog", "--birthday=2021-04-01", "--address", store.address)
     assert store.stop() == 0
     database = sqlite3.connect(store.data)

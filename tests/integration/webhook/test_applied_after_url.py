@@ -69,9 +69,7 @@ async def test_applied_service_takes_the_place_of_the_url(
         plane.api.delete(path)
 
 
-async def test_what_was_installed_is_back_once_the_manager_at_the_url_has_stopped(
-    plane: ControlPlane,
-):
+async def test_until_stopped_restores_client_configs_that_were_installed_before(plane: ControlPlane):
     await apply(plane, manifests(plane))
     before = client_configs(plane)
     await write_urls(plane)

@@ -85,7 +85,7 @@ def all_is_of_a_newer_authority(plane: ControlPlane, than: Certificate) -> None:
 
 
 @pytest.mark.whole
-def test_a_leader_killed_in_the_middle_of_a_renewal_is_not_missed(
+def test_follower_finishes_renewal_of_a_killed_leader(
     plane: ControlPlane, ports: PortBlock, run_manager: RunManager
 ):
     leader = run_manager(plane.kubeconfig, *flags(ports[0], ports[1]), program=PROGRAM).wait_ready()

@@ -167,9 +167,7 @@ def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespac
 
 
 @pytest.mark.oldest
-async def test_the_first_start_makes_everything_with_no_more_rights_than_are_told(
-    installed: ControlPlane,
-):
+async def test_certificates_first_start_succeeds_with_documented_rights_only(installed: ControlPlane):
     user = "certificates"
     grant(installed, user, secret_rights("test-"), namespace="default")
     definitions = [PETS.rpartition("/")[2]]
@@ -190,7 +188,7 @@ async def test_the_first_start_makes_everything_with_no_more_rights_than_are_tol
 
 
 @pytest.mark.contract
-async def test_a_bundle_that_an_installer_resets_comes_back(installed: ControlPlane):
+async def test_certificates_restore_ca_bundles_that_an_installer_reset(installed: ControlPlane):
     async with running(installed.kubeconfig) as certificates:
         await eventually_async(lambda: asyncio.to_thread(all_trust, installed, certificates))
         reset = installed.api.get(VALIDATING)
@@ -211,7 +209,7 @@ async def test_a_bundle_that_an_installer_resets_comes_back(installed: ControlPl
     ]
 
 
-async def test_a_definition_that_is_not_there_is_told_once_and_found_later(plane: ControlPlane):
+async def test_certificates_report_missing_configurations_once_and_find_them_later(plane: ControlPlane):
     with capture_logs() as lines:
         async with running(plane.kubeconfig) as certificates:
             # The configurations are missing, and whoever waits for readiness does not wait for them.
@@ -226,7 +224,7 @@ async def test_a_definition_that_is_not_there_is_told_once_and_found_later(plane
 
 
 @pytest.mark.parametrize("sort", ["Mutating", "Validating", "written", "definition", "written definition"])
-async def test_what_has_changed_meanwhile_is_not_overwritten(installed: ControlPlane, sort: str):
+async def test_target_write_leaves_concurrent_changes_alone(installed: ControlPlane, sort: str):
     async with transport_of(installed.kubeconfig) as transport:
         path = MUTATING if sort == "Mutating" else VALIDATING
         target: InstalledConfiguration | WrittenConfiguration | ConvertedDefinition

@@ -78,7 +78,7 @@ def here(guarded: ControlPlane) -> str:
     return namespace(guarded, guarded="yes")
 
 
-def test_an_object_of_another_is_changed_and_judged_and_its_end_warned_of(guarded: ControlPlane, here: str):
+def test_webhooks_mutate_validate_and_warn_about_foreign_pods(guarded: ControlPlane, here: str):
     assert refusal(guarded, f"{here}/pods", pod("nobodys")).endswith(
         'Pod "nobodys" is invalid: metadata.labels[team]: Required value'
     )
@@ -88,7 +88,7 @@ def test_an_object_of_another_is_changed_and_judged_and_its_end_warned_of(guarde
     assert guarded.api.warnings == ['299 - "ours was blue\'s"']
 
 
-def test_only_what_the_selectors_and_conditions_say_is_asked_about(guarded: ControlPlane, here: str):
+def test_webhook_is_called_only_for_objects_that_match_its_selectors(guarded: ControlPlane, here: str):
     elsewhere = namespace(guarded)
     assert "annotations" not in guarded.api.create(f"{elsewhere}/pods", pod("a"))["metadata"]
     assert "annotations" not in guarded.api.create(f"{here}/pods", pod("a", free="yes"))["metadata"]
@@ -100,7 +100,7 @@ def test_only_what_the_selectors_and_conditions_say_is_asked_about(guarded: Cont
     assert "annotations" in guarded.api.get(f"{here}/pods/c")["metadata"]
 
 
-def test_a_namespace_that_runs_the_cluster_is_left_out_whatever_its_labels(guarded: ControlPlane):
+def test_webhooks_skip_system_namespaces_whatever_their_labels(guarded: ControlPlane):
     for name in ("kube-system", "of-the-program"):
         labels = {"guarded": "yes"} | ({"app.kubernetes.io/name": "guard"} if name != "kube-system" else {})
         found = guarded.api.find(f"/api/v1/namespaces/{name}")
@@ -127,7 +127,7 @@ def test_parts_of_an_object_are_judged_as_what_they_are(guarded: ControlPlane, h
     guarded.api.patch(f"{here}/pods/ours/status", {"status": {"phase": "Running"}})
 
 
-def test_a_scale_is_judged_whose_object_is_not(guarded: ControlPlane, here: str):
+def test_webhook_validates_scale_subresource_without_its_object(guarded: ControlPlane, here: str):
     deployments = here.replace("/api/v1", "/apis/apps/v1") + "/deployments"
     template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("x")["spec"]}
     spec = {"replicas": 9, "selector": {"matchLabels": {"a": "b"}}, "template": template}

@@ -118,14 +118,14 @@ def _is_asked(served: Served) -> None:
         served.judged("first", "refuse", dryRun="All")
 
 
-def test_a_default_is_stored_before_the_schema_has_its_say(served: Served):
+def test_defaulting_webhook_runs_before_schema_validation(served: Served):
     stored = served.judged("defaulted")
     [(name, text)] = stored["spec"]["notes"].items()
     assert name == "asked by/~"
     assert text.endswith(" to CREATE")
 
 
-def test_a_refusal_names_the_field_in_words_like_the_servers_own(served: Served):
+def test_validating_webhook_refusal_reads_like_one_of_the_server(served: Served):
     done = served.plane.kubectl(
         "create", "-f", "-", stdin=json.dumps(judged("refused", "refuse")), check=False
     )
@@ -142,13 +142,13 @@ def test_a_refusal_names_the_field_in_words_like_the_servers_own(served: Served)
     assert line["uid"]
 
 
-def test_a_refusal_without_a_field_is_forbidden(served: Served):
+def test_validating_webhook_refusal_without_field_has_status_403(served: Served):
     with pytest.raises(ApiFailure, match="denied the request: not here, not now") as failure:
         served.judged("forbidden", "forbid")
     assert failure.value.status == 403
 
 
-def test_a_change_and_a_deletion_are_judged_and_warnings_reach_kubectl(served: Served):
+def test_validating_webhook_judges_update_and_deletion_and_sends_warnings(served: Served):
     done = served.plane.kubectl("create", "-f", "-", stdin=json.dumps(judged("warned", "warn")))
     assert "Warning: careful with warned" in done.stderr
     with pytest.raises(ApiFailure, match=r"spec\.ask: Forbidden: may not change"):
@@ -157,13 +157,13 @@ def test_a_change_and_a_deletion_are_judged_and_warnings_reach_kubectl(served: S
     assert "Warning: warned is gone for good" in done.stderr
 
 
-def test_a_dry_run_is_judged_and_stores_nothing(served: Served):
+def test_webhooks_handle_dry_run_and_nothing_is_stored(served: Served):
     assert served.judged("dry", dryRun="All")["spec"]["notes"]
     assert served.plane.api.find(f"{OBJECTS}/dry") is None
     eventually(lambda: served.manager.logs(name="dry", dry_run=True))
 
 
-def test_an_object_is_the_same_in_both_versions(served: Served):
+def test_conversion_webhook_serves_an_object_in_both_versions(served: Served):
     old = {**judged("old"), "apiVersion": "test.example.com/v1alpha1", "spec": {"wish": "warn"}}
     served.plane.api.request("POST", OLD_OBJECTS, body=old)
     assert served.plane.api.get(f"{OBJECTS}/old")["spec"]["ask"] == "warn"
@@ -182,7 +182,7 @@ def test_an_object_is_the_same_in_both_versions(served: Served):
         ("dawdle", "the function that validates Judged took longer than 1.8 s, and was stopped"),
     ],
 )
-def test_a_function_that_fails_lets_the_failure_policy_decide(served: Served, ask: str, told: str):
+def test_failing_webhook_function_is_subject_to_failure_policy(served: Served, ask: str, told: str):
     with pytest.raises(ApiFailure) as failure:
         served.judged(f"{ask}-refused", ask)
     assert failure.value.status == 500

@@ -56,7 +56,7 @@ def secret(namespace: str, name: str, *, annotations: dict[str, str] | None = No
 
 
 @pytest.mark.parametrize("wiped", [True, False], ids=["freed memory overwritten", "as usual"])
-def test_no_value_of_a_secret_stays_in_memory(
+def test_manager_keeps_no_secret_value_in_memory(
     crds: ControlPlane, storage: None, namespace: str, run_manager: RunManager, wiped: bool
 ):
     manager = run_manager(

@@ -56,7 +56,9 @@ def without_password(body: dict[str, Any]) -> dict[str, Any]:
     ],
     ids=lambda value: None if isinstance(value, dict) else value[:40],
 )
-def test_what_cannot_be_is_refused(crds: ControlPlane, body: dict[str, Any], said: str):
+def test_schema_refuses_invalid_wordpress_without_showing_its_password(
+    crds: ControlPlane, body: dict[str, Any], said: str
+):
     error = crds.api.refusal(wordpress_path("default"), body)
     assert said in error
     assert PASSWORD not in error

@@ -34,7 +34,7 @@ INLINE, BY_REFERENCE = "wordpress-sample", "wordpress-blog"
 
 @pytest.mark.oldest
 @pytest.mark.smoke
-def test_the_worked_example(walk: WordpressWalk):
+def test_wordpress_samples_work_end_to_end(walk: WordpressWalk):
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
     walk.kubectl("apply", *SAMPLES)
     for name in (INLINE, BY_REFERENCE):
@@ -93,7 +93,7 @@ def test_the_worked_example(walk: WordpressWalk):
     assert walk.is_available(BY_REFERENCE)
 
 
-def test_at_rest_nothing_is_asked_for(
+def test_wordpress_reconcile_of_settled_site_sends_no_requests(
     crds: ControlPlane,
     storage: None,
     namespace: str,
@@ -144,7 +144,7 @@ def retained_uids(walk: WordpressWalk) -> list[str]:
     return [child["metadata"]["uid"] for child in list(walk.children("site"))[: len(RETAINED)]]
 
 
-def test_what_is_retained_is_taken_up_by_a_site_of_the_same_name(walk: WordpressWalk):
+def test_wordpress_adopts_retained_children_of_deleted_site_of_same_name(walk: WordpressWalk):
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
     walk.create("site")
     eventually(lambda: walk.is_available("site"))

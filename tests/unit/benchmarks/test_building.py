@@ -30,7 +30,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_what_is_built_already_is_not_built_again(sources: Path):
+def test_build_reuses_folder_of_unchanged_sources(sources: Path):
     make = Maker()
     folder = building.build("peer", sources, make, toolchain="go 1")
     assert building.build("peer", sources, make, toolchain="go 1") == folder
@@ -38,7 +38,7 @@ def test_what_is_built_already_is_not_built_again(sources: Path):
     assert (folder / "program").read_text() == "made"
 
 
-def test_a_changed_source_or_toolchain_is_built(sources: Path):
+def test_build_runs_again_when_a_source_or_the_toolchain_changes(sources: Path):
     make = Maker()
     building.build("peer", sources, make, toolchain="go 1")
     (sources / "main.go").write_text("package main // changed")
@@ -52,7 +52,7 @@ def test_a_changed_source_or_toolchain_is_built(sources: Path):
     assert make.times == 4
 
 
-def test_a_build_that_failed_is_tried_again(sources: Path):
+def test_build_is_retried_after_a_failure(sources: Path):
     def fail(folder: Path) -> None:
         raise LeftOutError("no network")
 
@@ -63,12 +63,12 @@ def test_a_build_that_failed_is_tried_again(sources: Path):
     assert make.times == 1
 
 
-def test_a_program_that_is_not_there_is_a_reason_to_leave_a_peer_out():
+def test_need_raises_left_out_error_for_missing_program():
     with pytest.raises(LeftOutError, match="no-such-compiler is not on the PATH"):
         building.need("no-such-compiler")
 
 
-def test_the_end_of_what_a_failing_build_wrote_is_the_reason(tmp_path: Path):
+def test_run_raises_left_out_error_with_last_output_of_failed_build(tmp_path: Path):
     script = "import sys; print('line', file=sys.stderr); sys.exit('no such module')"
     with pytest.raises(LeftOutError, match="failed: line / no such module"):
         building.run([sys.executable, "-c", script], folder=tmp_path)

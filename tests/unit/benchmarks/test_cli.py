@@ -38,7 +38,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--program=bare=/bin/mine {kubeconfig}"], "--program: bare is the name of a peer"),
     ],
 )
-def test_a_wrong_argument_is_named(capsys: pytest.CaptureFixture[str], arguments: Sequence[str], said: str):
+def test_cli_names_wrong_argument(capsys: pytest.CaptureFixture[str], arguments: Sequence[str], said: str):
     assert said in refused(capsys, *arguments)
 
 
@@ -60,7 +60,7 @@ def test_processors_that_are_not_there_are_named(
 
 
 @pytest.mark.parametrize(("there", "left"), [({0, 1, 2, 3, 4}, {4}), ({0, 1, 2, 3}, {1, 2})])
-def test_the_suite_goes_where_neither_the_server_nor_the_program_is(
+def test_pin_moves_suite_off_the_processors_of_server_and_program(
     monkeypatch: pytest.MonkeyPatch, there: set[int], left: set[int]
 ):
     moved: list[set[int]] = []
@@ -79,7 +79,7 @@ def test_help_lists_the_parts_and_the_peers():
     assert "operator-manager" in done.stdout
 
 
-def test_without_a_control_plane_it_says_where_one_comes_from(
+def test_cli_names_setup_envtest_when_no_control_plane_is_configured(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
@@ -118,9 +118,7 @@ def test_rendering_makes_the_page_and_what_is_quoted_of_the_figures_that_are_kep
     assert cli.main(["--render", "--check"], "what it does") == 0
 
 
-def test_a_check_names_what_is_not_current_and_writes_nothing(
-    capsys: pytest.CaptureFixture[str], house: Path
-):
+def test_check_option_names_stale_files_and_writes_nothing(capsys: pytest.CaptureFixture[str], house: Path):
     kept(house)
     assert cli.main(["--render", "--check"], "what it does") == 1
     said = capsys.readouterr().err
@@ -130,19 +128,17 @@ def test_a_check_names_what_is_not_current_and_writes_nothing(
     assert "42 MB" in (house / "quoting.md").read_text()
 
 
-def test_before_anything_is_measured_documents_say_so(house: Path):
+def test_render_writes_not_measured_yet_into_documents_without_results(house: Path):
     assert cli.main(["--render"], "what it does") == 0
     assert "not measured yet" in (house / "quoting.md").read_text()
 
 
-def test_a_marker_of_an_unknown_name_is_named_with_its_document(
-    capsys: pytest.CaptureFixture[str], house: Path
-):
+def test_render_names_document_with_unknown_marker(capsys: pytest.CaptureFixture[str], house: Path):
     (house / "quoting.md").write_text("<!-- benchmarks:weight --><!-- /benchmarks -->")
     said = refused(capsys, "--render")
     assert "quoting.md: nothing to quote is called 'weight'" in said
 
 
-def test_a_marker_without_an_end_is_refused(capsys: pytest.CaptureFixture[str], house: Path):
+def test_render_refuses_marker_without_end(capsys: pytest.CaptureFixture[str], house: Path):
     (house / "quoting.md").write_text("<!-- benchmarks:start --> and no end")
     assert "has no <!-- /benchmarks -->" in refused(capsys, "--render")

@@ -30,7 +30,7 @@ def whole() -> Results:
     return with_parts(*parts)
 
 
-def test_the_page_has_every_part_the_versions_the_machine_and_how_to_repeat_it():
+def test_page_contains_every_part_versions_machine_and_command():
     text = page(whole())
     for part in PARTS.values():
         assert f"\n## {part.title}\n" in text
@@ -40,7 +40,7 @@ def test_the_page_has_every_part_the_versions_the_machine_and_how_to_repeat_it()
     assert "kube-rs is left out: cargo is not on the PATH" in text
 
 
-def test_the_page_says_of_every_aim_whether_it_is_reached():
+def test_page_states_verdict_of_every_aim():
     text = page(whole())
     assert (
         "| cold convergence: at most 1.25 times its client CPU per object |"
@@ -49,7 +49,7 @@ def test_the_page_says_of_every_aim_whether_it_is_reached():
     assert "| cold convergence: no fewer objects/s | 2 against 3, 0.67 times | **not reached** |" in text
 
 
-def test_before_anything_is_measured_the_page_says_how(tmp_path: Path):
+def test_page_names_make_bench_when_results_are_empty(tmp_path: Path):
     write_page(Results(), tmp_path)
     text = (tmp_path / "README.md").read_text()
     assert "Nothing has been measured yet." in text
@@ -61,7 +61,7 @@ def test_profiles_are_linked_to_where_there_are_some_and_an_aim_is_missed():
     assert "](profiles.md)" not in page(whole())
 
 
-def test_a_part_of_another_run_says_so():
+def test_page_marks_part_of_another_run():
     run = made_run(*PEERS, date="2026-11-22 08:00")
     text = page(whole().merged_with(made_results(run, "ten", operator_manager={"watches": [1.0]})))
     assert text.count("Of another run") == 1
@@ -69,7 +69,7 @@ def test_a_part_of_another_run_says_so():
     assert "08:00 UTC, 1 round, on A CPU.*" in ten
 
 
-def test_a_comparison_that_is_of_two_runs_says_what_is_of_which():
+def test_quoted_comparison_names_the_run_of_each_part():
     marked = "<!-- benchmarks:comparison --><!-- /benchmarks -->"
     run = made_run(*PEERS, date="2026-11-22 08:00")
     later = made_results(run, "memory", operator_manager={"idle.mb": [50.0]})
@@ -80,7 +80,7 @@ def test_a_comparison_that_is_of_two_runs_says_what_is_of_which():
     assert " Memory: 2026-11-22 08:00 UTC, " in both
 
 
-def test_the_page_has_requests_by_verb_of_a_cold_start():
+def test_page_lists_requests_of_cold_start_by_verb():
     results = whole()
     results.sample("cold", "operator-manager", 1).requests["POST deployments 201"] = 2000
     assert "| POST deployments 201 | 2,000 |" in page(results)
@@ -97,7 +97,7 @@ def test_rendering_writes_the_page_and_its_plots_and_removes_those_of_parts_that
 
 
 @pytest.mark.parametrize("part", ["latency", *BARS])
-def test_a_plot_is_a_drawing_within_its_borders_for_light_and_dark(part: str):
+def test_chart_stays_within_its_borders_and_supports_dark_mode(part: str):
     chart = charts_of(whole(), part)
     assert chart is not None
     drawing = ElementTree.fromstring(chart)
@@ -111,7 +111,7 @@ def test_a_plot_is_a_drawing_within_its_borders_for_light_and_dark(part: str):
     assert {"operator-manager", "controller-runtime"} <= labels
 
 
-def test_a_bar_is_as_long_as_its_figure():
+def test_chart_bar_length_is_proportional_to_its_figure():
     results = made_results(
         RUN, "startup", operator_manager={"ready_s": [1.0]}, controller_runtime={"ready_s": [0.25]}
     )
@@ -121,7 +121,7 @@ def test_a_bar_is_as_long_as_its_figure():
     assert ours == pytest.approx(4 * theirs, rel=0.01)
 
 
-def test_a_part_that_nobody_finished_has_no_plot():
+def test_charts_of_returns_none_for_part_without_figures():
     assert charts_of(Results.begin(RUN, ["cold", "latency"]), "cold") is None
     assert charts_of(Results.begin(RUN, ["cold", "latency"]), "latency") is None
 
@@ -133,7 +133,7 @@ def test_names_in_a_plot_are_text_not_markup():
     assert "a<b>&c" in {each.text for each in ElementTree.fromstring(chart).iter(f"{SVG}text")}
 
 
-def test_a_terminal_shows_the_same_tables():
+def test_shown_prints_every_part_and_its_verdicts():
     text = shown(whole())
     assert all(part.title in text for part in PARTS.values())
     assert "not reached" in text

@@ -26,7 +26,7 @@ def test_placeholders_are_filled_from_the_setting():
     ]
 
 
-def test_what_is_measured_has_processors_of_its_own_where_a_variable_names_them(
+def test_daemon_runs_on_processors_named_by_bench_program_cpus(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv("BENCH_PROGRAM_CPUS", str(min(os.sched_getaffinity(0))))
@@ -38,9 +38,7 @@ def test_what_is_measured_has_processors_of_its_own_where_a_variable_names_them(
     assert daemon.output() == "1 127.0.0.1:8\n"
 
 
-def test_another_version_of_the_manager_does_not_get_the_modules_of_this_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_daemon_starts_without_pythonpath(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.delenv("PYTHONPATH", raising=False)
     script = "import os; print(os.environ.get('PYTHONPATH'))"
     daemon = Program("before", [sys.executable, "-c", script]).daemon(FILE, tmp_path)
@@ -65,7 +63,7 @@ def test_flags_of_a_setting_come_last():
     assert program.arguments(FILE, setting)[-2:] == ["--leader-election-namespace=default", "--image=other"]
 
 
-def test_a_peer_gets_the_flags_that_all_peers_have():
+def test_by_contract_program_gets_the_flags_of_all_peers():
     program = by_contract("peer", "/bin/peer", "--read-your-writes")
     election = Election("lease", "team")
     assert program.arguments(FILE, Setting(election=election)) == [
@@ -75,7 +73,7 @@ def test_a_peer_gets_the_flags_that_all_peers_have():
     ]
 
 
-def test_our_own_work_is_done_by_the_real_manager_and_the_rest_by_a_program_beside_it():
+def test_manager_arguments_use_real_manager_or_peer_module_by_workload():
     assert manager().arguments(FILE, Setting())[0].endswith("/operator-manager")
     assert "benchmarks.peers.ours" in manager().arguments(FILE, Setting(workload="pods"))
 
@@ -93,7 +91,7 @@ def test_names_of_peers_are_fit_for_a_list_and_are_one_of_a_kind():
     assert all(name == name.lower() and not set(name) & set(", =") for name in names)
 
 
-def test_a_peer_may_keep_a_concurrency_of_its_own():
+def test_by_contract_program_keeps_its_own_concurrency():
     program = by_contract("peer", "/bin/peer", concurrency=1)
     assert "--concurrency=1" in program.arguments(FILE, Setting(concurrency=8))
 

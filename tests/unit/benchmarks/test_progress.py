@@ -20,7 +20,7 @@ def test_time_is_shown_as_a_clock_does(seconds: float, text: str):
     assert minutes(seconds) == text
 
 
-def test_a_pipe_gets_a_line_for_each_step():
+def test_progress_prints_one_line_per_step_to_a_pipe():
     stream = io.StringIO()
     progress = Progress(60, stream)
     progress.step(1, "bare", "cold start", 30)
@@ -31,7 +31,7 @@ def test_a_pipe_gets_a_line_for_each_step():
     assert second.endswith("to go: all: takeover")
 
 
-def test_a_terminal_gets_one_line_that_is_written_over():
+def test_progress_overwrites_one_line_on_a_terminal():
     stream = Terminal()
     progress = Progress(60, stream)
     progress.step(1, "bare", "cold start", 30)
@@ -41,7 +41,7 @@ def test_a_terminal_gets_one_line_that_is_written_over():
     assert "\r\x1b[Kkopf, round 1: not ready\n" in stream.getvalue()
 
 
-def test_more_steps_than_expected_are_no_more_than_all():
+def test_progress_stays_at_100_percent_when_more_steps_than_expected_run():
     stream = io.StringIO()
     progress = Progress(10, stream)
     for _ in range(3):
@@ -64,7 +64,7 @@ LOG = "; the end of its log /tmp/x.log:\nstarting\nerror: no such flag\n"
     ],
     ids=["the last words", "of who lives none", "the first of several", "without words", "short"],
 )
-def test_the_reason_of_a_failure_fits_a_footnote(error: Exception, reason: str):
+def test_reason_of_shortens_error_to_footnote_length(error: Exception, reason: str):
     assert reason_of(error) == reason
 
 
@@ -78,13 +78,13 @@ class Clock:
         return self.now
 
 
-def test_all_rounds_run_where_there_is_time():
+def test_budget_allows_all_rounds_when_time_suffices():
     said: list[str] = []
     assert list(Budget(100, said.append, clock=Clock()).rounds(3, 30, "cold starts")) == [1, 2, 3]
     assert said == []
 
 
-def test_a_round_that_does_not_fit_is_left_out_and_named():
+def test_budget_drops_and_names_rounds_that_do_not_fit():
     clock, said, seen = Clock(), [], []
     budget = Budget(100, said.append, clock=clock)
     for number in budget.rounds(3, 30, "cold starts"):
@@ -94,7 +94,7 @@ def test_a_round_that_does_not_fit_is_left_out_and_named():
     assert said == ["left out, as the time is up: cold starts, from round 3 on"]
 
 
-def test_what_comes_after_keeps_its_time():
+def test_budget_drops_rounds_to_reserve_time_for_later_parts():
     clock, seen = Clock(), []
     for number in Budget(100, lambda what: None, clock=clock).rounds(3, 20, "cold starts", after=50):
         seen.append(number)
@@ -102,5 +102,5 @@ def test_what_comes_after_keeps_its_time():
     assert seen == [1, 2]
 
 
-def test_one_round_is_always_run():
+def test_budget_allows_one_round_when_time_is_too_short():
     assert list(Budget(1, lambda what: None, clock=Clock()).rounds(3, 20, "cold starts")) == [1]

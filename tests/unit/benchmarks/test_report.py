@@ -11,7 +11,7 @@ from benchmarks.summary import Summary, failure, quantile, requests, summarize
 from tests.support.benchmark_results import made_results, made_run
 
 
-def test_a_figure_is_the_median_of_the_rounds_with_the_smallest_and_the_largest():
+def test_summarize_returns_median_minimum_and_maximum_of_rounds():
     results = made_results(made_run("a"), "cold", a={"rate": [210.0, 190.0, 250.0]})
     assert summarize(results, "cold", "a", "rate") == Summary(210.0, 190.0, 250.0, 3)
 
@@ -30,7 +30,7 @@ def test_rounds_on_a_slower_machine_count_for_what_that_does_not_change():
     assert summarize(results, "cold", "a", "conflicts") == Summary(0.0, 0.0, 7.0, 3)
 
 
-def test_no_round_is_left_out_where_the_machines_pace_is_not_known_of_each():
+def test_summarize_keeps_all_rounds_when_pace_of_a_round_is_missing():
     results = made_results(made_run("a"), "cold", a={"cpu_ms": [1.0, 3.0], "pace_ms": [1.0]})
     assert summarize(results, "cold", "a", "cpu_ms") == Summary(2.0, 1.0, 3.0, 2)
 
@@ -46,11 +46,11 @@ def test_rounds_without_the_figure_do_not_count():
     ("count", "share", "expected"),
     [(1, 0.99, 1), (100, 0.5, 50), (100, 0.99, 99), (101, 0.99, 100), (3, 0, 1)],
 )
-def test_a_quantile_is_a_value_that_was_measured(count: int, share: float, expected: int):
+def test_quantile_returns_a_measured_value(count: int, share: float, expected: int):
     assert quantile(range(1, count + 1), share) == expected
 
 
-def test_a_request_that_a_round_did_not_have_counts_as_none():
+def test_requests_count_zero_for_rounds_without_that_request():
     results = Results.begin(made_run("a"), ["cold"])
     for round_, count in enumerate([4, 6, 0], 1):
         results.sample("cold", "a", round_).requests = {"GET pods 200": 1} | (
@@ -59,7 +59,7 @@ def test_a_request_that_a_round_did_not_have_counts_as_none():
     assert requests(results, "cold", "a") == {"GET pods 200": 1, "POST deployments 409": 4}
 
 
-def test_a_failure_of_a_group_is_not_one_of_the_part():
+def test_failure_of_one_group_leaves_other_groups_of_the_part_alone():
     results = Results.begin(made_run("a"), ["memory"])
     results.sample("memory", "a", 2).failed["pods"] = "killed"
     assert failure(results, "memory", "a", "pods") == "killed"
@@ -84,7 +84,7 @@ def test_numbers_have_the_digits_that_mean_something(value: float, text: str):
     assert number(value) == text
 
 
-def test_a_cell_has_the_median_and_the_spread_where_there_is_one():
+def test_table_cell_shows_median_and_spread():
     results = made_results(
         made_run("a"), "cold", a={"rate": [210.4, 190.2, 250.0], "writes": [2.0, 2.0, 2.0]}
     )
@@ -115,7 +115,7 @@ def test_rows_that_an_older_run_did_not_know_are_not_in_its_table():
     ]
 
 
-def test_who_failed_is_in_the_table_and_why_below_it():
+def test_table_lists_failed_peer_and_puts_reason_in_notes():
     results = made_results(made_run("a", "b"), "cold", a={"rate": [200.0]})
     results.sample("cold", "b", 1).failed[""] = "b: 12 of 2000 converged within 90 s"
     found = table_of(results, "cold")
@@ -123,14 +123,14 @@ def test_who_failed_is_in_the_table_and_why_below_it():
     assert found.notes == ["b: failed: b: 12 of 2000 converged within 90 s"]
 
 
-def test_who_falls_behind_is_named():
+def test_table_notes_name_peer_that_falls_behind():
     results = made_results(
         made_run("a", "b"), "latency", a={"at_300.behind": [160.0]}, b={"at_300.behind": [140.0]}
     )
     assert table_of(results, "latency").notes == ["a, 300/s: falls behind: 160 of 600 waited at the end"]
 
 
-def test_who_does_not_take_part_is_below_the_table_only():
+def test_table_notes_list_peers_that_were_not_measured():
     run = made_run("a", "b", lacks={"a": {"pods": "it keeps no Pods"}, "b": {"memory": "it is too slow"}})
     found = table_of(made_results(run, "memory", a={"idle.mb": [60.0], "objects.mb": [80.0]}), "memory")
     assert [row[:2] for row in found.rows] == [["idle", "a"], ["2,000 objects", "a"]]
@@ -200,7 +200,7 @@ def test_costs_are_held_against_the_cheaper_setting(part: str, figure: str, ours
         ((2.9, 2.0), (1.1, 1.0), "not reached"),
     ],
 )
-def test_an_aim_is_decided_where_the_machines_pace_makes_no_difference(
+def test_aim_is_decided_when_machine_pace_makes_no_difference(
     ours: tuple[float, float], theirs: tuple[float, float], verdict: str
 ):
     figures = {
@@ -222,16 +222,14 @@ def test_an_aim_is_decided_where_the_machines_pace_makes_no_difference(
         (2.4, 1.5, "not reached"),
     ],
 )
-def test_a_change_among_many_is_held_against_one_among_few_at_the_same_pace(
-    many: float, pace: float, verdict: str
-):
+def test_change_aim_compares_many_with_few_objects_at_one_pace(many: float, pace: float, verdict: str):
     figures = {"few.cpu_ms": 1.0, "few.pace_ms": 1.0, "many.cpu_ms": many, "many.pace_ms": pace}
     results = made_results(RUN, "change", operator_manager={key: [each] for key, each in figures.items()})
     (aim,) = aims_of(results)
     assert aim.verdict == verdict
 
 
-def test_who_was_slow_on_a_slow_machine_only_may_have_been_the_best():
+def test_aim_is_uncertain_when_best_peer_depends_on_machine_pace():
     figures = {
         "operator_manager": {"rate": [100.0], "pace_ms": [1.0]},
         "controller_runtime": {"rate": [90.0], "pace_ms": [1.0]},
@@ -242,7 +240,7 @@ def test_who_was_slow_on_a_slow_machine_only_may_have_been_the_best():
     assert aim.found == "100 against 90, 1.11 times; 0.62 at one pace"
 
 
-def test_where_one_setting_was_not_measured_the_other_counts():
+def test_aim_is_decided_by_one_setting_when_the_other_was_not_measured():
     aim, *_ = decided("memory", "idle.mb", 30.0, 20.0)
     assert aim.reached
 
@@ -260,7 +258,7 @@ def test_aims_ask_for_more_objects_than_the_one_pass_program():
     assert [aim.reached for aim in aims_of(made_results(run, "cold", **figures))] == [True, False]
 
 
-def test_the_one_that_does_all_in_one_pass_counts_as_go_does():
+def test_aim_compares_with_one_pass_variant_of_controller_runtime():
     run = made_run("operator-manager", "controller-runtime", "controller-runtime-onepass")
     figures = {"operator_manager": 1.4, "controller_runtime": 1.3, "controller_runtime_onepass": 1.1}
     made = {peer: {"cpu_ms": [value]} for peer, value in figures.items()}
@@ -269,14 +267,14 @@ def test_the_one_that_does_all_in_one_pass_counts_as_go_does():
 
 
 @pytest.mark.parametrize(("ours", "reached"), [(110.0, True), (111.0, False)])
-def test_what_others_own_costs_hardly_more_than_its_metadata(ours: float, reached: bool):
+def test_aim_compares_memory_of_foreign_deployments_with_metadata_alone(ours: float, reached: bool):
     figures = {"memcached.mb": [ours], "deployments-metadata.mb": [100.0], "deployments.mb": [400.0]}
     (aim,) = aims_of(made_results(RUN, "others", operator_manager=figures))
     assert aim.reached is reached
     assert "50,000 Deployments of others" in aim.text
 
 
-def test_a_start_with_all_done_only_reads_and_is_held_against_go():
+def test_done_aims_require_no_writes_and_compare_with_controller_runtime():
     ours = {"writes": [0.0, 0.0], "cpu_s": [15.0, 15.0], "mb": [51.0, 51.0]}
     theirs = {"writes": [0.0, 0.0], "cpu_s": [10.0, 10.0], "mb": [100.0, 100.0]}
     found = aims_of(made_results(RUN, "done", operator_manager=ours, controller_runtime=theirs))
@@ -285,20 +283,20 @@ def test_a_start_with_all_done_only_reads_and_is_held_against_go():
     assert aims_of(made_results(RUN, "done", operator_manager=ours))[0].verdict == "not reached"
 
 
-def test_a_backlog_is_worked_off_without_a_late_loop_or_an_error():
+def test_backlog_aims_limit_loop_lag_and_errors():
     ours = {"start.lag_ms": [50.0], "start.errors": [0.0], "rollout.lag_ms": [100.0], "rollout.errors": [1.0]}
     found = aims_of(made_results(RUN, "backlog", operator_manager=ours))
     assert [aim.reached for aim in found] == [True, True, False, False]
 
 
-def test_an_aim_that_nothing_has_been_measured_of_says_so_with_the_sizes_to_come():
+def test_all_aims_list_unmeasured_aims_as_not_measured():
     found = {aim.text: aim for aim in all_aims(made_results(RUN, "cold", operator_manager={"rate": [1.0]}))}
     aim = found["start with 50,000 own objects, all done: at most 1.5 times its CPU"]
     assert (aim.reached, aim.verdict) == (None, "not measured")
     assert found["cold convergence: no fewer objects/s"].verdict == "not measured"
 
 
-def test_another_interpreter_is_shown_next_to_ours():
+def test_asides_compare_other_interpreter_with_ours():
     run = made_run("operator-manager", "operator-manager-py3.13")
     made = {"operator_manager": {"cpu_ms": [1.0]}, "operator_manager_py3.13": {"cpu_ms": [1.25]}}
     ((text, found),) = asides_of(made_results(run, "cold", **made))
@@ -317,19 +315,17 @@ def test_another_interpreter_is_shown_next_to_ours():
         ("ten", {"watches": [10.0]}, False),
     ],
 )
-def test_no_conflict_the_same_cost_among_many_and_one_watch_are_asked_of_ours_alone(
-    part: str, figures: dict[str, list[float]], reached: bool
-):
+def test_aims_are_decided_by_our_figures_alone(part: str, figures: dict[str, list[float]], reached: bool):
     (aim,) = aims_of(made_results(RUN, part, operator_manager=figures))
     assert aim.reached is reached
 
 
-def test_what_was_measured_on_one_side_only_decides_nothing():
+def test_aims_are_absent_when_only_one_side_was_measured():
     assert decided("cold", "rate", 300.0) == []
     assert aims_of(Results.begin(RUN, ["cold", "latency", "change"])) == []
 
 
-def test_other_settings_of_theirs_are_shown_and_decide_nothing():
+def test_peer_variant_appears_in_asides_and_decides_no_aim():
     run = made_run("operator-manager", "controller-runtime-1")
     results = made_results(
         run, "cold", operator_manager={"rate": [200.0]}, controller_runtime_1={"rate": [50.0]}

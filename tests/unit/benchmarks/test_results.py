@@ -12,7 +12,7 @@ from benchmarks.results import Recorder, Results
 from tests.support.benchmark_results import made_results, made_run
 
 
-def test_what_is_written_is_read_again(tmp_path: Path):
+def test_results_survive_write_and_read(tmp_path: Path):
     results = made_results(made_run("a", "b"), "cold", a={"rate": [1.0, 2.0]}, b={"rate": [3.0]})
     results.sample("cold", "b", 2).failed[""] = "not ready within 30 s"
     results.sample("cold", "a", 1).requests["POST deployments 201"] = 2000
@@ -21,14 +21,14 @@ def test_what_is_written_is_read_again(tmp_path: Path):
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", '{"runs": {"x": {}}, "of_run": {}, "samples": {}}', "no JSON"])
-def test_another_file_is_refused(tmp_path: Path, text: str):
+def test_results_read_refuses_file_without_results(tmp_path: Path, text: str):
     path = tmp_path / "results.json"
     path.write_text(text)
     with pytest.raises(ValueError, match=r"results|Expecting"):
         Results.read(path)
 
 
-def test_a_later_run_of_one_part_leaves_the_other_parts_with_their_run():
+def test_merged_results_keep_the_run_of_parts_not_measured_again():
     old = made_run("a", date="2026-11-20 10:00")
     whole = made_results(old, "cold", a={"rate": [1.0]}).merged_with(
         made_results(old, "ten", a={"watches": [1.0]})
@@ -40,7 +40,7 @@ def test_a_later_run_of_one_part_leaves_the_other_parts_with_their_run():
     assert merged.samples["cold"][0].figures == {"rate": 2.0}
 
 
-def test_a_run_that_no_part_is_of_any_more_is_forgotten():
+def test_merged_results_drop_runs_without_parts():
     old, new = made_run("a", date="2026-11-20 10:00"), made_run("a", date="2026-11-21 10:00")
     merged = made_results(old, "cold", a={"rate": [1.0]}).merged_with(made_results(new, "cold"))
     assert list(merged.runs) == ["2026-11-21 10:00"]
@@ -59,7 +59,7 @@ def test_figures_of_one_round_come_together_in_one_sample():
     assert second.failed == {"pods": "killed"}
 
 
-def test_the_machines_pace_is_taken_down_with_figures_that_it_changes():
+def test_recorder_stores_machine_pace_only_with_figures_it_affects():
     results, paces = Results.begin(made_run("a"), ["memory", "startup"]), iter([1.0, 1.5])
     recorder = Recorder(results, "a", pace=lambda: next(paces))
     recorder.record("startup", 1, {"ready_s": 0.5})
@@ -70,21 +70,21 @@ def test_the_machines_pace_is_taken_down_with_figures_that_it_changes():
     assert results.samples["memory"][0].figures == figures
 
 
-def test_nothing_is_timed_while_takeovers_of_several_programs_are_measured_at_once():
+def test_recorder_skips_pace_measurement_during_takeover():
     results = Results.begin(made_run("a"), ["takeover"])
     recorder = Recorder(results, "a", pace=lambda: pytest.fail("it would disturb the others"))
     recorder.record("takeover", 1, {"seconds": 12.0}, group="sigkill")
     assert results.samples["takeover"][0].figures == {"sigkill.seconds": 12.0}
 
 
-def test_the_slower_end_of_what_was_measured_is_its_pace(monkeypatch: pytest.MonkeyPatch):
+def test_pace_since_last_returns_the_slower_of_two_measurements(monkeypatch: pytest.MonkeyPatch):
     clock = iter([2.0, 1.0, 1.0, 3.0])
     monkeypatch.setattr("benchmarks.machine._piece_ms", lambda: next(clock))
     pace = Pace()
     assert [pace.since_last() for _ in range(3)] == [2.0, 1.0, 3.0]
 
 
-def test_a_pace_is_of_work_that_was_done():
+def test_pace_since_last_is_positive():
     assert Pace().since_last() > 0
 
 
@@ -97,7 +97,7 @@ def test_figures_of_a_part_that_nobody_asked_for_or_a_peer_is_not_in_are_let_go(
     assert results.samples == {"cold": []}
 
 
-def test_a_file_is_never_half_written(tmp_path: Path):
+def test_results_write_leaves_only_the_complete_file(tmp_path: Path):
     path = tmp_path / "results.json"
     made_results(made_run("a"), "cold", a={"rate": [1.0]}).write(path)
     assert json.loads(path.read_text())

@@ -30,20 +30,18 @@ def test_requests_are_told_apart_by_verb_and_code():
 @pytest.mark.parametrize(
     ("share", "bound"), [(0.5, 0.01), (0.9, 0.05), (0.99, float("inf"))], ids=["half", "most", "all but one"]
 )
-def test_a_quantile_of_buckets_is_the_bound_of_what_came_since(share: float, bound: float):
+def test_quantile_of_uses_only_observations_since_the_last_sample(share: float, bound: float):
     before = {0.01: 10.0, 0.05: 10.0, float("inf"): 10.0}
     now = {0.01: 15.0, 0.05: 19.0, float("inf"): 20.0}
     assert quantile_of(now, before, share) == bound
 
 
-def test_where_nothing_was_observed_there_is_no_quantile():
+def test_quantile_of_returns_none_without_observations():
     assert quantile_of({0.01: 3.0, float("inf"): 3.0}, {0.01: 3.0, float("inf"): 3.0}, 0.99) is None
     assert quantile_of({}, {}, 0.99) is None
 
 
-def test_the_machine_is_idle_in_the_part_of_the_time_in_which_no_processor_works(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_machine_idle_share_is_idle_time_divided_by_total_time(monkeypatch: pytest.MonkeyPatch):
     times = iter([(100, 1000), (175, 1100)])
     monkeypatch.setattr(process.Machine, "_times", staticmethod(lambda: next(times)))
     assert process.Machine().idle_share() == 0.75

@@ -83,23 +83,23 @@ def reached(found: Figures) -> dict[str, bool]:
     return {aim: good for aim, _, good in verdicts(found)}
 
 
-def test_all_aims_are_reached_where_each_of_three_has_about_a_third():
+def test_verdicts_reach_all_aims_when_each_of_three_replicas_has_a_third():
     assert all(reached(figures()).values())
     assert "not reached" not in page(figures())
 
 
-def test_one_replica_of_three_that_uses_more_misses_the_aim_of_each_figure():
+def test_verdicts_miss_five_aims_when_one_replica_uses_more_than_its_share():
     missed = [aim for aim, good in reached(figures(share=0.41)).items() if not good]
     assert len(missed) == 5
     assert page(figures(share=0.41)).count("**not reached**") == 5
 
 
-def test_a_second_without_an_owner_after_sigterm_misses_the_aim_and_after_a_kill_it_does_not():
+def test_verdicts_miss_sigterm_aim_for_a_second_without_owner_but_not_kill_aim():
     (missed,) = [aim for aim, good in reached(figures(unowned=1.0)).items() if not good]
     assert missed.startswith("after SIGTERM")
 
 
-def test_more_that_moves_than_has_to_misses_both_aims_of_it():
+def test_verdicts_miss_both_move_aims_when_too_many_objects_move():
     missed = [aim for aim, good in reached(figures(moved=1500)).items() if not good]
     assert [each.partition(" only")[0].partition(" less")[0] for each in missed] == [
         "from two replicas to three",
@@ -107,7 +107,7 @@ def test_more_that_moves_than_has_to_misses_both_aims_of_it():
     ]
 
 
-def test_the_page_has_each_replica_with_its_share_and_each_change():
+def test_page_lists_each_replica_with_its_share_and_each_change():
     text = page(figures())
     assert "| 3 | 1,020 | 30.6 (34%) | 6.80 (34%) | 68 (34%) | 3.40 (34%) | 1.70 (34%) |" in text
     assert f"| one ends by kill -9 | 2 | 1,000 | 1,000 | 15 (14{DASH}16) | 15.5 (14.5{DASH}16.5) |" in text
@@ -120,7 +120,7 @@ def test_figures_are_read_from_the_file_that_they_were_written_to(tmp_path: Path
     assert Figures.read(tmp_path / "shards.json") == figures()
 
 
-def test_too_few_objects_are_refused(capsys: pytest.CaptureFixture[str]):
+def test_main_refuses_fewer_than_200_objects(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit, match="2"):
         main(["--objects=199"])
     assert "--objects must be at least 200" in capsys.readouterr().err

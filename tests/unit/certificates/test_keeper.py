@@ -101,7 +101,7 @@ class Scene:
         return served
 
 
-async def test_nothing_is_written_while_nothing_is_due():
+async def test_keeper_writes_only_when_a_renewal_is_due():
     scene = Scene()
     async with scene.kept():
         assert scene.writes == ["store", "mutating", "pets"]
@@ -113,7 +113,7 @@ async def test_nothing_is_written_while_nothing_is_due():
         assert scene.served.since > first.since
 
 
-async def test_another_service_name_makes_another_certificate():
+async def test_keeper_renews_certificate_when_service_name_changes():
     scene = Scene()
     async with scene.kept():
         first = scene.served
@@ -129,7 +129,7 @@ async def test_another_service_name_makes_another_certificate():
         assert len(scene.writes) == before
 
 
-async def test_after_a_long_rest_in_which_all_has_expired_it_begins_anew():
+async def test_keeper_issues_new_certificate_after_everything_expired():
     scene = Scene()
     async with scene.kept():
         first = scene.served
@@ -138,14 +138,14 @@ async def test_after_a_long_rest_in_which_all_has_expired_it_begins_anew():
         assert scene.served.since > first.until
 
 
-async def test_somebody_who_resets_a_bundle_at_once_is_not_outrun():
+async def test_keeper_limits_write_rate_when_bundle_is_reset_at_once():
     scene = Scene(forgets=True)
     async with scene.kept():
         assert 20 < len(scene.writes) < 60
 
 
 @pytest.mark.parametrize("fault", [Invalid(422, "Invalid", "the test of the patch failed"), KeyError("x")])
-async def test_neither_a_target_that_goes_while_it_is_written_nor_a_fault_of_ours_ends_it(fault: Exception):
+async def test_keeper_retries_target_after_failed_write(fault: Exception):
     scene = Scene(fault)
     async with scene.kept():
         assert scene.served

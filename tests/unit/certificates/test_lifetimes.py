@@ -10,7 +10,7 @@ from manager.certificates.lifetimes import Lifetimes
 DAY = timedelta(days=1)
 
 
-def test_what_is_made_is_renewed_long_before_it_ends():
+def test_lifetimes_default_to_a_year_for_authority_and_90_days_for_serving():
     lifetimes = Lifetimes()
     assert lifetimes.authority == 365 * DAY
     assert lifetimes.serving == 90 * DAY

@@ -55,7 +55,7 @@ def secret_store(wire: ScriptedWire) -> SecretStore:
     return SecretStore(transport, PROGRAM, namespace="system", name="webhook-server-cert")
 
 
-def test_what_is_shown_of_it_has_no_key():
+def test_repr_of_certificate_material_omits_private_key():
     kept = material()
     for shown in (kept, Snapshot(kept, stored(kept)), kept.pair, Stored(kept, NOW).serving):
         assert "PRIVATE" not in repr(shown)
@@ -64,7 +64,7 @@ def test_what_is_shown_of_it_has_no_key():
     assert "PRIVATE" not in repr(authority)
 
 
-async def test_a_secret_that_is_not_there_is_made_with_all_that_its_type_wants():
+async def test_secret_store_creates_missing_secret_of_type_tls():
     wire = ScriptedWire()
     wire.on("POST", COLLECTION, Reply.json({}, status=201))
     store, kept = secret_store(wire), material()
@@ -78,7 +78,7 @@ async def test_a_secret_that_is_not_there_is_made_with_all_that_its_type_wants()
     assert sent.query["fieldManager"] == "operator-manager-webhook"
 
 
-async def test_what_others_have_put_there_stays_and_the_version_goes_along():
+async def test_secret_store_write_keeps_foreign_keys_and_sends_resource_version():
     wire = ScriptedWire()
     known = stored(Material(b"damaged"), resourceVersion="7")
     known["data"]["theirs"] = base64.b64encode(b"x").decode()
@@ -92,7 +92,7 @@ async def test_what_others_have_put_there_stays_and_the_version_goes_along():
 
 
 @pytest.mark.parametrize(("known", "code", "reason"), [(True, 409, "Conflict"), (True, 404, "NotFound")])
-async def test_a_secret_that_has_changed_meanwhile_is_not_overwritten(known: bool, code: int, reason: str):
+async def test_secret_store_raises_changed_when_secret_changed_meanwhile(known: bool, code: int, reason: str):
     wire = ScriptedWire()
     wire.on("GET", PATH, Reply.json(stored(material())))
     wire.on("PUT", PATH, Reply.status(code, reason))
@@ -101,7 +101,7 @@ async def test_a_secret_that_has_changed_meanwhile_is_not_overwritten(known: boo
         await store.write(material(), await store.read())
 
 
-async def test_one_that_another_leader_has_just_made_is_not_overwritten():
+async def test_secret_store_write_raises_changed_when_secret_already_exists():
     wire = ScriptedWire()
     wire.on("POST", COLLECTION, Reply.status(409, "AlreadyExists"))
     store = secret_store(wire)
@@ -109,7 +109,7 @@ async def test_one_that_another_leader_has_just_made_is_not_overwritten():
         await store.write(material(), await store.read())
 
 
-async def test_a_refusal_is_told_without_what_the_secret_holds():
+async def test_secret_store_error_omits_contents_of_the_secret():
     wire = ScriptedWire()
     kept = material()
     wire.on("GET", PATH, Reply.json(stored(kept)))
@@ -124,7 +124,7 @@ async def test_a_refusal_is_told_without_what_the_secret_holds():
 
 
 @pytest.mark.virtual_time
-async def test_a_replica_without_the_right_to_read_it_says_so_and_serves_once_it_may():
+async def test_secret_certificate_warns_once_while_unreadable_and_then_serves():
     wire = ScriptedWire()
     refusal = Reply.status(
         403, "Forbidden", 'secrets "webhook-server-cert" is forbidden: User "x" cannot get'
@@ -149,7 +149,7 @@ async def test_a_replica_without_the_right_to_read_it_says_so_and_serves_once_it
 
 
 @pytest.mark.virtual_time
-async def test_what_was_read_once_is_served_on_while_the_api_server_is_away():
+async def test_secret_certificate_serves_last_pair_during_api_server_outage():
     wire = ScriptedWire()
     kept, later = material(), material()
     away = Reply.status(500, "InternalError")
@@ -163,7 +163,7 @@ async def test_what_was_read_once_is_served_on_while_the_api_server_is_away():
     following.cancel()
 
 
-async def test_a_folder_is_ours_alone_and_has_what_was_put_there(tmp_path: Path):
+async def test_folder_store_writes_private_folder_and_reads_it_back(tmp_path: Path):
     folder = tmp_path / "local" / "webhook"
     store, kept = FolderStore(folder), material()
     with pytest.raises(CertificateUnusable, match="has no certificate yet"):
@@ -177,7 +177,7 @@ async def test_a_folder_is_ours_alone_and_has_what_was_put_there(tmp_path: Path)
     assert {each.name for each in folder.iterdir()} == {".lock", "ca.crt", "certificates.json"}
 
 
-async def test_of_several_who_write_to_a_folder_at_once_one_wins(tmp_path: Path):
+async def test_folder_store_lets_one_of_several_concurrent_writes_win(tmp_path: Path):
     stores = [FolderStore(tmp_path / "shared") for _ in range(8)]
     kept = [material() for _ in stores]
     found = [await store.read() for store in stores]
@@ -188,7 +188,7 @@ async def test_of_several_who_write_to_a_folder_at_once_one_wins(tmp_path: Path)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"tls.crt": 7}', b'{"tls.crt": "?"}', b"\xff"])
-async def test_a_damaged_file_is_made_anew(tmp_path: Path, content: bytes):
+async def test_folder_store_replaces_damaged_file(tmp_path: Path, content: bytes):
     (tmp_path / "certificates.json").write_bytes(content)
     store, kept = FolderStore(tmp_path), material()
     found = await store.read()
@@ -198,7 +198,7 @@ async def test_a_damaged_file_is_made_anew(tmp_path: Path, content: bytes):
     assert orjson.loads((tmp_path / "certificates.json").read_bytes()).keys() == kept.entries().keys()
 
 
-async def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path):
+async def test_folder_store_raises_store_unusable_when_folder_cannot_be_made(tmp_path: Path):
     (tmp_path / "file").touch()
     store = FolderStore(tmp_path / "file" / "folder")
     with pytest.raises(StoreUnusable, match=r"certificates.json cannot be .*: Not a directory"):
@@ -206,7 +206,7 @@ async def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702])
-def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path, mode: int):
+def test_folder_store_refuses_folder_that_others_may_write_to(tmp_path: Path, mode: int):
     store = FolderStore(tmp_path)
     found = store.look()
     tmp_path.chmod(mode)
@@ -216,7 +216,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path, mode: int
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_folder_store_refuses_folder_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     # Root's would do.
     os.chown(tmp_path, tmp_path.stat().st_uid or 1, -1)
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
@@ -247,7 +247,7 @@ async def test_webhooks_of_others_in_the_same_configuration_are_left_alone():
 
 
 @pytest.mark.parametrize("field", ["namespaceSelector", "objectSelector"])
-async def test_a_configuration_that_leaves_out_what_it_should_not_is_written_anew(field: str):
+async def test_written_configuration_is_not_intact_when_it_has_an_extra_selector(field: str):
     def configuration(**more: Any) -> dict[str, Any]:
         webhook = {"name": "v.kb.io", "clientConfig": {"url": "https://a.test/v"}, **more}
         return {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "c"}, "webhooks": [webhook]}

@@ -56,7 +56,7 @@ def test_files_have_the_names_that_kubebuilder_gives_them():
     assert set(FILES) == {f"{folder}/{name}.yaml" for folder, names in expected.items() for name in names}
 
 
-def test_each_kustomization_lists_all_files_beside_it():
+def test_kustomization_lists_all_files_of_its_folder():
     for folder in ("crd", "rbac", *WEBHOOK_FOLDERS):
         kustomization = yaml.safe_load(FILES[f"{folder}/kustomization.yaml"])
         listed = [*kustomization["resources"], *kustomization.get("configurations", ())]
@@ -76,7 +76,7 @@ def test_rights_that_only_an_admission_plugin_asks_for_are_apart():
     assert [rule["verbs"] for rule in apart["rules"]] == [["delete"]]
 
 
-def test_each_operator_has_an_account_with_its_own_rights_and_a_lease_of_its_own():
+def test_per_operator_overlay_gives_each_operator_its_own_role_and_lease():
     made = list(yaml.safe_load_all(FILES["per-operator/operators/memcached/rbac.yaml"]))
     roles = {each["metadata"]["name"]: each["rules"] for each in made if "rules" in each}
     assert [rule["resources"] for rule in roles["manager-role"]] == [["pods"], ["secrets"]]
@@ -86,16 +86,16 @@ def test_each_operator_has_an_account_with_its_own_rights_and_a_lease_of_its_own
     assert [each["rules"] for each in other if each["metadata"]["name"] == "manager-role"] == [[]]
 
 
-def test_without_webhooks_there_is_nothing_for_them():
+def test_config_files_have_no_webhook_folder_without_webhooks():
     files = config_files(PROGRAM, KINDS, RULES, [], Webhooks([]))
     assert not [path for path in files if "webhook" in path or path.startswith(WEBHOOK_FOLDERS)]
 
 
-def test_the_same_input_gives_the_same_text():
+def test_config_files_are_identical_for_identical_input():
     assert config_files(PROGRAM, KINDS, RULES, ["a.yaml", "b.yaml"], WEBHOOKS) == FILES
 
 
-def test_a_stream_reads_back_as_what_was_written():
+def test_yaml_stream_survives_a_round_trip():
     manifests = [*custom_resource_definitions([Widget]), {"kind": "Other", "value": "yes"}]
     assert list(yaml.safe_load_all(yaml_stream(manifests))) == manifests
 
@@ -120,7 +120,7 @@ def test_files_that_are_missing_or_differ_are_stale_until_they_are_written(tmp_p
     assert (tmp_path / "b.yaml").read_text() == HEADER + "b\n"
 
 
-def test_a_file_that_is_no_longer_generated_is_stale_and_is_removed(tmp_path: Path):
+def test_generated_tree_removes_files_that_are_no_longer_generated(tmp_path: Path):
     GeneratedTree(tmp_path, {"crd/old.yaml": "old\n"}).write()
     old = tmp_path / "crd" / "old.yaml"
     tree = GeneratedTree(tmp_path, {})

@@ -47,20 +47,20 @@ class OnWire(ApiModel):
     """Said below it."""
 
 
-def test_a_docstring_belongs_to_the_attribute_above_it():
+def test_attribute_docs_assign_docstring_to_attribute_above_it():
     docs = attribute_docs(Documented)
     assert docs["size"] == "How many\nthere are."
     assert docs["last"] == "At the end."
     assert not {"bare", "deep", "Inner"} & docs.keys()
 
 
-def test_a_subclass_inherits_docstrings_and_can_give_its_own():
+def test_attribute_docs_are_inherited_and_can_be_overridden():
     assert attribute_docs(Narrowed)["size"] == "At least one."
     assert attribute_docs(Narrowed)["last"] == "At the end."
     assert attribute_docs(Silent)["size"] == "How many\nthere are."
 
 
-def test_a_class_in_a_function_has_docstrings_too():
+def test_attribute_docs_work_for_a_class_in_a_function():
     class Local(BaseModel):
         size: int = 0
         """Found all the same."""
@@ -68,7 +68,7 @@ def test_a_class_in_a_function_has_docstrings_too():
     assert attribute_docs(Local) == {"size": "Found all the same."}
 
 
-def test_a_model_without_source_has_none():
+def test_attribute_docs_are_empty_for_model_without_source():
     made: type[Any] = create_model("Made", size=(int, 0))
     assert attribute_docs(made) == {}
 
@@ -78,11 +78,11 @@ def test_docstrings_describe_the_fields_under_their_names_on_the_wire():
     assert properties["readyReplicas"]["description"] == "How many are ready."
 
 
-def test_what_the_field_itself_says_goes_before_its_docstring():
+def test_model_schema_prefers_field_description_to_docstring():
     assert model_schema(OnWire)["properties"]["explicit"]["description"] == "Said in the field."
 
 
-def test_a_field_with_an_alias_of_its_own_is_described_under_that():
+def test_model_schema_describes_field_under_its_alias():
     class Aliased(BaseModel):
         model_config = ConfigDict(validate_by_name=True)
 

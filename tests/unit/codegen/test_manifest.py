@@ -55,7 +55,7 @@ def version(kind: type[Resource]) -> dict[str, Any]:
     return found
 
 
-def test_a_definition_names_its_kind_in_every_form():
+def test_definition_contains_all_names_of_its_kind():
     (widgets,) = custom_resource_definitions([Widget])
     assert widgets["metadata"] == {"name": "widgets.test.example.com"}
     assert widgets["spec"]["group"] == "test.example.com"
@@ -70,7 +70,7 @@ def test_a_definition_names_its_kind_in_every_form():
     }
 
 
-def test_a_kind_is_served_and_stored_with_status_and_age_unless_it_says_otherwise():
+def test_version_defaults_to_served_stored_with_status_and_age_column():
     plain = version(Gadget)
     assert (plain["name"], plain["served"], plain["storage"]) == ("v1", True, True)
     assert plain["subresources"] == {"status": {}}
@@ -100,7 +100,7 @@ def test_status_and_age_can_be_left_out():
     ]
 
 
-def test_the_definition_of_memcached_scales_by_size():
+def test_memcached_definition_scales_by_size():
     memcached = version(Memcached)
     assert memcached["subresources"] == {
         "status": {},
@@ -121,7 +121,7 @@ def test_the_definition_of_memcached_scales_by_size():
     assert spec["properties"]["size"]["minimum"] == 0
 
 
-def test_the_versions_of_a_kind_share_one_definition():
+def test_versions_of_a_kind_share_one_definition():
     versions = definition(OldGadget, Gadget)["versions"]
     assert [(each["name"], each["served"], each["storage"]) for each in versions] == [
         ("v1beta1", False, False),
@@ -136,7 +136,7 @@ def test_kinds_have_a_definition_each_in_the_order_they_are_given():
     assert names == ["widgets.test.example.com", "memcacheds.cache.example.com", "gadgets.test.example.com"]
 
 
-def test_exactly_one_version_is_stored():
+def test_custom_resource_definitions_require_exactly_one_storage_version():
     @crd()
     class Another(Resource, group="test.example.com", version="v2", kind="Gadget", plural="gadgets"):
         spec: Spec
@@ -173,7 +173,7 @@ def test_versions_that_do_not_fit_together_are_refused():
         custom_resource_definitions([Gadget, elsewhere])
 
 
-def test_a_kind_that_is_converted_says_whom_to_ask():
+def test_definition_of_converted_kind_names_the_conversion_webhook():
     converted = [conversion(Gadget, OldGadget)]
     gadget, widget = custom_resource_definitions([OldGadget, Gadget, Widget], converted)
     assert gadget["spec"]["conversion"] == {
@@ -191,7 +191,7 @@ def test_a_kind_that_is_converted_says_whom_to_ask():
     assert client_config == {"url": "https://my.host:9443/convert"}
 
 
-def test_a_conversion_that_does_not_fit_the_versions_is_refused():
+def test_conversion_that_does_not_fit_the_versions_is_refused():
     @crd(storage=False)
     class Newer(Resource, group="test.example.com", version="v2", kind="Gadget", plural="gadgets"):
         spec: Spec
@@ -208,7 +208,7 @@ def test_a_conversion_that_does_not_fit_the_versions_is_refused():
             custom_resource_definitions(kinds, [converted])
 
 
-def test_a_kind_of_the_core_group_is_refused():
+def test_custom_resource_definitions_refuse_kind_of_the_core_group():
     class Core(Resource, version="v1", plural="cores"):
         spec: Spec
 
@@ -227,7 +227,7 @@ def test_a_kind_of_the_core_group_is_refused():
         ),
     ],
 )
-def test_a_path_that_leads_nowhere_is_refused(options: dict[str, Any], message: str):
+def test_custom_resource_definitions_refuse_path_that_leads_nowhere(options: dict[str, Any], message: str):
     @crd(**options)
     class Bad(Resource, group="test.example.com", version="v1", plural="bads"):
         spec: Spec

@@ -127,7 +127,7 @@ def without_words(schema: Any) -> Any:
 
 
 @pytest.mark.parametrize("path", OURS, ids=lambda path: path.stem)
-def test_what_is_made_of_our_definitions_makes_them_again(path: Path, tmp_path: Path):
+def test_model_source_of_our_definitions_generates_them_again(path: Path, tmp_path: Path):
     ours = definition(path)
     [found] = definitions_in(path.read_text())
     versions = [each["name"] for each in ours["spec"]["versions"]]
@@ -142,7 +142,7 @@ def test_what_is_made_of_our_definitions_makes_them_again(path: Path, tmp_path: 
     assert again == ours
 
 
-def test_a_definition_of_others_is_kept_but_for_what_is_told(tmp_path: Path):
+def test_model_source_keeps_vendor_definition_and_lists_every_loss(tmp_path: Path):
     theirs = definition(VENDOR)
     [found] = definitions_in(VENDOR.read_text())
     source = model_source(found.served(None), VENDOR.name)
@@ -170,7 +170,7 @@ def test_a_definition_of_others_is_kept_but_for_what_is_told(tmp_path: Path):
     assert version["subresources"] == before["subresources"]
 
 
-def test_another_version_is_written_when_it_is_asked_for(tmp_path: Path):
+def test_model_source_writes_requested_version(tmp_path: Path):
     [found] = definitions_in(VENDOR.read_text())
     old, stored = (made(found.served(version), tmp_path) for version in ("v1alpha1", "v1"))
     [again] = custom_resource_definitions([old, stored])
@@ -212,7 +212,7 @@ OBJECTS = {
 }
 
 
-def test_the_server_accepts_keeps_and_refuses_the_same(tmp_path: Path):
+def test_model_source_definition_validates_like_the_vendor_definition(tmp_path: Path):
     [found] = definitions_in(VENDOR.read_text())
     model = made(found.served(None), tmp_path)
     theirs = definition(VENDOR)
@@ -265,7 +265,7 @@ async def published_and_created() -> tuple[dict[str, Any], dict[str, Any]]:
         return published, await cluster.client.create("deployments.apps", "default", DEPLOYMENT)
 
 
-def test_a_definition_with_whole_pods_in_it_is_kept(tmp_path: Path):
+def test_model_source_keeps_definition_with_embedded_pod_template(tmp_path: Path):
     published, _ = asyncio.run(published_and_created())
     theirs = definition(VENDOR)
     [version] = [each for each in theirs["spec"]["versions"] if each["storage"]]
@@ -314,7 +314,7 @@ def structural(document: dict[str, Any], node: Any) -> Any:
     return {word: structural(document, value) for word, value in node.items()}
 
 
-def test_a_kind_of_the_server_has_its_shape_and_no_definition(tmp_path: Path):
+def test_model_source_of_builtin_kind_reads_its_objects_and_has_no_crd(tmp_path: Path):
     published, created = asyncio.run(published_and_created())
     gvk = GroupVersionKind("apps", "v1", "Deployment")
     served = served_by_openapi(published, gvk, "deployments", namespaced=True)
@@ -351,7 +351,7 @@ def test_definition_of_builtin_types_makes_itself_again(tmp_path: Path):
     assert schema_of(again, "v1") == schema_of(theirs, "v1")
 
 
-def test_the_source_is_as_the_formatter_and_the_linter_want_it(tmp_path: Path):
+def test_model_source_passes_formatter_and_linter(tmp_path: Path):
     published, _ = asyncio.run(published_and_created())
     served = served_by_openapi(
         published, GroupVersionKind("apps", "v1", "Deployment"), "deployments", namespaced=True
@@ -627,7 +627,7 @@ def crd(schema: Any, *, version: Mapping[str, Any] | None = None, **spec: Any) -
         ),
     ],
 )
-def test_what_is_no_definition_is_told_in_one_line(text: str, said: str):
+def test_model_source_refuses_text_without_definition_in_one_line(text: str, said: str):
     with pytest.raises(DefinitionError, match=f"^{re.escape(said)}$"):
         [model_source(each.served(None), "a test") for each in definitions_in(text)]
 
@@ -642,7 +642,7 @@ def test_what_is_no_definition_is_told_in_one_line(text: str, said: str):
     ],
     ids=["a name that is none in Python", "no properties", "nothing required", "values of any kind"],
 )
-def test_what_a_definition_may_say_oddly_is_written_as_python(properties: Any, tmp_path: Path):
+def test_model_source_writes_importable_python_for_odd_properties(properties: Any, tmp_path: Path):
     column = {"name": "A", "type": "string", "jsonPath": ".spec.a"}
     text = crd({"type": "object", "properties": properties})
     document = yaml.safe_load(text)

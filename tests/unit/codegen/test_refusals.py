@@ -95,7 +95,9 @@ class Unkeyed(ApiModel):
         (Annotated[list[Unkeyed], list_map("inner")], "Widget.spec.value", "must be a scalar"),
     ],
 )
-def test_what_a_structural_schema_cannot_say_is_refused_by_field(annotation: Any, field: str, reason: str):
+def test_field_schema_refuses_inexpressible_annotation_and_names_field(
+    annotation: Any, field: str, reason: str
+):
     with pytest.raises(ModelError, match=f"^{field}: .*{reason}"):
         field_schema(annotation)
 
@@ -458,17 +460,17 @@ def test_group_is_refused_when_the_server_would_refuse_it(group: str):
         custom_resource_definitions([crd(status=False)(kind)])
 
 
-def test_a_model_that_contains_itself_is_refused():
+def test_structural_schema_refuses_model_that_contains_itself():
     with pytest.raises(ModelError, match="Tree contains itself"):
         structural_schema(kind_with(Tree))
 
 
-def test_a_default_without_a_json_form_is_refused():
+def test_field_schema_refuses_default_without_json_form():
     with pytest.raises(ModelError, match=r"Widget: .*not JSON serializable"):
         field_schema(Annotated[str, Field()], object())
 
 
-def test_the_error_names_fields_deep_inside_as_they_are_on_the_wire():
+def test_model_error_names_nested_field_as_on_the_wire():
     class Inner(ApiModel):
         good_conditions: list[Condition] = Field(default_factory=list)
         last_seen: dict[str, list[datetime | int]] = Field(default_factory=dict)
@@ -478,6 +480,6 @@ def test_the_error_names_fields_deep_inside_as_they_are_on_the_wire():
     assert caught.value.field == "Widget.spec.value[].lastSeen{}[]"
 
 
-def test_a_list_map_needs_a_key():
+def test_list_map_requires_a_key():
     with pytest.raises(ValueError, match="at least one key"):
         list_map()

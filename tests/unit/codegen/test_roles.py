@@ -19,21 +19,21 @@ def verbs_of(role: dict[str, Any], resource: str) -> list[str]:
     return [verb for rule in role["rules"] if resource in rule["resources"] for verb in rule["verbs"]]
 
 
-def test_the_managers_role_is_for_the_whole_cluster():
+def test_manager_role_is_a_cluster_role():
     role = MADE["role.yaml"]
     assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "manager-role")
     assert "namespace" not in role["metadata"]
     assert role["rules"] == [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"]}]
 
 
-def test_the_role_for_leader_election_is_for_leases_in_one_namespace():
+def test_leader_election_role_covers_leases_in_one_namespace():
     role = MADE["leader_election_role.yaml"]
     assert (role["kind"], role["metadata"]["name"]) == ("Role", "leader-election-role")
     assert role["metadata"]["namespace"] == MADE["service_account.yaml"]["metadata"]["namespace"]
     assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"leases"}
 
 
-def test_nothing_but_its_creation_is_granted_on_more_than_the_one_lease():
+def test_leader_election_role_grants_only_create_beyond_its_lease():
     for lease in ("operator-manager", "another"):
         rules = {
             tuple(rule.get("resourceNames", ())): rule["verbs"]
@@ -42,7 +42,7 @@ def test_nothing_but_its_creation_is_granted_on_more_than_the_one_lease():
         assert rules == {(): ["create"], (lease,): ["get", "update", "watch"]}
 
 
-def test_the_service_account_is_bound_to_its_roles():
+def test_service_account_is_bound_to_its_roles():
     account = MADE["service_account.yaml"]["metadata"]
     bindings = [each for name, each in MADE.items() if name.endswith("_binding.yaml")]
     bound = [(binding["kind"], binding["roleRef"]["name"]) for binding in bindings]
@@ -76,7 +76,7 @@ def test_administrators_do_anything_with_objects_but_leave_the_status_to_the_man
     assert verbs_of(PEOPLE["widget_admin_role.yaml"], "widgets/scale") == []
 
 
-def test_what_does_not_scale_has_no_right_for_it():
+def test_editor_role_lacks_scale_verbs_for_kind_without_scale():
     assert verbs_of(PEOPLE["widget_editor_role.yaml"], "widgets/scale") == []
 
 
@@ -86,7 +86,7 @@ def test_viewers_only_read():
     assert set(verbs_of(role, "memcacheds/status")) == {"get"}
 
 
-def test_the_manager_asks_about_others_and_nothing_else_of_those_kinds():
+def test_metrics_auth_role_only_creates_token_and_access_reviews():
     assert MADE["metrics_auth_role.yaml"]["rules"] == [
         {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
         {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
@@ -99,7 +99,7 @@ def test_readers_of_metrics_read_metrics():
     assert role["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
 
 
-def test_who_migrates_what_is_stored_writes_nothing_but_that():
+def test_storage_migration_role_writes_only_status_and_definition():
     role = of_people([Memcached])["storage_migration_role.yaml"]
     assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "storage-migration-role")
     assert verbs_of(role, "memcacheds") == ["list"]
@@ -132,7 +132,7 @@ def test_resources_and_groups_with_the_same_verbs_are_joined():
     ]
 
 
-def test_nothing_is_granted_that_no_marker_asked_for():
+def test_merged_rules_grant_only_what_markers_ask_for():
     rules = [rule("a", "x", "get"), rule("a", "y", "list"), rule("b", "x", "list")]
     granted = {
         (group, resource, verb)
@@ -144,7 +144,7 @@ def test_nothing_is_granted_that_no_marker_asked_for():
     assert granted == {("a", "x", "get"), ("a", "y", "list"), ("b", "x", "list")}
 
 
-def test_all_verbs_make_the_others_needless():
+def test_merged_rules_reduce_verbs_to_wildcard():
     assert merged_rules([rule("", "pods", "*"), rule("", "pods", "get")])[0]["verbs"] == ["*"]
 
 
@@ -155,7 +155,7 @@ def test_rules_for_single_objects_stay_apart_from_those_for_all():
     ]
 
 
-def test_the_order_of_the_markers_does_not_matter():
+def test_merged_rules_do_not_depend_on_marker_order():
     rules = [rule("b", "x;y", "get"), rule("a", "z", "list"), rule("", "x", "*"), rule("a", "x", "list")]
     assert merged_rules(rules) == merged_rules(reversed(rules))
 

@@ -52,7 +52,7 @@ ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
         (Mode, {"description": "How hard a widget tries.", "type": "string", "enum": ["fast", "slow"]}),
     ],
 )
-def test_each_type_has_its_schema(annotation: Any, schema: dict[str, Any]):
+def test_field_schema_matches_type(annotation: Any, schema: dict[str, Any]):
     assert field_schema(annotation) == schema
 
 
@@ -74,7 +74,7 @@ def test_bounds_of_numbers_are_bounds_and_marks(limits: Any, schema: dict[str, A
     assert field_schema(Annotated[int, limits]) == {"type": "integer", **schema}
 
 
-def test_a_bound_tighter_than_the_formats_range_is_kept():
+def test_field_schema_keeps_bound_tighter_than_its_format():
     assert field_schema(Annotated[Int32, Field(ge=0)]) == {"type": "integer", "format": "int32", "minimum": 0}
 
 
@@ -97,26 +97,26 @@ def test_limits_of_strings_and_lists_are_kept():
     "annotation",
     [str | None, Annotated[str | None, Field()], Annotated[str, Field()] | None],
 )
-def test_none_means_that_a_field_may_be_missing(annotation: Any):
+def test_spec_schema_makes_field_with_none_optional(annotation: Any):
     assert spec_schema(annotation, None) == {"type": "object", "properties": {"value": {"type": "string"}}}
 
 
-def test_none_in_an_enum_means_the_same():
+def test_field_schema_omits_none_from_enum():
     one_or_none = Literal["a", None]  # noqa: PYI061 - the form that is tested
     assert field_schema(one_or_none, None) == {"type": "string", "enum": ["a"]}
     assert field_schema(Mode | None, None)["enum"] == ["fast", "slow"]
 
 
-def test_an_optional_int_or_string_stays_one():
+def test_field_schema_keeps_optional_int_or_string():
     assert field_schema(IntOrString | None, None) == INT_OR_STRING
 
 
-def test_a_field_without_a_default_is_required():
+def test_spec_schema_requires_field_without_default():
     assert spec_schema(str)["required"] == ["value"]
     assert "required" not in spec_schema(str, "")
 
 
-def test_a_field_that_the_runtime_fills_in_is_required_of_clients():
+def test_spec_schema_requires_field_marked_required():
     schema = spec_schema(Annotated[str | None, required()], None)
     assert schema["required"] == ["value"]
     assert schema["properties"]["value"] == {"type": "string"}
@@ -139,7 +139,7 @@ def test_defaults_are_written_as_they_are_on_the_wire(annotation: Any, default: 
     assert field_schema(annotation, default)["default"] == wire
 
 
-def test_a_default_that_is_computed_is_the_codes_alone():
+def test_field_schema_omits_default_factory():
     assert "default" not in field_schema(list[int], Field(default_factory=list))
 
 
@@ -150,19 +150,19 @@ def test_models_inside_models_are_spelled_out():
     assert list(inner["properties"]) == ["name", "number", "protocol", "target"]
 
 
-def test_the_models_fields_are_not_open_on_the_server_although_code_keeps_unknown_ones():
+def test_field_schema_of_model_does_not_allow_unknown_fields():
     assert "additionalProperties" not in field_schema(Port)
     assert "x-kubernetes-preserve-unknown-fields" not in field_schema(Port)
 
 
-def test_a_model_without_fields_is_an_empty_object():
+def test_field_schema_of_model_without_fields_is_an_empty_object():
     class Nothing(ApiModel):
         pass
 
     assert field_schema(Nothing) == {"type": "object", "properties": {}}
 
 
-def test_the_docstring_under_a_field_wins_over_the_one_of_its_type():
+def test_structural_schema_prefers_field_docstring_to_type_docstring():
     spec = structural_schema(Widget)["properties"]["spec"]
     assert spec["properties"]["mode"]["description"] == "How hard to try."
     assert spec["properties"]["otherMode"]["description"] == "How hard a widget tries."
@@ -172,7 +172,7 @@ def test_the_docstring_under_a_field_wins_over_the_one_of_its_type():
     )
 
 
-def test_a_field_may_be_named_like_a_word_of_json_schema():
+def test_field_schema_allows_fields_named_like_json_schema_keywords():
     class Odd(ApiModel):
         title: str = "t"
         default: int | None = None
@@ -215,14 +215,14 @@ def test_marks_on_one_use_of_a_model_do_not_reach_the_others():
     assert "x-kubernetes-validations" not in properties["plain"]
 
 
-def test_the_servers_own_fields_are_left_to_the_server():
+def test_structural_schema_leaves_metadata_to_the_server():
     schema = structural_schema(kind_with(str))
     assert list(schema["properties"]) == ["apiVersion", "kind", "metadata", "spec", "status"]
     assert schema["properties"]["metadata"] == {"type": "object"}
     assert schema["required"] == ["spec"]
 
 
-def test_an_enum_of_numbers_takes_its_type_from_its_values():
+def test_field_schema_of_int_enum_has_type_integer():
     class Level(enum.IntEnum):
         LOW = 1
         HIGH = 2
@@ -246,10 +246,10 @@ SCHEMA = structural_schema(Widget)
         ".spec.selector['app.kubernetes.io/name']",
     ],
 )
-def test_a_path_to_a_field_leads_somewhere(path: str):
+def test_leads_somewhere_accepts_path_to_a_field(path: str):
     assert leads_somewhere(path, SCHEMA)
 
 
 @pytest.mark.parametrize("path", ["spec.mode", "", ".", ".spec.size", ".spec.mode.deeper", ".metadatas.name"])
-def test_a_path_to_nothing_leads_nowhere(path: str):
+def test_leads_somewhere_rejects_path_to_nothing(path: str):
     assert not leads_somewhere(path, SCHEMA)

@@ -31,7 +31,7 @@ def test_flags_have_defaults_and_durations_are_read():
         ("--timeout", "-1s"),
     ],
 )
-def test_a_wrong_flag_is_named(flag: str, value: str, capsys: pytest.CaptureFixture[str]):
+def test_parse_options_names_wrong_flag(flag: str, value: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as ended:
         parse_options([f"{flag}={value}"])
     assert ended.value.code == 2
@@ -44,7 +44,9 @@ async def told(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err
 
 
-async def test_a_broken_kubeconfig_is_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+async def test_workloads_reports_broken_kubeconfig_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     broken = tmp_path / "broken"
     broken.write_text("clusters: {")
     assert re.fullmatch(
@@ -52,7 +54,7 @@ async def test_a_broken_kubeconfig_is_told_in_one_line(tmp_path: Path, capsys: p
     )
 
 
-async def test_a_server_that_is_not_there_is_told_in_one_line(
+async def test_workloads_reports_unreachable_server_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     nowhere = Credentials(server="http://127.0.0.1:1", token="x").write(tmp_path / "nowhere")

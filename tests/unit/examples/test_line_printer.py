@@ -25,7 +25,7 @@ async def test_lines_are_printed_in_their_order():
     assert received.decode().splitlines() == expected
 
 
-async def test_that_nobody_reads_any_more_is_raised():
+async def test_line_printer_raises_broken_pipe_when_reader_is_gone():
     reading, writing = os.pipe()
     os.close(reading)
     printer = LinePrinter(writing)

@@ -50,7 +50,9 @@ async def followed(client: Client) -> Followed:
     return Followed(client)
 
 
-async def test_after_a_cut_it_goes_on_where_it_was(wire: ScriptedWire, followed: Followed):
+async def test_log_follower_resumes_after_last_line_when_stream_is_cut(
+    wire: ScriptedWire, followed: Followed
+):
     first, second = Stream(), Stream()
     wire.on("GET", LOG, first, second)
     async with followed.running():
@@ -67,7 +69,7 @@ async def test_after_a_cut_it_goes_on_where_it_was(wire: ScriptedWire, followed:
     assert wire.in_progress == 0
 
 
-async def test_a_connection_that_went_silent_is_made_anew(wire: ScriptedWire, followed: Followed):
+async def test_log_follower_reconnects_after_idle_timeout(wire: ScriptedWire, followed: Followed):
     first, second = Stream(), Stream()
     wire.on("GET", LOG, first, second)
     async with followed.running():
@@ -76,7 +78,7 @@ async def test_a_connection_that_went_silent_is_made_anew(wire: ScriptedWire, fo
         assert asyncio.get_running_loop().time() >= IDLE_TIMEOUT
 
 
-async def test_what_keeps_it_from_the_log_is_told_once_and_tried_again(
+async def test_log_follower_reports_unavailable_log_once_and_retries(
     wire: ScriptedWire, followed: Followed, capsys: pytest.CaptureFixture[str]
 ):
     stream = Stream()
@@ -92,7 +94,7 @@ async def test_what_keeps_it_from_the_log_is_told_once_and_tried_again(
     ]
 
 
-async def test_of_a_pod_that_goes_the_last_line_is_shown(wire: ScriptedWire, followed: Followed):
+async def test_log_follower_prints_last_line_of_departed_pod(wire: ScriptedWire, followed: Followed):
     stream = Stream()
     wire.on("GET", LOG, stream)
     async with followed.running() as task:
@@ -104,7 +106,7 @@ async def test_of_a_pod_that_goes_the_last_line_is_shown(wire: ScriptedWire, fol
     assert await followed.lines(1) == ["the last words"]
 
 
-async def test_a_container_that_is_started_again_is_followed_on(wire: ScriptedWire, followed: Followed):
+async def test_log_follower_follows_restarted_container(wire: ScriptedWire, followed: Followed):
     before, after = Reply(body=b"2026-11-21T12:00:01.1Z one life\n"), Stream()
     wire.on("GET", LOG, before, before, after)
     async with followed.running():
@@ -114,13 +116,13 @@ async def test_a_container_that_is_started_again_is_followed_on(wire: ScriptedWi
     assert followed.done
 
 
-async def test_it_ends_with_its_pod(wire: ScriptedWire, followed: Followed):
+async def test_log_follower_ends_when_pod_is_not_found(wire: ScriptedWire, followed: Followed):
     wire.on("GET", LOG, Reply.status(404, "NotFound", 'pods "p" not found'))
     async with followed.running() as task:
         await asyncio.wait_for(task, 1)
 
 
-async def test_it_ends_while_it_waits_to_try_again(wire: ScriptedWire, followed: Followed):
+async def test_log_follower_ends_during_retry_pause_when_pod_has_gone(wire: ScriptedWire, followed: Followed):
     wire.on("GET", LOG, WAITING)
     async with followed.running() as task:
         await asyncio.sleep(5)

@@ -20,18 +20,18 @@ async def test_lines_are_whole_however_they_arrive():
     assert [line async for line in split_lines(pieces)] == [b"one", b"two", b"", b"four"]
 
 
-async def test_the_last_line_needs_no_end():
+async def test_split_lines_yields_last_line_without_newline():
     assert [line async for line in split_lines(arriving(b"one\ntwo"))] == [b"one", b"two"]
 
 
-async def test_half_a_line_before_a_cut_is_not_given_out():
+async def test_split_lines_drops_partial_line_when_connection_is_lost():
     lines = split_lines(arriving(b"one\ntw", then=ConnectionLost("cut")))
     assert await anext(lines) == b"one"
     with pytest.raises(ConnectionLost):
         await anext(lines)
 
 
-async def test_a_line_without_end_comes_in_parts_and_whole_in_sum():
+async def test_split_lines_yields_overlong_line_in_parts():
     endless = b"x" * (2 * LONGEST + 10)
     parts = [line async for line in split_lines(arriving(endless[:5], endless[5:], b"\nshort\n"))]
     assert parts[-1] == b"short"

@@ -21,7 +21,7 @@ def read(position: LogPosition, lines: list[bytes]) -> list[str]:
     return [text.decode() for line in lines if (text := position.advance(line)) is not None]
 
 
-def test_the_timestamp_is_not_shown():
+def test_log_position_advance_strips_timestamp():
     assert LogPosition().advance(stamped(1, 5, "  two words ")) == b"  two words "
     assert LogPosition().advance(b"2026-11-21T12:00:01+01:00 zone") == b"zone"
 
@@ -49,14 +49,14 @@ def test_lines_that_were_rotated_away_do_not_hide_those_that_follow():
     assert read(position, [stamped(1, 2, "b"), stamped(1, 3, "c")]) == ["c"]
 
 
-def test_a_complaint_without_a_timestamp_is_shown_once():
+def test_log_position_shows_line_without_timestamp_once():
     position, complaint = LogPosition(), b"unable to retrieve container logs"
     for expected in ([complaint.decode()], [], []):
         position.resume()
         assert read(position, [complaint]) == expected
 
 
-def test_wherever_it_is_cut_nothing_is_lost_and_nothing_repeated():
+def test_log_position_resumes_without_loss_or_repetition_after_cuts():
     rng = random.Random(5)
     for _ in range(200):
         # Two streams of a container, whose lines are not quite in the order of their times.

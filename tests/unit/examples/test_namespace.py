@@ -37,7 +37,7 @@ async def is_there(client: Client) -> bool:
     return await client.uncached.find(Namespace, ObjectKey("", "n")) is not None
 
 
-async def test_a_create_whose_answer_was_lost_is_found_to_have_worked(
+async def test_create_namespace_succeeds_when_only_the_answer_was_lost(
     client: Client, wire: ScriptedWire, server: ClusterServer
 ):
     wire.on("POST", ALL, LostAfter(server.answer))
@@ -47,19 +47,23 @@ async def test_a_create_whose_answer_was_lost_is_found_to_have_worked(
         await create_namespace(client, "n")
 
 
-async def test_the_namespace_of_another_run_is_not_taken_for_this_ones(client: Client, server: ClusterServer):
+async def test_create_namespace_raises_already_exists_for_namespace_of_another_run(
+    client: Client, server: ClusterServer
+):
     await made(server)
     with pytest.raises(AlreadyExists):
         await create_namespace(client, "n")
 
 
-async def test_removing_waits_until_it_has_gone(client: Client, wire: ScriptedWire, server: ClusterServer):
+async def test_remove_namespace_waits_until_it_has_gone(
+    client: Client, wire: ScriptedWire, server: ClusterServer
+):
     await remove_namespace(client, await made(server), timeout=10)
     assert not await is_there(client)
     assert len(wire.sent("DELETE")) == 1
 
 
-async def test_removing_is_tried_again_while_the_server_is_away(
+async def test_remove_namespace_retries_while_the_server_is_away(
     client: Client, wire: ScriptedWire, server: ClusterServer, capsys: pytest.CaptureFixture[str]
 ):
     failure = Reply.status(500, "InternalError", "boom")
@@ -71,7 +75,7 @@ async def test_removing_is_tried_again_while_the_server_is_away(
     assert said[1] == "deleting namespace n: boom; trying again"
 
 
-async def test_another_namespace_of_that_name_is_not_removed(
+async def test_remove_namespace_spares_recreated_namespace_of_same_name(
     client: Client, wire: ScriptedWire, server: ClusterServer
 ):
     mine = await made(server)
@@ -82,7 +86,9 @@ async def test_another_namespace_of_that_name_is_not_removed(
     assert len(wire.sent("DELETE")) == 1
 
 
-async def test_what_holds_a_namespace_is_told(client: Client, wire: ScriptedWire, server: ClusterServer):
+async def test_remove_namespace_names_finalizer_that_blocks_deletion(
+    client: Client, wire: ScriptedWire, server: ClusterServer
+):
     namespace = await made(server)
     held = {"metadata": {"name": "held", "finalizers": ["example.com/held"]}}
     await server.api.create("configmaps", "n", held)

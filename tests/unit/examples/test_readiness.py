@@ -37,7 +37,7 @@ def conditions(**kinds: str) -> dict[str, Any]:
         ({}, ["Pending: no node has taken it yet"]),
     ],
 )
-def test_the_most_telling_reason_of_a_pod(status: dict[str, Any], expected: list[str]):
+def test_pod_reasons_lists_the_most_telling_reasons_of_a_pod(status: dict[str, Any], expected: list[str]):
     assert list(pod_reasons(Pod(metadata=ObjectMeta(name="p"), status=status))) == expected
 
 

@@ -119,11 +119,11 @@ UNBOUND = "0/3 nodes are available: pod has unbound immediate PersistentVolumeCl
         (made("Foo", conditions="none"), SILENT),
     ],
 )
-def test_an_object_says_whether_it_is_as_it_should_be(obj: dict[str, Any], verdict: Verdict):
+def test_judge_returns_verdict_of_object(obj: dict[str, Any], verdict: Verdict):
     assert judge(obj) == verdict
 
 
-def test_what_is_being_deleted_waits_for_its_finalizers():
+def test_judge_reports_terminating_with_finalizers_of_deleted_object():
     obj = made("Pet", conditions=[condition("Ready", "False", "CleanupFailed", "the store does not answer")])
     obj["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b", "c/d"]}
     ready, reason, message = judge(obj)
@@ -131,7 +131,7 @@ def test_what_is_being_deleted_waits_for_its_finalizers():
     assert "the finalizer a/b, c/d: the store does not answer" in message
 
 
-def test_the_worst_condition_comes_first():
+def test_bad_conditions_lists_worst_condition_first():
     told = [condition("Available", "False", "NotEnoughReady"), condition("Degraded", "True", "NameTaken")]
     assert [each["reason"] for each in bad_conditions(made("Foo", conditions=told))] == [
         "NameTaken",
@@ -149,7 +149,7 @@ def test_the_worst_condition_comes_first():
         ({"conditions": [condition("Ready", "True", observedGeneration=2)]}, False),
     ],
 )
-def test_a_status_may_be_of_an_earlier_spec(status: dict[str, Any], behind: bool):
+def test_is_behind_detects_status_of_an_earlier_generation(status: dict[str, Any], behind: bool):
     obj = made("Foo", **status)
     obj["metadata"]["generation"] = 2
     assert is_behind(obj) is behind
@@ -160,7 +160,7 @@ ODD = [None, True, 7, 1.5, "x", [], [7], {}, {"": []}, [{"type": [], "status": {
 
 @pytest.mark.parametrize("kind", ["Pod", "PersistentVolumeClaim", "Deployment", "DaemonSet", "Job", "Foo"])
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_what_has_another_shape_counts_as_absent(kind: str, odd: Any):
+def test_judging_treats_malformed_fields_as_absent(kind: str, odd: Any):
     statuses = {"state": odd}, {"state": {"waiting": odd}}, {"state": {"terminated": odd}}, odd
     names = ("conditions", "containerStatuses", "phase", "readyReplicas", "numberReady", "observedGeneration")
     named = [{"status": {name: odd}} for name in names]

@@ -78,9 +78,7 @@ def pages_of(items: list[Any]) -> Callable[[Sent], Reply]:
 
 
 @pytest.mark.parametrize("kind", [POD, EVENT], ids=lambda kind: kind.kind)
-async def test_of_what_somebody_has_filled_little_is_held_at_a_time_and_not_all_is_read(
-    kind: GroupVersionKind,
-):
+async def test_look_shrinks_pages_and_stops_early_for_huge_objects(kind: GroupVersionKind):
     cluster, filled = Cluster(), pod(1, ready=False)
     filled["metadata"]["annotations"] = {"a": "x" * 400_000}
     path = f"{CORE}/{kind.kind.lower()}s*"
@@ -94,7 +92,7 @@ async def test_of_what_somebody_has_filled_little_is_held_at_a_time_and_not_all_
     assert sum(len(str(each)) for each in found.events) < 10_000
 
 
-async def test_of_events_and_objects_is_kept_what_is_shown_and_of_texts_the_beginning():
+async def test_look_keeps_only_shown_fields_and_truncates_texts():
     cluster, long = Cluster(), "y" * 100_000
     fat = dict.fromkeys(("reason", "message", "action", "reportingComponent"), long)
     series = {"count": 3, "state": long}
@@ -113,7 +111,7 @@ async def test_of_events_and_objects_is_kept_what_is_shown_and_of_texts_the_begi
     assert len(str(found)) < 400_000
 
 
-async def test_of_ten_thousand_pods_those_that_fail_are_shown_and_the_others_counted():
+async def test_explanation_shows_failing_pods_and_counts_the_rest():
     cluster = Cluster()
     cluster.wire.on(
         "GET", f"{CORE}/pods*", pages_of([pod(each, ready=each % 100 > 0) for each in range(10_000)])
@@ -127,7 +125,7 @@ async def test_of_ten_thousand_pods_those_that_fail_are_shown_and_the_others_cou
     assert len(text_of(explained)) < 3_000
 
 
-async def test_a_server_that_stalls_is_not_waited_for():
+async def test_look_stops_waiting_for_a_stalled_server():
     cluster = Cluster()
     cluster.wire.on("GET", f"{CORE}/pods*", Stall())
     found = await cluster.look(POD)
@@ -135,7 +133,7 @@ async def test_a_server_that_stalls_is_not_waited_for():
     assert found.missing == [f"what is not found within {PATIENCE:g} s"]
 
 
-async def test_what_somebody_has_nested_without_end_hides_nothing_else():
+async def test_look_skips_deeply_nested_object_and_keeps_others():
     cluster = Cluster()
     nested = b'{"metadata":{"name":"x","managedFields":[%b]}}' % (b'{"f:a":' * 1100 + b"{}" + b"}" * 1100)
     bad = orjson.dumps(pod(1, ready=False))
@@ -149,7 +147,7 @@ async def test_what_somebody_has_nested_without_end_hides_nothing_else():
     [7, {}, {"metadata": 7}, {"metadata": {"name": "x", "ownerReferences": {}}}, {"metadata": {"name": 7}}],
     ids=repr,
 )
-async def test_what_has_another_shape_is_left_out_and_said_to_be_so_and_the_rest_is_shown(odd: Any):
+async def test_explanation_reports_malformed_objects_and_shows_the_rest(odd: Any):
     cluster = Cluster()
     cluster.wire.on("GET", f"{CORE}/pods*", Reply.json({"metadata": {}, "items": [odd, pod(1, ready=False)]}))
     event = {"message": "a meteorite", "count": "\x1b[2J", "lastTimestamp": 7, "series": [], "metadata": 1}
@@ -164,7 +162,7 @@ async def test_what_has_another_shape_is_left_out_and_said_to_be_so_and_the_rest
 
 
 @pytest.mark.parametrize("answer", [b"7", b"{", b'{"items":{}}', b'{"metadata":{"continue":7}}'], ids=str)
-async def test_a_list_that_is_none_hides_nothing_else(answer: bytes):
+async def test_look_reports_malformed_list_and_shows_other_kinds(answer: bytes):
     cluster = Cluster()
     cluster.wire.on("GET", f"{CORE}/pods*", Reply(200, answer))
     cluster.wire.on(
@@ -176,7 +174,7 @@ async def test_a_list_that_is_none_hides_nothing_else(answer: bytes):
     assert missing.startswith(f"Pod: GET {CORE}/pods: not a list")
 
 
-async def test_a_list_whose_pages_lead_nowhere_is_not_followed():
+async def test_look_stops_at_list_page_that_links_to_itself():
     cluster = Cluster()
     endless = {"metadata": {"continue": "here"}, "items": []}
     cluster.wire.on("GET", f"{CORE}/pods*", Reply.json(endless))
@@ -184,7 +182,7 @@ async def test_a_list_whose_pages_lead_nowhere_is_not_followed():
     assert found.missing == [f"Pod: GET {CORE}/pods: not a list: a page of it links to itself"]
 
 
-async def test_a_child_that_goes_meanwhile_hides_no_other():
+async def test_look_skips_child_that_was_deleted_meanwhile():
     cluster, base = Cluster(), "/apis/apps/v1/namespaces/ns/deployments"
     cluster.wire.on(
         "GET",
@@ -209,7 +207,7 @@ async def test_objects_that_own_each_other_are_shown_and_not_followed_without_en
     assert len(cluster.wire.sent("GET", f"{BASE}/foos")) == MOST_LEVELS
 
 
-async def test_of_a_pods_claims_the_first_are_looked_at():
+async def test_look_reads_limited_number_of_claims_per_pod():
     cluster, waits = Cluster(), pod(1, ready=False)
     waits["spec"] = {"volumes": [{"persistentVolumeClaim": {"claimName": f"c{each}"}} for each in range(500)]}
     cluster.wire.on("GET", f"{CORE}/pods*", Reply.json({"metadata": {}, "items": [waits]}))
@@ -220,7 +218,7 @@ async def test_of_a_pods_claims_the_first_are_looked_at():
     assert f"PersistentVolumeClaim: only the first {MOST_SHOWN} of a pod were looked at" in found.missing
 
 
-async def test_what_may_not_be_listed_is_told():
+async def test_look_reports_kind_that_user_may_not_list():
     cluster = Cluster()
     refused = Reply.status(403, "Forbidden", "deployments is forbidden")
     cluster.wire.on("GET", "/apis/apps/v1/namespaces/ns/deployments", refused)
@@ -229,7 +227,7 @@ async def test_what_may_not_be_listed_is_told():
     assert "not known: Deployment: you may not list them" in text_of(told(found))
 
 
-async def test_no_content_of_a_secret_is_asked_for():
+async def test_look_requests_only_metadata_of_secrets():
     cluster = Cluster()
     cluster.wire.on(
         "GET", f"{CORE}/secrets*", Reply.json({"metadata": {}, "items": [owned("password", "s", "f")]})
@@ -242,7 +240,7 @@ async def test_no_content_of_a_secret_is_asked_for():
 
 @pytest.mark.parametrize("metadata", [{}, {"generation": 2}], ids=["new", "changed"])
 @pytest.mark.parametrize(("outcome", "reasons"), [("success", ["NotObserved"]), ("error", ["ValueError"])])
-async def test_who_fails_at_an_object_has_looked_at_it(
+async def test_explanation_reasons_reflect_outcome_of_last_run(
     outcome: str, reasons: list[str], metadata: dict[str, Any]
 ):
     cluster = Cluster()
@@ -253,7 +251,7 @@ async def test_who_fails_at_an_object_has_looked_at_it(
     assert [each["reason"] for each in explained["blocking"]] == reasons
 
 
-async def test_what_a_deletion_and_its_conditions_say_alike_is_said_once():
+async def test_explanation_merges_conditions_into_deletion_of_same_message():
     cluster = Cluster()
     cluster.foo["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/f"]}
     bad = {"status": "False", "message": "waits for the store"}
@@ -264,21 +262,21 @@ async def test_what_a_deletion_and_its_conditions_say_alike_is_said_once():
     assert "waits for the store" in blocking["message"]
 
 
-async def test_an_object_that_is_not_there_is_an_error():
+async def test_look_raises_not_found_for_missing_object():
     cluster = Cluster()
     cluster.wire.on("GET", f"{BASE}/foos/foo", Reply.status(404, "NotFound", "no such Foo"))
     with pytest.raises(NotFound):
         await cluster.look()
 
 
-def test_however_deeply_nested_it_is_what_answers_in_a_managers_place_can_be_printed():
+def test_told_by_manager_returns_printable_json_for_deeply_nested_answer():
     nested = b'{"a":' * 900 + b"1" + b"}" * 900
     said = b'{"controller":"a","state":"b","uid":null,"running":%b,"next":null,"runs":[]}' % nested
     [controller], _ = told_by_manager(b'{"controllers":[%b]}' % said)
     assert json.loads(json.dumps(controller, indent=2)) == controller
 
 
-async def test_a_terminal_obeys_nothing_that_an_object_says():
+async def test_explanation_text_strips_control_characters_of_objects():
     cluster = Cluster()
     bad = {"type": f"Ready{HOSTILE}", "status": "False", "reason": HOSTILE, "message": HOSTILE * 1000}
     cluster.foo["status"] = {"conditions": [bad]}

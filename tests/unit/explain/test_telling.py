@@ -31,7 +31,7 @@ def told(*owners: dict[str, Any]) -> str:
     return text_of(explanation(found, [], says=True, manager="", owners=owners))
 
 
-def test_the_range_is_told_with_who_holds_it():
+def test_told_names_shard_range_and_its_holder():
     assert "  For controller foo it is in range 5 of 16, which pod-b_1 holds\n" in told(OWNER)
     assert "which nobody holds" in told({**OWNER, "holder": ""})
     unknown = told({**OWNER, "holder": None, "problem": "you may not get its lease"})
@@ -39,14 +39,14 @@ def test_the_range_is_told_with_who_holds_it():
     assert "Whose it is" not in told()
 
 
-def test_a_manager_that_does_not_work_on_it_is_said_to_know_less():
+def test_told_warns_when_the_asked_manager_is_another_replica():
     older = "The manager that was asked is another replica: what it tells may be older."
     assert older in told(OWNER, {**OWNER, "here": False})
     assert older not in told({**OWNER, "here": True})
     assert older not in told(OWNER)
 
 
-def test_whoever_writes_a_lease_says_nothing_to_a_terminal():
+def test_told_strips_control_characters_from_lease_fields():
     hostile = "\x1b[2J\x9b31m\u202e\n" * 1000
     text = told({**OWNER, "holder": hostile, "controller": hostile, "silent": True, "renewed": hostile})
     assert not {"\x1b", "\x9b", "\u202e"} & set(text)
@@ -87,7 +87,7 @@ def texts_in(value: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
 
 
 @pytest.mark.parametrize("path", list(texts_in([CONTROLLER])))
-def test_whoever_answers_in_the_place_of_a_manager_says_nothing_to_a_terminal(path: tuple[str | int, ...]):
+def test_explanation_text_strips_control_characters_from_manager_answer(path: tuple[str | int, ...]):
     answer = {"controllers": [copy.deepcopy(CONTROLLER)]}
     where: Any = answer["controllers"]
     for step in path[:-1]:
@@ -101,7 +101,7 @@ def test_whoever_answers_in_the_place_of_a_manager_says_nothing_to_a_terminal(pa
 
 
 @pytest.mark.parametrize("name", ["name", "error"])
-def test_an_answer_of_another_shape_is_none(name: str):
+def test_told_by_manager_raises_value_error_for_malformed_run(name: str):
     run = {**RUN, "requests": [{**RUN["requests"][0], name: {"a": 1}}]}
     with pytest.raises(ValueError, match=name):
         told_by_manager(json.dumps({"controllers": [{**CONTROLLER, "runs": [run]}]}).encode())

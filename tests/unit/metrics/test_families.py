@@ -31,13 +31,13 @@ def page() -> str:
     return (generate_latest(metrics.registry) + generate_latest(metrics.process_registry)).decode()
 
 
-def test_every_family_says_what_it_is(page: str):
+def test_metrics_page_documents_every_family(page: str):
     families = list(text_string_to_metric_families(page))
     assert all(family.documentation for family in families)
     assert page.count("# HELP ") == page.count("# TYPE ") == len(families)
 
 
-def test_no_family_has_a_second_one_of_creation_times(page: str):
+def test_metrics_page_has_no_created_series(page: str):
     assert "_created" not in page
 
 
@@ -55,7 +55,7 @@ def test_buckets_are_those_of_the_go_libraries(
     assert (buckets[0], buckets[-1], len(buckets)) == (first, last, count)
 
 
-def test_two_managers_in_one_process_count_for_themselves():
+def test_metrics_instances_have_separate_counts():
     one, other = Metrics(), Metrics()
     one.events_total.labels("sent").inc()
     name, labels = "operator_manager_events_total", {"result": "sent"}
@@ -70,11 +70,11 @@ def registered() -> dict[str, Family]:
     return {**_families(metrics.registry), **_families(metrics.process_registry)}
 
 
-def test_every_family_is_there_with_its_type_and_labels(registered: dict[str, Family]):
+def test_documented_families_match_registered_types_and_labels(registered: dict[str, Family]):
     assert dict(documented()) == registered
 
 
-def test_no_family_is_there_twice():
+def test_documented_families_are_unique():
     names = [name for name, _ in documented()]
     assert len(names) == len(set(names))
 
@@ -96,7 +96,7 @@ def _of(collector: Collector) -> list[tuple[str, Family]]:
 
 
 @pytest.mark.parametrize("value", [0.0, 0.005, 0.0051, 60.0, 61.0, -1.0])
-def test_what_is_counted_the_quick_way_is_shown_like_all_else(value: float):
+def test_quick_observers_record_same_samples_as_prometheus_client(value: float):
     quick, slow = Metrics(), Metrics()
     observing(quick.reconcile_time.labels("a"))(value)
     observing(quick.reconcile_time.labels("a"))(value, {"trace_id": "1"})

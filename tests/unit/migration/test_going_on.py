@@ -49,7 +49,7 @@ async def interrupted_at(server: GadgetServer, run: Start, name: str) -> None:
     server.before = lambda sent: None
 
 
-async def test_interrupted_it_goes_on_at_the_page_where_it_was(server: GadgetServer, run: Start):
+async def test_migration_resumes_at_interrupted_page(server: GadgetServer, run: Start):
     await interrupted_at(server, run, "g0007")
     assert server.position() == {
         "uid": server.definition()["metadata"]["uid"],
@@ -68,12 +68,12 @@ async def test_interrupted_it_goes_on_at_the_page_where_it_was(server: GadgetSer
     assert server.annotations == {}
 
 
-async def test_interrupted_in_the_first_page_there_is_nothing_to_keep(server: GadgetServer, run: Start):
+async def test_migration_saves_no_position_when_interrupted_in_first_page(server: GadgetServer, run: Start):
     await interrupted_at(server, run, "g0001")
     assert server.annotations == {}
 
 
-async def test_the_position_is_kept_now_and_then_for_a_run_that_is_killed(server: GadgetServer, run: Start):
+async def test_migration_saves_its_position_every_ten_seconds(server: GadgetServer, run: Start):
     server.fill(300)
     await run(rate=10)()
     written = [
@@ -85,7 +85,7 @@ async def test_the_position_is_kept_now_and_then_for_a_run_that_is_killed(server
     assert all(10 <= later - sooner < 12 for sooner, later in itertools.pairwise(kept))
 
 
-async def test_a_token_that_is_too_old_leads_on_all_the_same(server: GadgetServer, run: Start):
+async def test_migration_resumes_with_an_expired_continue_token(server: GadgetServer, run: Start):
     await interrupted_at(server, run, "g0007")
     server.cluster.faults.expire_history()
     before = len(server.patches())
@@ -107,7 +107,7 @@ async def test_tokens_that_grow_old_on_the_way_lead_on_too(server: GadgetServer,
     ],
     ids=["410", "400"],
 )
-async def test_a_token_that_leads_nowhere_begins_at_the_start(
+async def test_migration_starts_over_when_continue_token_is_refused(
     server: GadgetServer, run: Start, answer: Reply
 ):
     await interrupted_at(server, run, "g0007")
@@ -128,7 +128,7 @@ async def test_a_token_that_leads_nowhere_begins_at_the_start(
     ],
     ids=["uid", "generation", "storage"],
 )
-async def test_a_position_of_another_definition_is_not_used(
+async def test_migration_ignores_position_of_another_definition(
     server: GadgetServer, run: Start, change: dict[str, object]
 ):
     await interrupted_at(server, run, "g0007")
@@ -140,7 +140,7 @@ async def test_a_position_of_another_definition_is_not_used(
 
 
 @pytest.mark.parametrize("text", ["", "gibberish", "[]", "{}", '{"uid": "uid-1"}', '{"uid": 1}'])
-async def test_a_position_that_says_nothing_is_not_used(server: GadgetServer, run: Start, text: str):
+async def test_migration_ignores_unreadable_position(server: GadgetServer, run: Start, text: str):
     server.edit_definition(metadata={"annotations": {POSITION: text}})
     again = run()
     assert await again() is Outcome.DONE
@@ -148,14 +148,14 @@ async def test_a_position_that_says_nothing_is_not_used(server: GadgetServer, ru
     assert server.annotations == {}
 
 
-async def test_what_is_left_of_a_position_is_removed_where_nothing_is_to_do(server: GadgetServer, run: Start):
+async def test_migration_removes_leftover_position_when_nothing_is_to_do(server: GadgetServer, run: Start):
     notes = {POSITION: "{}", "other": "kept"}
     server.edit_definition(status={"storedVersions": [NEW]}, metadata={"annotations": notes})
     assert await run()() is Outcome.NOTHING_TO_DO
     assert server.annotations == {"other": "kept"}
 
 
-async def test_a_position_never_passes_a_refused_object(server: GadgetServer, run: Start):
+async def test_position_stays_at_refused_object(server: GadgetServer, run: Start):
     server.fill(300)
     refusal = Reply.status(422, "Invalid", "no")
     server.before = lambda sent: refusal if sent.path == gadget_path("g0150") else None
@@ -168,7 +168,7 @@ async def test_a_position_never_passes_a_refused_object(server: GadgetServer, ru
 # The definition changes meanwhile.
 
 
-async def test_it_begins_anew_when_the_definition_changes_before_the_end(server: GadgetServer, run: Start):
+async def test_migration_restarts_when_definition_changes_during_run(server: GadgetServer, run: Start):
     def change(sent: Sent) -> None:
         if sent.path == gadget_path("g0009") and server.generation == 2:
             # Back to the old version and forth again: what was written in between is stored in the old one.
@@ -183,7 +183,9 @@ async def test_it_begins_anew_when_the_definition_changes_before_the_end(server:
     assert server.stored_versions == ["v1beta1"]
 
 
-async def test_a_change_is_seen_when_the_position_is_kept(server: GadgetServer, run: Start):
+async def test_migration_notices_definition_change_when_it_saves_its_position(
+    server: GadgetServer, run: Start
+):
     server.fill(300)
 
     def change(sent: Sent) -> None:
@@ -196,7 +198,7 @@ async def test_a_change_is_seen_when_the_position_is_kept(server: GadgetServer, 
     assert len(server.patches()) < 300 + 200
 
 
-async def test_the_storage_version_is_not_trimmed_when_it_has_become_another(
+async def test_migration_fails_without_trimming_when_storage_version_changes(
     server: GadgetServer, run: Start
 ):
     def change(sent: Sent) -> None:
@@ -209,7 +211,7 @@ async def test_the_storage_version_is_not_trimmed_when_it_has_become_another(
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
 
 
-async def test_a_change_in_the_very_moment_of_trimming_goes_first(server: GadgetServer, run: Start):
+async def test_migration_fails_when_storage_version_changes_during_trimming(server: GadgetServer, run: Start):
     changed = False
 
     def change(sent: Sent) -> None:
@@ -224,7 +226,7 @@ async def test_a_change_in_the_very_moment_of_trimming_goes_first(server: Gadget
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
 
 
-async def test_a_write_to_the_definition_that_changes_nothing_of_it_is_no_obstacle(
+async def test_migration_trims_although_an_annotation_of_the_definition_changes(
     server: GadgetServer, run: Start
 ):
     def annotate(sent: Sent) -> None:
@@ -237,7 +239,7 @@ async def test_a_write_to_the_definition_that_changes_nothing_of_it_is_no_obstac
     assert migration.heard.of("begins anew") == []
 
 
-async def test_a_definition_that_changes_all_the_time_is_left_alone(server: GadgetServer, run: Start):
+async def test_migration_fails_when_definition_keeps_changing(server: GadgetServer, run: Start):
     def change(sent: Sent) -> None:
         if sent.path == gadget_path("g0009"):
             server.edit_definition(spec={})
@@ -248,7 +250,7 @@ async def test_a_definition_that_changes_all_the_time_is_left_alone(server: Gadg
 
 
 @pytest.mark.parametrize("answer", [Reply.status(404, "NotFound"), None], ids=["gone", "another"])
-async def test_a_definition_that_is_deleted_meanwhile_ends_it(
+async def test_migration_fails_when_definition_is_deleted(
     server: GadgetServer, run: Start, answer: Reply | None
 ):
     deleted = False
@@ -268,7 +270,7 @@ async def test_a_definition_that_is_deleted_meanwhile_ends_it(
 # Two at once.
 
 
-async def test_two_runs_at_once_do_no_harm(server: GadgetServer, run: Start):
+async def test_migration_succeeds_when_two_runs_overlap(server: GadgetServer, run: Start):
     def slow(sent: Sent) -> Step | None:
         is_patch = sent.method == "PATCH" and sent.path.startswith("/apis/test")
         return server.late(0.5) if is_patch else None
@@ -286,7 +288,7 @@ async def test_two_runs_at_once_do_no_harm(server: GadgetServer, run: Start):
     assert server.annotations == {}
 
 
-async def test_a_run_goes_on_where_another_has_come_to(server: GadgetServer, run: Start):
+async def test_migration_resumes_at_saved_position_of_another_run(server: GadgetServer, run: Start):
     uid, here = server.definition()["metadata"]["uid"], Continuation(-1, ("default", "g0005"))
     kept = {"uid": uid, "generation": 2, "storageVersion": NEW, "done": 6}
     text = json.dumps({**kept, "continue": here.encode(in_namespace=False)})

@@ -36,9 +36,7 @@ def at(path: str, *steps: Step, method: str = "PATCH") -> Callable[[Sent], Step 
     return answer
 
 
-async def test_every_object_is_written_in_the_storage_version_and_the_others_are_trimmed(
-    server: GadgetServer, run: Start
-):
+async def test_migration_rewrites_every_object_and_trims_stored_versions(server: GadgetServer, run: Start):
     migration = run()
     assert await migration() is Outcome.DONE
     assert server.in_version("v1beta1") == 10
@@ -49,14 +47,14 @@ async def test_every_object_is_written_in_the_storage_version_and_the_others_are
     assert migration.heard.of("advanced")[-1] == (10, 10)
 
 
-async def test_the_second_time_there_is_nothing_to_do(server: GadgetServer, run: Start):
+async def test_second_migration_finds_nothing_to_do(server: GadgetServer, run: Start):
     await run()()
     before = len(server.wire.requests)
     assert await run()() is Outcome.NOTHING_TO_DO
     assert [each.method for each in server.wire.requests[before:]] == ["GET"]
 
 
-async def test_what_is_in_the_right_version_is_counted_as_such(server: GadgetServer, run: Start):
+async def test_tally_counts_objects_already_in_storage_version(server: GadgetServer, run: Start):
     server.store("g0003", NEW)
     migration = run()
     await migration()
@@ -64,7 +62,7 @@ async def test_what_is_in_the_right_version_is_counted_as_such(server: GadgetSer
 
 
 @pytest.mark.parametrize("status", [True, False])
-async def test_an_object_that_vanishes_meanwhile_is_fine_and_is_not_made_again(
+async def test_migration_counts_vanished_object_as_gone_and_does_not_recreate_it(
     server: GadgetServer, run: Start, status: bool
 ):
     server.edit_definition(spec={"versions": versions(status=status)})
@@ -86,7 +84,7 @@ async def test_an_object_that_vanishes_meanwhile_is_fine_and_is_not_made_again(
     ],
     ids=["plain", "path", "webhook"],
 )
-async def test_an_object_that_is_as_it_was_is_neither_gone_nor_rewritten_whatever_the_server_answers(
+async def test_migration_counts_unchanged_object_as_refused_for_any_failed_answer(
     server: GadgetServer, run: Start, answer: Reply
 ):
     server.before = lambda sent: answer if sent.path == gadget_path("g0004") else None
@@ -97,7 +95,7 @@ async def test_an_object_that_is_as_it_was_is_neither_gone_nor_rewritten_whateve
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
 
 
-async def test_an_object_that_somebody_else_writes_again_and_again_is_stored_anew(
+async def test_migration_counts_conflicting_object_written_by_others_as_rewritten(
     server: GadgetServer, run: Start
 ):
     def write(sent: Sent) -> Step | None:
@@ -112,13 +110,13 @@ async def test_an_object_that_somebody_else_writes_again_and_again_is_stored_ane
     assert migration.migration.tally.rewritten == 10
 
 
-async def test_a_kind_without_objects_is_trimmed(server: GadgetServer, run: Start):
+async def test_migration_trims_stored_versions_of_kind_without_objects(server: GadgetServer, run: Start):
     server.fill(0)
     assert await run()() is Outcome.DONE
     assert server.stored_versions == ["v1beta1"]
 
 
-async def test_without_a_status_apart_the_object_itself_is_patched(server: GadgetServer, run: Start):
+async def test_migration_patches_object_when_kind_has_no_status_subresource(server: GadgetServer, run: Start):
     server.edit_definition(spec={"versions": versions(status=False)})
     await run()()
     assert {each.path for each in server.wire.sent("PATCH", "/apis/test.example.com/*")} == {
@@ -127,7 +125,7 @@ async def test_without_a_status_apart_the_object_itself_is_patched(server: Gadge
     assert server.in_version("v1beta1") == 10
 
 
-async def test_a_storage_version_that_is_not_served_is_reached_through_another(
+async def test_migration_uses_a_served_version_when_storage_version_is_not_served(
     server: GadgetServer, run: Start
 ):
     server.edit_definition(spec={"versions": versions(served=(OLD,))})
@@ -136,22 +134,20 @@ async def test_a_storage_version_that_is_not_served_is_reached_through_another(
     assert server.wire.sent("GET", GADGETS) == []
 
 
-async def test_where_no_version_is_served_that_is_said(server: GadgetServer, run: Start):
+async def test_migration_fails_when_no_version_is_served(server: GadgetServer, run: Start):
     server.edit_definition(spec={"versions": versions(served=())})
     with pytest.raises(MigrationFailed, match="no version is served"):
         await run()()
     assert server.stored_versions == ["v1alpha1", "v1beta1"]
 
 
-async def test_nothing_is_written_before_every_server_can_know_the_definition(
-    server: GadgetServer, run: Start
-):
+async def test_migration_writes_only_after_settle_time(server: GadgetServer, run: Start):
     await run(settle=7.5)()
     first = server.wire.sent("PATCH")[0]
     assert first.at >= 7.5
 
 
-async def test_no_more_are_under_way_than_was_asked_for_and_no_faster(server: GadgetServer, run: Start):
+async def test_migration_respects_concurrency_and_rate_limits(server: GadgetServer, run: Start):
     most = 0
 
     async def slow() -> None:
@@ -180,7 +176,7 @@ async def test_no_more_are_under_way_than_was_asked_for_and_no_faster(server: Ga
 # Refusals.
 
 
-async def test_a_refused_object_is_told_and_keeps_the_versions_as_they_are(server: GadgetServer, run: Start):
+async def test_migration_reports_refused_object_and_keeps_stored_versions(server: GadgetServer, run: Start):
     reason = 'Gadget.test.example.com "g0004" is invalid: spec.size: Invalid value: 3:\n too large'
     server.before = at(gadget_path("g0004"), Reply.status(422, "Invalid", reason))
     migration = run()
@@ -190,7 +186,7 @@ async def test_a_refused_object_is_told_and_keeps_the_versions_as_they_are(serve
     assert server.in_version("v1beta1") == 9  # all others
 
 
-async def test_the_next_run_begins_at_the_page_of_the_refused_object(server: GadgetServer, run: Start):
+async def test_next_migration_starts_at_page_of_refused_object(server: GadgetServer, run: Start):
     server.before = at(gadget_path("g0004"), Reply.status(403, "Forbidden", "a webhook says no"))
     assert await run()() is Outcome.REFUSED
     before = len(server.patches())
@@ -199,9 +195,7 @@ async def test_the_next_run_begins_at_the_page_of_the_refused_object(server: Gad
     assert server.stored_versions == ["v1beta1"]
 
 
-async def test_an_object_at_which_the_server_fails_is_refused_after_some_attempts(
-    server: GadgetServer, run: Start
-):
+async def test_migration_refuses_object_after_four_server_errors(server: GadgetServer, run: Start):
     failure = Reply.status(500, "InternalError", "failed calling webhook: no answer")
     server.before = at(gadget_path("g0004"), *[failure] * 99)
     migration = run()
@@ -210,9 +204,7 @@ async def test_an_object_at_which_the_server_fails_is_refused_after_some_attempt
     assert migration.heard.of("refused") == [("default/g0004", "failed calling webhook: no answer")]
 
 
-async def test_a_server_that_fails_at_one_object_after_the_other_is_not_asked_for_all(
-    server: GadgetServer, run: Start
-):
+async def test_migration_gives_up_when_the_server_fails_for_every_object(server: GadgetServer, run: Start):
     server.fill(1000)
     failure = Reply.status(500, "InternalError", "conversion webhook failed")
     server.before = lambda sent: failure if sent.path.endswith("/status") else None
@@ -248,7 +240,7 @@ async def test_a_server_that_fails_at_one_object_after_the_other_is_not_asked_fo
         ("POST", REVIEWS),
     ],
 )
-async def test_what_fails_for_a_moment_is_tried_again(
+async def test_migration_retries_transient_failures(
     server: GadgetServer, run: Start, trouble: Step, method: str, path: str
 ):
     server.before = at(path, trouble, trouble, method=method)
@@ -257,7 +249,7 @@ async def test_what_fails_for_a_moment_is_tried_again(
     assert server.stored_versions == ["v1beta1"]
 
 
-async def test_a_server_that_stays_away_ends_it_and_the_next_run_goes_on(server: GadgetServer, run: Start):
+async def test_migration_ends_when_server_stays_away_and_next_run_resumes(server: GadgetServer, run: Start):
     gone = False
 
     def leave(sent: Sent) -> Step | None:
@@ -279,7 +271,7 @@ async def test_a_server_that_stays_away_ends_it_and_the_next_run_goes_on(server:
     assert min(server.patches()[before:]) == "g0006"
 
 
-async def test_credentials_that_are_refused_end_it_at_once(server: GadgetServer, run: Start):
+async def test_migration_ends_at_once_when_credentials_are_refused(server: GadgetServer, run: Start):
     server.before = at(gadget_path("g0007"), Reply.status(401, "Unauthorized"))
     migration = run()
     with pytest.raises(Unauthorized):
@@ -299,7 +291,7 @@ async def test_credentials_that_are_refused_end_it_at_once(server: GadgetServer,
         ("patch", "customresourcedefinitions", "status", "patch customresourcedefinitions/status."),
     ],
 )
-async def test_a_missing_right_is_told_before_anything_is_done(
+async def test_migration_names_missing_right_before_writing(
     server: GadgetServer, run: Start, verb: str, resource: str, subresource: str, told: str
 ):
     server.denied.add((verb, resource, subresource))
@@ -308,7 +300,7 @@ async def test_a_missing_right_is_told_before_anything_is_done(
     assert server.wire.sent("PATCH") == []
 
 
-async def test_a_server_that_does_not_tell_rights_is_no_obstacle(server: GadgetServer, run: Start):
+async def test_migration_runs_when_access_reviews_are_forbidden(server: GadgetServer, run: Start):
     server.before = at(REVIEWS, Reply.status(403, "Forbidden"), method="POST")
     assert await run()() is Outcome.DONE
 
@@ -316,7 +308,7 @@ async def test_a_server_that_does_not_tell_rights_is_no_obstacle(server: GadgetS
 # Trying it.
 
 
-async def test_a_dry_run_tells_refusals_and_writes_nothing(server: GadgetServer, run: Start):
+async def test_migration_dry_run_reports_refusals_and_writes_nothing(server: GadgetServer, run: Start):
     before = server.cluster.store.version
     server.denied.add(("patch", "customresourcedefinitions", "status"))
     server.before = at(gadget_path("g0004"), Reply.status(422, "Invalid", "too large"))

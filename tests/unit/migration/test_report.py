@@ -79,7 +79,7 @@ def test_refused_objects_are_told_and_the_hundred_first_is_counted(
     )
 
 
-def test_a_dry_run_says_what_would_be(clock: Clock, capsys: pytest.CaptureFixture[str]):
+def test_report_of_dry_run_says_what_would_change(clock: Clock, capsys: pytest.CaptureFixture[str]):
     report = report_of(clock, dry_run=True)
     report.begins(PETS, after=0)
     report.ended(PETS, Outcome.DONE, Tally(no_need=3))
@@ -89,7 +89,9 @@ def test_a_dry_run_says_what_would_be(clock: Clock, capsys: pytest.CaptureFixtur
     ]
 
 
-def test_a_problem_is_told_once_until_something_works(clock: Clock, capsys: pytest.CaptureFixture[str]):
+def test_report_prints_a_problem_once_until_progress_is_made(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+):
     report = report_of(clock)
     for _ in range(3):
         report.waiting("no connection")
@@ -98,7 +100,9 @@ def test_a_problem_is_told_once_until_something_works(clock: Clock, capsys: pyte
     assert capsys.readouterr().err.count("trying again: no connection") == 2
 
 
-def test_off_a_terminal_progress_is_a_line_now_and_then(clock: Clock, capsys: pytest.CaptureFixture[str]):
+def test_report_prints_progress_line_every_ten_seconds_off_a_terminal(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+):
     report = report_of(clock)
     report.begins(PETS, after=0)
     capsys.readouterr()
@@ -111,7 +115,7 @@ def test_off_a_terminal_progress_is_a_line_now_and_then(clock: Clock, capsys: py
     ]
 
 
-def test_on_a_terminal_progress_is_one_line_below_all_others(
+def test_report_keeps_progress_in_last_line_on_a_terminal(
     clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
@@ -135,7 +139,7 @@ def test_on_a_terminal_progress_is_one_line_below_all_others(
     )
 
 
-def test_what_nobody_reads_does_not_stop_it(clock: Clock, monkeypatch: pytest.MonkeyPatch):
+def test_report_ignores_broken_pipe_on_stderr(clock: Clock, monkeypatch: pytest.MonkeyPatch):
     def broken(*_: object, **__: object) -> None:
         raise BrokenPipeError
 
@@ -144,7 +148,7 @@ def test_what_nobody_reads_does_not_stop_it(clock: Clock, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(("seen", "told"), [(0, "interrupted;"), (1200, "interrupted after 3,200 objects;")])
-def test_an_interrupted_run_says_how_to_go_on(
+def test_report_of_interrupted_run_tells_to_run_it_again(
     clock: Clock, capsys: pytest.CaptureFixture[str], seen: int, told: str
 ):
     report = report_of(clock)

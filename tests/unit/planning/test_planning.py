@@ -126,7 +126,7 @@ def shown(planned: Planned) -> str:
     return "\n".join(line for each in planned.changes for line in unified(each))
 
 
-async def test_a_child_that_is_created_is_there_for_the_rest_of_the_reconcile():
+async def test_plan_shows_created_child_to_rest_of_reconcile():
     seen = []
 
     async def create(greeting: Greeting, ctx: Context) -> None:
@@ -156,7 +156,7 @@ async def test_a_child_that_is_created_is_there_for_the_rest_of_the_reconcile():
     assert "+    reason: Done" in "\n".join(unified(own))
 
 
-async def test_several_writes_to_one_object_add_up():
+async def test_plan_accumulates_several_writes_to_one_object():
     async def write(greeting: Greeting, ctx: Context) -> None:
         greeting.metadata.annotations["one"] = "1"
         await ctx.patch()
@@ -176,7 +176,7 @@ async def test_several_writes_to_one_object_add_up():
     assert [each["reason"] for each in own.after["status"]["conditions"]] == ["Second"]
 
 
-async def test_what_was_planned_before_may_be_changed_again_by_its_version():
+async def test_plan_accepts_optimistic_lock_on_object_planned_earlier():
     async def write(greeting: Greeting, ctx: Context) -> None:
         greeting.metadata.annotations["one"] = "1"
         with cluster.transport.planning() as taken:
@@ -259,7 +259,7 @@ async def test_plan_shows_items_of_others_that_go_because_they_are_in_the_way():
     assert stored.metadata.generation == 2
 
 
-async def test_what_is_deleted_is_gone_for_the_rest_of_the_reconcile():
+async def test_plan_hides_deleted_objects_for_rest_of_reconcile():
     async def delete(greeting: Greeting, ctx: Context) -> None:
         found = await ctx.find(ConfigMap, "old")
         assert found is not None
@@ -278,7 +278,7 @@ async def test_what_is_deleted_is_gone_for_the_rest_of_the_reconcile():
     assert "-  a: b" in shown(planned)
 
 
-async def test_no_value_of_a_secret_is_shown():
+async def test_plan_masks_secret_values():
     async def write(greeting: Greeting, ctx: Context) -> None:
         secret = await ctx.client.uncached.get(Secret, ObjectKey("default", "known"))
         secret.data["changed"] = "bmV3"
@@ -298,7 +298,7 @@ async def test_no_value_of_a_secret_is_shown():
     assert "+  password: '***'" in text
 
 
-def test_what_a_model_does_not_show_is_not_shown_of_its_objects():
+def test_unified_masks_fields_that_the_model_hides():
     change = Change(site("HUNTER2", "10Gi"), site("HUNTER2", "20Gi"), renamed=False)
     text = "\n".join(unified(change))
     assert "HUNTER2" not in text
@@ -321,7 +321,7 @@ def site(password: str, size: str) -> dict[str, Any]:
     }
 
 
-async def test_what_is_outside_of_the_cluster_is_not_called_and_ends_the_plan():
+async def test_plan_ends_at_permit_before_calling_external_system():
     called = []
 
     async def call(greeting: Greeting, ctx: Context) -> None:
@@ -338,7 +338,7 @@ async def test_what_is_outside_of_the_cluster_is_not_called_and_ends_the_plan():
     assert "+    noted: 'yes'" in shown(planned)
 
 
-async def test_a_reconcile_that_fails_shows_what_it_would_have_done_before():
+async def test_plan_of_failed_reconcile_shows_changes_before_the_failure():
     async def fail(greeting: Greeting, ctx: Context) -> None:
         await ctx.apply(config("one"))
         raise ConnectionError("no answer\x1b[2J")
@@ -350,7 +350,7 @@ async def test_a_reconcile_that_fails_shows_what_it_would_have_done_before():
     assert len(planned.changes) == 1
 
 
-async def test_other_requests_are_named():
+async def test_plan_lists_scale_patch_among_other_requests():
     async def scale(greeting: Greeting, ctx: Context) -> None:
         deployment = await ctx.client.uncached.get(Deployment, ObjectKey("default", "web"))
         await ctx.client.subresource("scale").patch(deployment, {"spec": {"replicas": 3}})
@@ -403,14 +403,14 @@ def test_replaced_pods_counts_those_of_another_template(kind: str, spec: dict[st
     )
 
 
-def test_a_difference_in_the_servers_own_books_is_none():
+def test_differs_ignores_resource_version_and_managed_fields():
     before = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "1"}}
     after = {**before, "metadata": {"name": "a", "resourceVersion": "2", "managedFields": [{}]}}
     assert not differs(Change(before, after, renamed=False))
     assert list(unified(Change(before, after, renamed=False))) == []
 
 
-def test_a_terminal_obeys_nothing_of_an_object_and_our_own_colours():
+def test_unified_strips_control_characters_and_adds_only_own_colours():
     hostile = "\x1b[2J\x9b31m\u202e\n\x07"
     found = change({"data": {"a": "b"}}, {"data": {"a": hostile, hostile: "x" * 10_000}})
     assert all(line.isprintable() for line in unified(found))
@@ -423,14 +423,14 @@ def test_a_terminal_obeys_nothing_of_an_object_and_our_own_colours():
         assert (inner[5:] if inner.startswith("\x1b[3") else inner.removeprefix("\x1b[1m")).isprintable()
 
 
-def test_what_is_too_long_is_said_to_differ_and_is_not_compared():
+def test_unified_reports_difference_without_comparing_overlong_objects():
     long = {"data": {f"key-{number}": "x" for number in range(30_000)}}
     assert list(unified(change({"data": {}}, long))) == [
         "v1.ConfigMap.a differs, and is too long to be compared"
     ]
 
 
-async def test_after_so_many_characters_objects_are_counted_and_not_shown(
+async def test_plan_counts_further_objects_after_output_limit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     async def create(greeting: Greeting, ctx: Context) -> None:

@@ -63,19 +63,19 @@ def refusal(flags: dict[str, str]) -> str:
         ),
     ],
 )
-def test_a_wrong_value_is_told_with_its_flag_and_what_is_expected(field: str, value: str, expected: str):
+def test_load_settings_names_flag_and_expected_form_of_wrong_value(field: str, value: str, expected: str):
     flag = "--" + field.replace("_", "-")
     text = refusal({field: value})
     assert text.startswith(f"invalid value {value!r} for {flag}: ")
     assert expected in text
 
 
-def test_a_wrong_value_in_the_environment_names_the_variable(monkeypatch: pytest.MonkeyPatch):
+def test_load_settings_names_variable_of_wrong_value(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPERATOR_MANAGER_LOG_LEVEL", "loud")
     assert "'loud' for the environment variable OPERATOR_MANAGER_LOG_LEVEL: " in refusal({})
 
 
-def test_a_wrong_value_under_another_name_of_a_variable_names_that_one(monkeypatch: pytest.MonkeyPatch):
+def test_load_settings_names_variable_alias_of_wrong_value(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("WATCH_NAMESPACE", "A")
     assert "'A' for the environment variable WATCH_NAMESPACE: " in refusal({})
 
@@ -101,7 +101,7 @@ def test_a_wrong_value_under_another_name_of_a_variable_names_that_one(monkeypat
         ("leader-elect: [true]", "'[True]'", "leader-elect"),
     ],
 )
-def test_a_wrong_value_in_a_file_names_the_file_and_the_key(
+def test_load_settings_names_file_and_key_of_wrong_value(
     write_file: WriteFile, text: str, shown: str, key: str
 ):
     path = write_file(text)
@@ -134,12 +134,12 @@ def test_a_wrong_value_in_a_file_names_the_file_and_the_key(
         ("log-level: " + "[" * 250, "not valid YAML in line 1, column 211: it is nested"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named(write_file: WriteFile, text: str, expected: str):
+def test_load_settings_names_unusable_file(write_file: WriteFile, text: str, expected: str):
     path = write_file(text)
     assert refusal({"config": path}).startswith(f"{path}: {expected}")
 
 
-def test_a_file_that_does_not_exist_is_named():
+def test_load_settings_names_missing_file():
     text = refusal({"config": "/no/such/file"})
     assert text == "/no/such/file: cannot read the settings file: No such file or directory"
 
@@ -166,7 +166,7 @@ def test_lease_times_that_do_not_fit_together_are_told_by_their_flags(
     assert all(name in text for name in names)
 
 
-def test_a_certificate_is_refused_where_metrics_would_be_served_without_it():
+def test_load_settings_refuses_metrics_cert_path_without_metrics_secure():
     assert refusal({"metrics_cert_path": "/c"}) == (
         "--metrics-cert-path is given without --metrics-secure, and metrics would go over plain HTTP"
     )
@@ -192,7 +192,7 @@ def test_certificates_of_webhooks_come_from_one_place_and_all_of_it_is_told(flag
     assert refusal(flags).startswith(told)
 
 
-def test_a_mistyped_variable_is_found(monkeypatch: pytest.MonkeyPatch):
+def test_unknown_variables_suggests_near_setting(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPERATOR_MANAGER_LOGLEVEL", "debug")
     monkeypatch.setenv("OPERATOR_MANAGER_LOG_LEVEL", "debug")
     monkeypatch.setenv("OPERATOR_MANAGER_PETSTORE_ADDRESS", "localhost:1")
@@ -217,8 +217,6 @@ def test_a_mistyped_variable_is_found(monkeypatch: pytest.MonkeyPatch):
         "OPERATOR_MANAGER_METRICS_SERVICE_HOST",
     ],
 )
-def test_what_kubernetes_sets_for_services_is_not_taken_for_a_setting(
-    monkeypatch: pytest.MonkeyPatch, name: str
-):
+def test_unknown_variables_ignores_kubernetes_service_variables(monkeypatch: pytest.MonkeyPatch, name: str):
     monkeypatch.setenv(name, "tcp://10.0.0.1:8080")
     assert unknown_variables(PROGRAM) == {}

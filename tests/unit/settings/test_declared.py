@@ -30,7 +30,7 @@ def refusal(flags: dict[str, str]) -> str:
     return text
 
 
-def test_with_nothing_given_there_are_defaults():
+def test_load_declared_returns_defaults_without_sources():
     values = load_declared(DECLARED, {})
     assert (values[ADDRESS], values[INTERVAL], values[LABEL]) == ("localhost:6742", 600.0, None)
 
@@ -44,7 +44,7 @@ def test_numbers_and_truths_in_a_file_are_read_as_their_text(write_file: WriteFi
     assert (values[LABEL], values[ADDRESS]) == (text, "localhost:6742")
 
 
-def test_a_wrong_value_names_the_flag():
+def test_load_declared_names_flag_of_wrong_value():
     assert refusal({"store-address": "store"}) == (
         "invalid value 'store' for --store-address: "
         'a host and a port such as "localhost:6742" or "[::1]:6742" are expected'
@@ -52,7 +52,7 @@ def test_a_wrong_value_names_the_flag():
     assert refusal({"store-label": ""}) == "invalid value '' for --store-label: some text is expected"
 
 
-def test_what_pythons_own_types_and_faulty_parsers_refuse_is_told_as_well():
+def test_load_declared_reports_errors_of_builtin_types_and_faulty_parsers():
     def colour(text: str) -> int:
         return {"red": 1}[text]
 
@@ -68,7 +68,7 @@ def test_what_pythons_own_types_and_faulty_parsers_refuse_is_told_as_well():
         assert str(error.value) == f"invalid value 'x' for --{setting.name}: {told}"
 
 
-def test_a_wrong_value_names_the_variable(monkeypatch: pytest.MonkeyPatch):
+def test_load_declared_names_variable_of_wrong_value(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("STORE_INTERVAL", "often")
     assert refusal({}).startswith(
         "invalid value 'often' for the environment variable STORE_INTERVAL: a duration such as"
@@ -87,12 +87,12 @@ def test_a_wrong_value_names_the_variable(monkeypatch: pytest.MonkeyPatch):
         ("store-label: 2021-04-01", "invalid value '2021-04-01' for 'store-label' in {}: a single value"),
     ],
 )
-def test_a_wrong_value_names_the_key_and_the_file(write_file: WriteFile, text: str, told: str):
+def test_load_declared_names_key_and_file_of_wrong_value(write_file: WriteFile, text: str, told: str):
     path = write_file(text)
     assert refusal({"config": path}).replace('"', "'").startswith(told.format(path))
 
 
-def test_a_refusal_of_several_lines_is_told_in_one():
+def test_load_declared_joins_multiline_refusal_into_one_line():
     def never(text: str) -> str:
         if text == "ok":
             return text
@@ -104,12 +104,12 @@ def test_a_refusal_of_several_lines_is_told_in_one():
     assert str(error.value) == "invalid value 'x' for --picky: no: not this"
 
 
-def test_the_managers_own_settings_leave_declared_ones_alone(write_file: WriteFile):
+def test_load_settings_ignores_values_of_declared_settings(write_file: WriteFile):
     flags = {"config": write_file("store-label: [x]\nlog-level: warn"), "store-address": "nonsense"}
     assert load_settings(flags, DECLARED).log_level == "warn"
 
 
-def test_an_unknown_key_is_told_with_the_declared_one_that_is_near(write_file: WriteFile):
+def test_load_settings_suggests_declared_key_for_misspelled_one(write_file: WriteFile):
     path = write_file("store-adress: a:1")
     with pytest.raises(SettingsError, match="unknown key 'store-adress'; did you mean 'store-address'"):
         load_settings({"config": path}, DECLARED)

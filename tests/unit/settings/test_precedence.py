@@ -8,7 +8,7 @@ from tests.support.settings import FIELDS, load_settings
 from tests.unit.settings.conftest import WriteFile
 
 
-def test_with_nothing_given_there_are_defaults():
+def test_load_settings_returns_defaults_without_sources():
     settings = load_settings({})
     assert settings.namespaces == ()
     assert settings.controllers == ("*",)
@@ -19,7 +19,7 @@ def test_with_nothing_given_there_are_defaults():
 
 
 @pytest.mark.parametrize(("pod", "host"), [(False, "127.0.0.1"), (True, "")])
-def test_only_its_own_machine_reaches_a_manager_outside_of_a_cluster_and_everybody_one_in_a_pod(
+def test_bind_addresses_default_to_loopback_except_in_a_pod(
     monkeypatch: pytest.MonkeyPatch, pod: bool, host: str
 ):
     if pod:
@@ -45,7 +45,7 @@ def test_only_its_own_machine_reaches_a_manager_outside_of_a_cluster_and_everybo
         ("debug", None, "error", "debug"),
     ],
 )
-def test_a_flag_goes_before_the_environment_and_that_before_the_file(
+def test_flag_overrides_environment_and_environment_overrides_file(
     monkeypatch: pytest.MonkeyPatch,
     write_file: WriteFile,
     flag: str | None,
@@ -61,7 +61,7 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(
     assert load_settings(flags).log_level == expected
 
 
-def test_a_stronger_source_replaces_a_whole_list(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+def test_stronger_source_replaces_the_whole_list(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
     monkeypatch.setenv("OPERATOR_MANAGER_NAMESPACES", "b")
     flags = {
         "config": write_file("concurrency: {foo: 3}\nnamespaces: [a]\ncontrollers: [foo]"),
@@ -73,7 +73,7 @@ def test_a_stronger_source_replaces_a_whole_list(monkeypatch: pytest.MonkeyPatch
     assert settings.controllers == ("foo",)
 
 
-def test_the_file_can_be_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+def test_config_variable_names_the_settings_file(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
     monkeypatch.setenv("OPERATOR_MANAGER_CONFIG", write_file("leader-elect: true"))
     assert load_settings({}).leader_elect is True
 
@@ -88,18 +88,20 @@ def test_watch_namespace_sets_the_namespaces(monkeypatch: pytest.MonkeyPatch, wr
 
 
 @pytest.mark.parametrize("name", ["WATCH_NAMESPACE", "OPERATOR_MANAGER_LOG_LEVEL", "OPERATOR_MANAGER_CONFIG"])
-def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch, name: str):
+def test_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch, name: str):
     monkeypatch.setenv(name, "")
     assert load_settings({}).log_level == "info"
     assert load_settings({}).namespaces == ()
 
 
-def test_a_key_without_a_value_is_one_that_is_not_set(write_file: WriteFile):
+def test_file_key_without_value_counts_as_unset(write_file: WriteFile):
     path = write_file("log-level:\n")
     assert load_settings({"config": path}).log_level == "info"
 
 
-def test_every_setting_can_be_given_in_every_way(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+def test_settings_are_equal_from_flags_variables_and_file(
+    monkeypatch: pytest.MonkeyPatch, write_file: WriteFile
+):
     values = {
         "kubeconfig": "/k",
         "context": "c",
@@ -171,12 +173,12 @@ def test_webhooks_are_turned_off_by_the_variable_that_kubebuilder_has_for_it(mon
         ("https://dev.example.test", "https://dev.example.test"),
     ],
 )
-def test_a_webhook_url_is_a_host_with_or_without_a_port(monkeypatch: pytest.MonkeyPatch, text: str, url: str):
+def test_webhook_url_accepts_host_with_or_without_port(monkeypatch: pytest.MonkeyPatch, text: str, url: str):
     monkeypatch.setenv("OPERATOR_MANAGER_WEBHOOK_URL", text)
     assert load_settings({}).webhook_url == url
 
 
-def test_a_file_may_use_the_types_of_yaml(write_file: WriteFile):
+def test_settings_file_accepts_yaml_types(write_file: WriteFile):
     text = """\
 leader-elect: yes
 namespaces: [a, b]

@@ -62,7 +62,7 @@ class ClockReadingOperator(GreetingOperator):
         greeting.status.text = str(time.time())
 
 
-def test_a_sample_that_is_not_yaml_is_told_by_its_file_and_place(
+def test_simulate_names_file_and_place_of_invalid_yaml_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     samples = tmp_path / "config/samples"
@@ -74,7 +74,7 @@ def test_a_sample_that_is_not_yaml_is_told_by_its_file_and_place(
         simulate(["--seeds=1"], [GreetingOperator], Program("mine", "1"))
 
 
-def test_it_says_how_far_it_is_and_when_interrupted_what_it_has_done(
+def test_simulate_prints_progress_and_next_seed_when_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
@@ -88,7 +88,7 @@ def test_it_says_how_far_it_is_and_when_interrupted_what_it_has_done(
 
 
 @pytest.mark.long
-def test_several_processes_end_with_the_one_that_is_interrupted():
+def test_simulate_ends_all_jobs_when_one_is_interrupted():
     program = (
         f"from manager.program import Program\nfrom {THIS} import *\n"
         "arguments = ['--seeds=50', '--minutes=1', '--jobs=2']\n"
@@ -103,7 +103,7 @@ def test_several_processes_end_with_the_one_that_is_interrupted():
     assert not done.stderr
 
 
-def test_who_interrupts_does_not_wait_until_a_failure_is_small(
+def test_simulate_reports_failure_at_once_when_interrupted_while_shrinking(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
@@ -129,7 +129,7 @@ def test_who_interrupts_does_not_wait_until_a_failure_is_small(
 
 
 @pytest.mark.whole
-def test_it_goes_on_after_failures_when_asked_to_and_keeps_each_for_a_replay(
+def test_keep_going_runs_all_seeds_and_keeps_each_failure_for_replay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
@@ -148,7 +148,7 @@ def test_it_goes_on_after_failures_when_asked_to_and_keeps_each_for_a_replay(
 
 
 @pytest.mark.whole
-def test_the_command_that_shows_a_failure_again_names_the_operators_it_was_found_with(
+def test_simulate_prints_replay_command_with_operator_flag(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
@@ -159,7 +159,7 @@ def test_the_command_that_shows_a_failure_again_names_the_operators_it_was_found
     assert last == f"to see this again: simulate --operator greeting --replay {kept.name}"
 
 
-def test_what_differs_from_run_to_run_is_told_in_one_line(
+def test_simulate_reports_unrepeatable_operator_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
@@ -171,7 +171,7 @@ def test_what_differs_from_run_to_run_is_told_in_one_line(
     assert problem.count("\n") == 1
 
 
-def test_a_single_run_without_any_object_does_not_hold(
+def test_simulate_fails_when_a_single_run_has_no_objects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
@@ -179,14 +179,14 @@ def test_a_single_run_without_any_object_does_not_hold(
     assert "took none of the objects made up for Picky: put one" in capsys.readouterr().err
 
 
-def test_a_page_that_cannot_be_written_is_told_before_any_run(tmp_path: Path):
+def test_simulate_refuses_unwritable_matrix_page_before_any_run(tmp_path: Path):
     page = tmp_path / "missing" / "faults.md"
     with pytest.raises(UsageError, match=f"--matrix {page}: No such file or directory"):
         simulate([f"--matrix={page}"], [EndingOperator], Program("mine", "1"))
 
 
 @pytest.mark.whole
-def test_a_page_says_what_becomes_of_each_operator_with_each_fault(tmp_path: Path):
+def test_matrix_page_has_a_row_for_each_kind_of_fault(tmp_path: Path):
     page = tmp_path / "faults.md"
     arguments = [f"--matrix={page}", "--seeds=1", "--minutes=1", "--jobs=1"]
     assert simulate(arguments, [GreetingOperator], Program("mine", "1")) == 0
@@ -198,7 +198,7 @@ def test_a_page_says_what_becomes_of_each_operator_with_each_fault(tmp_path: Pat
     assert all(row[2].startswith("1 of 1, ") for row in rows)
 
 
-def test_the_page_says_what_was_lost():
+def test_matrix_row_shows_number_of_lost_children():
     operator, steps = (ForgetfulOperator,), plan_of(0, (ForgetfulOperator,)).steps[:1]
     steps = (*steps, Step(at=60.0, act="delete child", kind=0, draw=1))
     fault = Fault(at=90.0, what="cut", replica=0, seconds=1.0)
@@ -212,7 +212,7 @@ def test_the_page_says_what_was_lost():
     assert row.endswith("| 0 of 1, 0 s | 1 | 0 |")
 
 
-def test_the_page_of_faults_has_each_fault_and_each_operator():
+def test_faults_page_lists_each_fault_and_each_operator():
     told = (ROOT / "docs" / "faults.md").read_text()
     rows = [line.split(" | ") for line in told.splitlines() if line.startswith("| ")]
     assert [row[0].strip("| `") for row in rows[2:]] == list(KINDS_OF_FAULT), "generate it anew, as it says"

@@ -30,7 +30,7 @@ def turn() -> str:
 )
 @pytest.mark.long
 @pytest.mark.timeout(1800)  # all points of Wordpress are half a thousand runs
-def test_a_death_before_or_after_any_write_is_made_good(number: int):
+def test_operator_recovers_from_a_crash_before_or_after_any_write(number: int):
     operators = (OPERATORS[number],)
     plan = plan_of(3, operators, minutes=1)
     for point in crash_points(Plan(plan.seed, 1, plan.steps[:4], ()), operators):
@@ -38,7 +38,7 @@ def test_a_death_before_or_after_any_write_is_made_good(number: int):
         assert not outcome.violations, told(outcome)
 
 
-def test_a_manager_that_starts_again_when_all_is_calm_already_is_waited_for():
+def test_run_waits_for_manager_that_restarts_when_all_is_calm():
     (pet,) = (each for each in OPERATORS if each.name == "pet")
     plan = plan_of(3, (pet,), minutes=1)
     outcome = run(Plan(plan.seed, 2, plan.steps[:4], (), crash_at=(4, "look")), (pet,))
@@ -54,7 +54,7 @@ PET = tuple(each for each in OPERATORS if each.name == "pet")
     "number",
     [pytest.param(number, marks=() if number % 3 == 1 else pytest.mark.long) for number in range(1, 16)],
 )
-def test_a_death_after_any_write_of_a_renewal_is_made_good(number: int):
+def test_pet_operator_recovers_from_a_crash_after_any_renewal_write(number: int):
     outcome = run(replace(RENEWALS, crash_at=(number, "after")), PET, compare=False)
     assert outcome.writes > number
     assert not outcome.violations, told(outcome)
@@ -62,7 +62,7 @@ def test_a_death_after_any_write_of_a_renewal_is_made_good(number: int):
 
 @pytest.mark.whole
 @pytest.mark.timeout(1800)
-def test_whatever_happens_at_any_write_of_a_renewal_is_made_good():
+def test_pet_operator_holds_at_every_crash_point_of_a_renewal():
     for point in crash_points(RENEWALS, PET):
         outcome = run(point, PET, compare=False)
         assert not outcome.violations, told(outcome)

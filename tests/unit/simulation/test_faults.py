@@ -67,7 +67,7 @@ QUICK = {"power", "twice", "some_rights", "drift"}
 @pytest.mark.parametrize(
     "what", [pytest.param(each, marks=() if each in QUICK else pytest.mark.whole) for each in SEEN]
 )
-def test_it_happens_and_the_operators_hold(what: str):
+def test_fault_appears_in_timeline_and_operators_hold(what: str):
     for seed in (2, 5, 1, 3, 0, 4):  # that with the fewest steps first
         plan = with_fault(what, seed=seed)
         outcome = run(plan, MEMCACHED)
@@ -81,7 +81,7 @@ def test_it_happens_and_the_operators_hold(what: str):
     assert outcome.digest != without.digest
 
 
-def test_of_two_at_a_time_neither_ends_the_other():
+def test_weather_keeps_second_change_when_first_ends():
     weather = Weather()
     first = weather.change(lag=5.0, stale=5.0)
     second = weather.change(lag=20.0)
@@ -93,7 +93,7 @@ def test_of_two_at_a_time_neither_ends_the_other():
 
 
 @pytest.mark.parametrize("what", KINDS_OF_FAULT)
-def test_it_is_told_in_words(what: str):
+def test_fault_str_reads_as_words(what: str):
     fault = Fault(12.0, what, replica=1, seconds=5.0, size=0.3)
     assert re.fullmatch(r"[a-z0-9][^{}]* [^{}]*", str(fault))
 
@@ -136,20 +136,20 @@ PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 
 @pytest.mark.whole
 @pytest.mark.parametrize("what", PLANTED)
-def test_it_finds_what_nothing_else_does(what: str, monkeypatch: pytest.MonkeyPatch):
+def test_fault_finds_planted_bug_that_cut_does_not_find(what: str, monkeypatch: pytest.MonkeyPatch):
     PLANTED[what](monkeypatch)
     assert not found("cut")
     assert found(what)
 
 
-def test_a_frozen_process_that_is_told_to_end_may_be_late():
+def test_run_accepts_late_stop_of_a_frozen_process():
     wrong = (Fault(10.0, "freeze", 0, 40.0), Fault(11.0, "stop", 0, 1.0))
     outcome = run(Plan(1, 1, plan_of(1, MEMCACHED).steps[:1], wrong), MEMCACHED)
     assert "manager-0 ended in order" in lines(outcome)
     assert not outcome.violations, told(outcome)
 
 
-def test_a_definition_stays_of_which_the_deletion_is_lost():
+def test_power_fault_restores_definition_whose_deletion_was_lost():
     pet = (NAMES["pet"],)
     stuck = next(draw for draw in range(9) if random.Random(draw).choice(_STUCK) > 1.0)
     wrong = (
@@ -164,7 +164,7 @@ def test_a_definition_stays_of_which_the_deletion_is_lost():
     assert not outcome.violations, told(outcome)
 
 
-def test_a_bundle_counts_as_put_right_when_what_has_spoilt_it_is_lost():
+def test_power_fault_that_loses_a_spoilt_bundle_counts_as_repair():
     stuck = next(draw for draw in range(9) if random.Random(draw).choice(_STUCK) > 1.0)
     wrong = (Fault(60.0, "power", 0, 1.0, draw=stuck), Fault(60.5, "bundle", 0, 1.0, draw=3))
     outcome = run(Plan(1, 1, (), wrong, keeps_certificates=True), (NAMES["pet"],))

@@ -143,7 +143,7 @@ def operator_that(does: Callable[[], Any]) -> type[Operator[Any]]:
 
 
 @pytest.mark.parametrize("shown", DONE)
-def test_what_differs_from_run_to_run_is_named_with_its_line(shown: str):
+def test_not_repeatable_names_file_and_line_of_the_call(shown: str):
     does = DONE[shown]
     with pytest.raises(NotRepeatable) as raised:
         run(SHORT, [operator_that(does)])
@@ -169,7 +169,7 @@ class CarefulOperator(GreetingOperator):
         await super().reconcile(greeting, ctx)
 
 
-def test_what_a_simulation_has_may_be_asked_for_and_all_is_as_before_in_the_end():
+def test_guards_allow_simulated_calls_and_restore_originals_after_run():
     before = time.time, random.choice, instant, uuid.uuid4, socket.socket.connect, threading.Thread.start
     assert not run(SHORT, [CarefulOperator]).violations
     after = time.time, random.choice, instant, uuid.uuid4, socket.socket.connect, threading.Thread.start

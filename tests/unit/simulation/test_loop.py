@@ -24,7 +24,7 @@ def test_tasks_that_are_ready_together_run_in_the_order_that_is_drawn():
 
 
 @pytest.mark.virtual_time
-async def test_nothing_of_a_frozen_process_runs_until_it_goes_on():
+async def test_process_clock_holds_back_callbacks_of_frozen_process():
     clock, ticks, loop = ProcessClock(), list[float](), asyncio.get_running_loop()
 
     async def tick() -> None:

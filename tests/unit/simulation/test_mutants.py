@@ -574,7 +574,7 @@ def children_keep_no_labels_but_ours(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_planted_fault_is_found_by_what_it_breaks(name: str, monkeypatch: pytest.MonkeyPatch):
+def test_simulation_finds_planted_mutant(name: str, monkeypatch: pytest.MonkeyPatch):
     planted = MUTANTS[name]
     planted.plant(monkeypatch)
     runs, violations = found(planted)
@@ -591,5 +591,5 @@ def found(planted: Mutant) -> tuple[int, list[str]]:
     return runs, []
 
 
-def test_twenty_faults_at_least_are_planted():
+def test_mutants_list_has_at_least_twenty_entries():
     assert len(MUTANTS) >= 20

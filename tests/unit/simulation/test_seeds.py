@@ -174,7 +174,7 @@ class CuriousOperator(GreetingOperator):
 
 
 @pytest.mark.long
-def test_a_number_is_the_same_run_in_every_process_and_after_any_other():
+def test_seed_gives_the_same_run_in_every_process():
     program = (
         "import sys\n"
         "from controllers.main import OPERATORS; from manager.simulation.seeds import plan_of, run\n"
@@ -195,14 +195,14 @@ def test_a_number_is_the_same_run_in_every_process_and_after_any_other():
     assert len({line for each in runs for line in each}) == 2
 
 
-def test_nothing_of_a_world_is_left_in_memory_after_its_run():
+def test_run_leaves_no_world_in_memory():
     gc.collect()
     outcome = run(plan_of(1, (GreetingOperator,), minutes=0.5), (GreetingOperator,))
     assert not [each for each in gc.get_objects() if isinstance(each, World)]
     assert not outcome.violations
 
 
-def test_an_operator_of_ones_own_holds_without_more_ado():
+def test_assert_holds_accepts_user_defined_operators():
     # The first of four is watched for half an hour.
     assert_holds(GreetingOperator, seeds=range(2), minutes=1)
     assert_holds(LedgerOperator, seeds=range(1, 4), minutes=1)
@@ -222,7 +222,7 @@ def test_an_operator_of_ones_own_holds_without_more_ado():
         (CuriousOperator, "is in a hot loop: more than 1000 requests in a minute"),
     ],
 )
-def test_a_planted_fault_is_found_and_its_story_told(operator: type[Operator[Any]], what: str):
+def test_run_finds_faulty_operator_and_tells_the_timeline(operator: type[Operator[Any]], what: str):
     outcomes = (run(plan_of(seed, (operator,), minutes=2), (operator,)) for seed in range(1, 10))
     story = told(
         next((each for each in outcomes if each.violations), None) or pytest.fail("nothing was found")
@@ -235,7 +235,7 @@ def test_a_planted_fault_is_found_and_its_story_told(operator: type[Operator[Any
 @pytest.mark.parametrize(
     ("seed", "keeps_certificates", "found"), [(4, False, True), (5, False, False), (5, True, True)]
 )
-def test_every_fourth_seed_and_those_with_certificates_are_watched_for_half_an_hour(
+def test_run_watches_every_fourth_seed_and_certificate_plans_for_half_an_hour(
     seed: int, keeps_certificates: bool, found: bool
 ):
     operators = (SluggishOperator,)
@@ -250,14 +250,14 @@ SHORT = (35, 13, 19)
 
 
 @pytest.mark.long
-def test_what_does_not_hold_fails_a_test_with_the_story_of_less():
+def test_assert_holds_fails_with_timeline_when_operator_does_not_hold():
     with pytest.raises(AssertionError, match="what happened \\(virtual seconds\\):") as failed:
         assert_holds(ForgetfulOperator, seeds=SHORT, minutes=2)
     assert "not as a fresh install has it" in str(failed.value)
 
 
 @pytest.mark.long
-def test_what_is_made_small_fails_alike_with_less_and_can_be_kept_in_a_file():
+def test_shrunk_plan_reproduces_its_violations_after_a_json_round_trip():
     operators = (ForgetfulOperator,)
     outcomes = (run(plan_of(seed, operators, minutes=2), operators) for seed in SHORT)
     found = next((each for each in outcomes if each.violations), None) or pytest.fail("nothing was found")
@@ -272,7 +272,7 @@ def test_what_is_made_small_fails_alike_with_less_and_can_be_kept_in_a_file():
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", "[" * 100_000, '{"seed": "x"}', '{"seed": 1, "steps": [{}]}', b"\xff"]
 )
-def test_a_file_that_holds_no_plan_is_refused(text: str | bytes):
+def test_plan_from_json_refuses_text_without_a_plan(text: str | bytes):
     with pytest.raises(ValueError, match="it is no plan of a simulation"):
         Plan.from_json(text, kinds=1)
 
@@ -297,7 +297,7 @@ def test_a_file_that_holds_no_plan_is_refused(text: str | bytes):
         *(("crash_at[1]", odd) for odd in ([], "x")),
     ],
 )
-def test_what_of_a_plan_is_not_what_it_should_be_is_named(place: str, odd: object):
+def test_plan_from_json_names_path_of_invalid_value(place: str, odd: object):
     plan = replace(plan_of(5, (ForgetfulOperator,), minutes=1), crash_at=(1, "before"))
     assert Plan.from_json(plan.to_json(), kinds=1) == plan
     read: Any = json.loads(plan.to_json())
@@ -333,7 +333,7 @@ class PickyOperator(Operator[Picky]):
         ctx.condition("Ready", True, "Opened", picky.spec.word)
 
 
-def test_a_kind_of_which_nothing_was_ever_taken_does_not_hold():
+def test_assert_holds_fails_for_kind_whose_objects_are_all_rejected():
     with pytest.raises(AssertionError, match="took none of the objects made up for Picky: give `samples`"):
         assert_holds(PickyOperator, seeds=(1, 2), minutes=1)
     sample = Picky(metadata=ObjectMeta(name="a"), spec=PickySpec(word="open sesame"))

@@ -42,7 +42,7 @@ def values(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_field_is_tried_at_its_bounds_and_right_beyond(name: str):
+def test_changed_tries_every_field_at_and_beyond_its_bounds(name: str):
     schema, rng, seen = spec_of(name), random.Random(1), defaultdict(set)
     for _ in range(6000):
         for path, value in values(changed({}, schema, rng)):
@@ -60,7 +60,7 @@ def test_bounds_are_those_of_the_schema():
 
 
 @pytest.mark.parametrize(("act", "took"), [("apply", "201"), ("apply child", "200"), ("relabel child", "{")])
-def test_others_write_what_is_the_operators_and_it_holds(act: str, took: str):
+def test_memcached_operator_holds_when_people_write_to_its_children(act: str, took: str):
     operators = (NAMES["memcached"],)
     plan = replace(plan_of(5, operators, minutes=2), faults=())
     steps = tuple(
@@ -72,7 +72,7 @@ def test_others_write_what_is_the_operators_and_it_holds(act: str, took: str):
     assert any(took in each for each in done)
 
 
-def test_what_has_outlived_an_object_is_there_in_a_fresh_install():
+def test_fresh_install_contains_objects_that_outlived_their_owner():
     operators, missing = (NAMES["wordpress"],), {"name": "missing", "key": "password"}
     specs = [
         {"sqlrootpassword": "retained"},
@@ -90,7 +90,7 @@ def test_what_has_outlived_an_object_is_there_in_a_fresh_install():
     assert not outcome.violations, told(outcome)
 
 
-async def test_the_names_of_pods_are_up_to_chance_however_short_their_hash():
+async def test_made_state_masks_pod_names_with_short_hashes():
     hashes = {len(each): each for each in (template_hash({"image": n}) for n in range(12_000))}
     assert {5, 6, 7, 8, 9, 10} <= hashes.keys()
     async with DevCluster(port=None, controllers=False) as cluster:
@@ -114,7 +114,7 @@ def owner_with(reason: str) -> dict[str, Any]:
     ("reason", "name", "told"),
     [("NameTaken", "blog", 0), ("Progressing", "blog", 1), ("NameTaken", "another", 1)],
 )
-def test_only_who_waits_for_a_taken_name_may_have_children_that_a_fresh_install_has_not(
+def test_different_from_fresh_excuses_children_only_of_owner_with_taken_name(
     reason: str, name: str, told: int
 ):
     owner, fresh = owner_with(reason), {"wordpresses.example.com team/blog": owner_with(reason)}

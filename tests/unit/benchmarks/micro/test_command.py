@@ -21,19 +21,19 @@ def names(*wanted: str) -> list[list[str]]:
     return [[benchmark.name for benchmark in suite] for suite in select(wanted)]
 
 
-def test_without_names_all_are_meant():
+def test_select_returns_all_suites_without_names():
     assert names() == [[benchmark.name for benchmark in suite] for suite in SUITES.values()]
 
 
-def test_a_suite_is_meant_by_its_name():
+def test_select_returns_suite_by_name():
     assert names("queue") == [[benchmark.name for benchmark in SUITES["queue"]]]
 
 
-def test_what_one_is_compared_with_comes_with_it():
+def test_select_adds_benchmarks_that_the_named_one_is_compared_with():
     assert names("event.first") == [["event.first", "event.naive"]]
 
 
-def test_a_pattern_is_meant_across_suites():
+def test_select_matches_patterns_across_suites():
     assert names("*.naive") == [["event.naive"]]
     assert names("patch.*", "reconcile.call") == [
         [benchmark.name for benchmark in SUITES["patch"]],
@@ -51,7 +51,7 @@ def test_a_pattern_is_meant_across_suites():
         (["--rounds", "1", "--save", "/nowhere/baseline", FAST], "/nowhere/baseline: No such file"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_line(
+def test_main_exits_with_2_and_names_bad_argument(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ):
     with pytest.raises(SystemExit) as ended:
@@ -60,12 +60,12 @@ def test_what_cannot_be_done_is_said_in_a_line(
     assert said in capsys.readouterr().err
 
 
-def test_the_list_shows_each_with_what_it_is(capsys: pytest.CaptureFixture[str]):
+def test_list_option_prints_names_with_descriptions(capsys: pytest.CaptureFixture[str]):
     assert main(["--list", "event"]) == 0
     assert "event.first     an Event about an object that had none" in capsys.readouterr().out
 
 
-def test_for_a_profiler_the_work_is_done_so_often_and_not_measured(
+def test_calls_option_runs_benchmark_that_often_and_prints_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     done = []
@@ -83,7 +83,7 @@ def test_figures_are_printed_and_kept(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(("before", "code", "said"), [(1e-9, 1, "slower"), (1e9, 0, "faster")])
-def test_what_has_changed_is_said_and_what_is_slower_makes_it_fail(
+def test_against_option_prints_change_and_fails_when_slower(
     before: float, code: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = tmp_path / "baseline"
@@ -92,7 +92,9 @@ def test_what_has_changed_is_said_and_what_is_slower_makes_it_fail(
     assert capsys.readouterr().out.splitlines()[-1].split()[-1] == said
 
 
-def test_what_the_baseline_does_not_have_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_against_option_names_benchmark_that_baseline_lacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     path = tmp_path / "baseline"
     Baseline.now({}).save(path)
     assert main(["--rounds", "1", "--against", str(path), FAST]) == 0

@@ -10,15 +10,15 @@ from benchmarks.micro.figures import Middle, cost, micros, ratio
 from benchmarks.micro.sampling import Samples
 
 
-def test_a_middle_is_the_median_and_half_the_width_of_the_middle_half():
+def test_middle_is_median_and_half_the_relative_interquartile_range():
     assert Middle.of([1.0, 2.0, 10.0, 12.0, 100.0]) == Middle(10.0, 0.5)
 
 
-def test_one_value_has_no_spread():
+def test_middle_of_single_value_has_zero_spread():
     assert Middle.of([3.0]) == Middle(3.0, 0.0)
 
 
-def test_a_machine_that_becomes_slower_meanwhile_changes_no_ratio_and_no_cost():
+def test_ratio_and_cost_are_unaffected_when_the_machine_slows_down():
     slower = [1.0, 1.5, 4.0]
     samples = Samples([2e-6 * factor for factor in slower], [1e-3 * factor for factor in slower])
     other = Samples([1e-6 * factor for factor in slower], [1e-3 * factor for factor in slower])
@@ -30,7 +30,7 @@ def test_micros_are_those_of_the_clock():
     assert micros(Samples([2e-6, 3e-6, 5e-6], [1.0, 1.0, 1.0])).value == pytest.approx(3.0)
 
 
-def test_what_is_saved_is_loaded(tmp_path: Path):
+def test_baseline_survives_save_and_load(tmp_path: Path):
     saved = Baseline.now({"queue.through": Middle(5.0, 0.1)})
     saved.save(tmp_path / "baseline")
     assert Baseline.load(tmp_path / "baseline") == saved
@@ -39,14 +39,14 @@ def test_what_is_saved_is_loaded(tmp_path: Path):
 @pytest.mark.parametrize(
     "text", ["", "{}", "[]", '{"costs": 1, "versions": {}}', '{"costs": {"a": {}}, "versions": {}}']
 )
-def test_a_file_of_something_else_is_refused_by_name(tmp_path: Path, text: str):
+def test_baseline_load_refuses_file_not_written_by_save(tmp_path: Path, text: str):
     path = tmp_path / "other"
     path.write_text(text)
     with pytest.raises(BadBaseline, match="other was not written by --save"):
         Baseline.load(path)
 
 
-def test_a_file_that_is_not_there_is_refused_by_name(tmp_path: Path):
+def test_baseline_load_names_missing_file(tmp_path: Path):
     with pytest.raises(BadBaseline, match="missing: No such file"):
         Baseline.load(tmp_path / "missing")
 
@@ -63,20 +63,20 @@ def test_a_file_that_is_not_there_is_refused_by_name(tmp_path: Path):
         (Middle(10, 0.3), Middle(8, 0.3), False, False),
     ],
 )
-def test_a_change_counts_beyond_the_tolerance_and_the_spread(
+def test_change_is_slower_or_faster_only_beyond_tolerance_and_spread(
     before: Middle, after: Middle, slower: bool, faster: bool
 ):
     change = Change(before, after)
     assert (change.is_slower, change.is_faster) == (slower, faster)
 
 
-def test_what_was_measured_both_times_is_compared():
+def test_changes_contain_only_benchmarks_measured_both_times():
     before = Baseline.now({"both": Middle(1.0, 0.0), "gone": Middle(1.0, 0.0)})
     after = {"both": Middle(2.0, 0.0), "new": Middle(1.0, 0.0)}
     assert {name: change.factor for name, change in changes(before, after).items()} == {"both": 2.0}
 
 
-def test_other_versions_are_told():
+def test_other_versions_lists_packages_whose_version_differs():
     now = Baseline.now({})
     then = replace(now, versions={**now.versions, "orjson": "0.1"})
     assert then.other_versions(now) == [f"orjson {now.versions['orjson']} instead of 0.1"]

@@ -11,7 +11,7 @@ from benchmarks.micro.benchmark import Benchmark, ready
 from benchmarks.micro.sampling import measure
 
 
-async def test_each_is_measured_once_a_round_in_turns_to_and_fro(monkeypatch: pytest.MonkeyPatch):
+async def test_measure_runs_each_benchmark_once_a_round_in_alternating_order(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sampling, "SAMPLE", 0.0)  # then one call is a sample
     done: list[str] = []
     benchmarks = [
@@ -26,7 +26,7 @@ async def test_each_is_measured_once_a_round_in_turns_to_and_fro(monkeypatch: py
         assert all(reference > 0 for reference in samples.references)
 
 
-async def test_a_coroutine_function_is_awaited(monkeypatch: pytest.MonkeyPatch):
+async def test_measure_awaits_coroutine_functions(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sampling, "SAMPLE", 0.0)
     ended = 0
 
@@ -39,7 +39,7 @@ async def test_a_coroutine_function_is_awaited(monkeypatch: pytest.MonkeyPatch):
     assert ended == 4
 
 
-async def test_a_sample_has_as_many_calls_as_take_long_enough():
+async def test_measure_repeats_fast_work_to_fill_a_sample():
     calls = 0
 
     def work():
@@ -60,7 +60,7 @@ async def test_seconds_are_those_of_one_unit(monkeypatch: pytest.MonkeyPatch):
     assert found["a"].references == [1, 1]
 
 
-async def test_all_is_left_when_one_fails():
+async def test_measure_leaves_contexts_and_unfreezes_gc_when_a_benchmark_fails():
     left = []
 
     @asynccontextmanager

@@ -22,7 +22,7 @@ ALL = [benchmark for suite in SUITES.values() for benchmark in suite]
         for benchmark in suite
     ],
 )
-def test_a_benchmark_runs(benchmark: Benchmark):
+def test_benchmark_runs_and_leaves_no_tasks(benchmark: Benchmark):
     async def run():
         async with benchmark.prepare() as work:
             for _ in range(2):
@@ -35,7 +35,7 @@ def test_a_benchmark_runs(benchmark: Benchmark):
         runner.run(run())
 
 
-def test_each_has_a_name_of_its_own_that_begins_with_its_suites():
+def test_benchmarks_have_unique_names_prefixed_with_their_suite():
     names = [benchmark.name for benchmark in ALL]
     assert len(set(names)) == len(names)
     for suite, benchmarks in SUITES.items():
@@ -43,7 +43,7 @@ def test_each_has_a_name_of_its_own_that_begins_with_its_suites():
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_what_is_compared_is_measured_side_by_side(suite: str):
+def test_suite_contains_every_benchmark_that_its_comparisons_name(suite: str):
     names = {benchmark.name for benchmark in SUITES[suite]}
     compared = {other for benchmark in SUITES[suite] for other in benchmark.against}
     assert compared <= names
