@@ -18,11 +18,11 @@ WALKED_ALONE = ("docs/petstore.md", "docs/devcluster.md")
 
 ELSEWHERE: Mapping[str, str] = {
     "docs/writing-an-operator.md": (
-        "tests/integration/test_documentation.py::test_the_operator_of_writing_an_operator_runs"
+        "tests/integration/test_documentation.py::test_writing_an_operator_page_yields_a_running_operator"
     ),
-    "docs/webhooks.md": "tests/integration/test_documentation.py::test_the_webhooks_of_the_page_answer",
-    "docs/operations.md": "tests/integration/test_documentation.py::test_a_copy_of_the_store_is_whole",
-    "examples/workloads/README.md": "tests/integration/test_workloads.py::test_the_whole_run",
+    "docs/webhooks.md": "tests/integration/test_documentation.py::test_webhooks_page_yields_answering_webhooks",
+    "docs/operations.md": "tests/integration/test_documentation.py::test_petstore_serves_from_the_backup_that_operations_page_makes",
+    "examples/workloads/README.md": "tests/integration/test_workloads.py::test_workloads_runs_from_start_to_end",
 }
 """Other pages with consoles, and the test that follows each of them."""
 
@@ -59,20 +59,20 @@ DEPLOYED: Sequence[str] = (
 """What is done with a manager that is deployed, in this order."""
 
 RUN_BY: Mapping[str, Sequence[str]] = {
-    f"{_DOCUMENTATION}::test_what_pages_say_to_do_with_a_deployed_manager_can_be_done": DEPLOYED,
-    f"{_DOCUMENTATION}::test_what_a_page_shows_is_what_comes": (
+    f"{_DOCUMENTATION}::test_page_commands_for_a_deployed_manager_succeed": DEPLOYED,
+    f"{_DOCUMENTATION}::test_page_commands_print_what_the_page_shows": (
         ".venv/bin/operator-manager crds | kubectl apply --server-side --force-conflicts -f -",
         ".venv/bin/operator-manager run",
     ),
-    f"{_DOCUMENTATION}::test_what_a_page_shows_without_a_cluster_is_what_comes": (".venv/bin/devcluster up",),
+    f"{_DOCUMENTATION}::test_page_commands_print_what_the_page_shows_without_a_cluster": (".venv/bin/devcluster up",),
     "tests/integration/test_client.py::test_apply_removes_the_fields_of_a_former_manager": (
         "kubectl get deployment web -o yaml --show-managed-fields",
     ),
-    f"{_DOCUMENTATION}::test_the_operator_of_writing_an_operator_runs": (
+    f"{_DOCUMENTATION}::test_writing_an_operator_page_yields_a_running_operator": (
         ".venv/bin/operator-manager create api --group hello --version v1 --kind Greeting --owns ConfigMap",
         ".venv/bin/operator-manager run --controllers=greeting",
     ),
-    f"{_DOCUMENTATION}::test_the_webhooks_of_the_page_answer": (
+    f"{_DOCUMENTATION}::test_webhooks_page_yields_answering_webhooks": (
         "kubectl delete mutatingwebhookconfiguration operator-manager-mutating-webhook-configuration",
         "kubectl delete validatingwebhookconfiguration operator-manager-validating-webhook-configuration",
     ),
@@ -97,43 +97,43 @@ RUN_BY: Mapping[str, Sequence[str]] = {
         ".venv/bin/python -m benchmarks.micro --save before.json",
         ".venv/bin/python -m benchmarks.micro --against before.json",
     ),
-    "tests/demo/test_demo.py::test_it_ends_by_itself_when_everything_is_ready": ("make demo",),
+    "tests/demo/test_demo.py::test_demo_ends_by_itself_when_everything_is_ready": ("make demo",),
     "tests/unit/config/test_makefile.py::test_help_lists_every_target_of_the_field": ("make",),
     ("tests/unit/config/test_makefile.py::test_a_check_runs_quick_unit_tests_and_each_operator_once"): (
         "make check",
     ),
-    "tests/unit/config/test_makefile.py::test_what_is_tested_as_a_whole_is_left_to_one_target": (
+    "tests/unit/config/test_makefile.py::test_make_runs_tests_marked_whole_in_test_all_only": (
         "make test-all",
     ),
     "tests/unit/cli/test_generate.py": ("make generate",),
     "tests/unit/cli/test_scaffold.py": (".venv/bin/operator-manager init ../shop --domain example.com",),
     "tests/unit/cli/test_model.py": (".venv/bin/operator-manager model --from crd.yaml --version v1beta1",),
-    "tests/integration/test_crds.py::test_a_model_is_made_of_what_the_server_publishes_of_a_kind": (
+    "tests/integration/test_crds.py::test_model_command_generates_model_from_a_served_kind": (
         ".venv/bin/operator-manager model --from Certificate.cert-manager.io -o apis/acme/certificate.py",
     ),
     "tests/unit/release/test_bundle.py::test_the_example_of_the_page_loads": (
         ".venv/bin/operator-manager run --config manager.yaml --log-level=debug",
     ),
-    "tests/integration/test_explain.py::test_an_image_that_cannot_be_pulled": (
+    "tests/integration/test_explain.py::test_explain_blames_image_that_cannot_be_pulled": (
         ".venv/bin/operator-manager explain memcached/web -n default",
     ),
     "tests/integration/test_console.py::"
-    "test_a_person_opens_the_console_of_a_cluster_with_the_rights_of_the_kubeconfig": (
+    "test_console_command_opens_cluster_console_with_kubeconfig_rights": (
         ".venv/bin/operator-manager console",
     ),
-    "tests/integration/test_plan.py::test_an_upgraded_image_is_a_difference_in_the_child_and_in_the_status": (
+    "tests/integration/test_plan.py::test_plan_shows_new_image_in_child_and_in_status": (
         ".venv/bin/operator-manager plan --all --memcached-image=memcached:1.6.40-alpine",
     ),
     (
         "tests/integration/test_tracing.py::"
-        "test_one_trace_has_the_reconcile_its_requests_what_the_api_server_did_and_what_it_asked"
+        "test_trace_joins_reconcile_api_server_spans_and_webhook_review"
     ): ("OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 .venv/bin/operator-manager run",),
     "tests/integration/test_migrate_storage.py::test_pets_of_the_old_version_are_migrated": (
         ".venv/bin/operator-manager migrate-storage --dry-run",
         ".venv/bin/operator-manager migrate-storage",
         "kubectl get crd pets.petstore.example.com -o jsonpath='{.status.storedVersions}'",
     ),
-    "tests/integration/test_pet.py::test_a_store_over_tls_that_serves_the_manager_alone": (
+    "tests/integration/test_pet.py::test_pet_operator_uses_a_store_with_mutual_tls": (
         "petstore serve --tls-cert-file=tls.crt --tls-key-file=tls.key --tls-client-ca-file=clients.crt",
         "petstore search --tls-ca-file=ca.crt --tls-cert-file=client.crt --tls-key-file=client.key",
         (
@@ -141,19 +141,19 @@ RUN_BY: Mapping[str, Sequence[str]] = {
             "--petstore-tls-key-file=client.key"
         ),
     ),
-    "tests/integration/test_deploy.py::test_from_an_empty_cluster_to_a_deployed_manager_and_back": (
+    "tests/integration/test_deploy.py::test_make_deploy_serves_all_samples_and_undeploy_leaves_nothing": (
         "make install",
         "make deploy",
         "make deploy IMG=... PETSTORE_IMG=...",
         f"make deploy {_IMAGES}",
         "make undeploy",
     ),
-    "tests/integration/test_deploy.py::test_a_manager_of_some_namespaces_has_rights_in_these_alone": (
+    "tests/integration/test_deploy.py::test_namespaced_manager_has_rights_only_in_its_namespaces": (
         "make deploy NAMESPACES=team-a,team-b",
     ),
     (
         "tests/integration/test_overlays.py"
-        "::test_every_object_of_every_overlay_is_accepted_strictly_and_without_a_warning"
+        "::test_server_accepts_every_overlay_object_strictly_without_warnings"
     ): (
         "make deploy OVERLAY=autoscaling",
         "make deploy OVERLAY=cert-manager IMG=...",
@@ -163,7 +163,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     ),
     (
         "tests/integration/test_per_operator.py"
-        "::test_each_operator_runs_with_its_own_account_and_lease_and_all_together_do_everything"
+        "::test_per_operator_managers_reconcile_all_samples_with_their_own_accounts"
     ): ("make deploy OVERLAY=per-operator",),
     "tests/unit/release/test_chart.py": ("make release",),
     "tests/integration/test_chart.py": (
@@ -181,7 +181,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
         "curl ... $SERVER/devcluster/faults",
         "curl ... -X POST $SERVER/devcluster/history/expire",
     ),
-    "tests/integration/test_secure_metrics.py::test_who_may_read_metrics_sees_them_and_nobody_else": (
+    "tests/integration/test_secure_metrics.py::test_metrics_endpoint_serves_only_accounts_that_may_read_metrics": (
         'curl --insecure --header "Authorization: Bearer $token" https://localhost:8443/metrics',
         'curl --insecure --header "Authorization: Bearer $TOKEN" https://localhost:8443/metrics',
     ),
