@@ -151,7 +151,7 @@ async def test_metrics_are_for_everybody_unless_they_are_to_be_secure(wire: Scri
     assert await metrics_answer({"metrics_secure": "true"}) == ("https", 401)
 
 
-async def test_what_became_of_objects_is_for_everybody_on_a_persons_machine_and_for_whoever_may_in_a_pod(
+async def test_console_serves_objects_without_a_token_outside_a_pod_only(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch
 ):
     wire.on("GET", "/apis/cache.example.com/v1", Reply.status(404, "NotFound"))
@@ -283,7 +283,7 @@ async def test_manager_ends_in_one_line_when_the_server_that_came_up_refuses_it(
 
 
 @pytest.mark.virtual_time
-async def test_not_being_allowed_to_ask_for_the_version_is_no_hindrance(
+async def test_manager_is_assembled_when_reading_the_server_version_is_forbidden(
     wire: ScriptedWire, set_up: list[str]
 ):
     wire.on("GET", "/version", Reply.status(403, "Forbidden"))
@@ -291,7 +291,9 @@ async def test_not_being_allowed_to_ask_for_the_version_is_no_hindrance(
     assert len(set_up) == 3
 
 
-async def test_no_configuration_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch):
+async def test_assembly_passes_on_the_error_of_a_missing_cluster_configuration(
+    monkeypatch: pytest.MonkeyPatch,
+):
     async def load_config(**_: object) -> None:
         raise ConfigError("no cluster to talk to")
 

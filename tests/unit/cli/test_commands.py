@@ -31,7 +31,7 @@ def test_help_lists_the_commands(command: Command, argv: tuple[str, ...]):
     assert all(f"\n  {name} " in outcome.out for name in COMMANDS)
 
 
-def test_without_a_command_help_is_an_error(command: Command):
+def test_program_prints_help_and_fails_when_no_command_is_given(command: Command):
     outcome = command()
     assert (outcome.code, outcome.out) == (2, "")
     assert "Usage: operator-manager COMMAND" in outcome.err
@@ -60,7 +60,7 @@ def test_every_command_explains_itself(command: Command, name: str):
         (("init", "--domain"), "init: --domain needs a value, as in --domain=VALUE"),
     ],
 )
-def test_what_is_unknown_is_told_in_one_line(command: Command, argv: tuple[str, ...], expected: str):
+def test_command_line_errors_are_one_printable_line(command: Command, argv: tuple[str, ...], expected: str):
     told = command(*argv).refusal()
     assert told.startswith(expected)
     assert told.isprintable()
@@ -164,7 +164,7 @@ def test_main_ends_by_signals_as_the_first_process_of_a_container(
 
 
 @pytest.mark.parametrize("argv", ["run", "crds"])
-def test_what_is_wrong_with_operators_is_told_in_one_line(command: Command, argv: str):
+def test_command_reports_invalid_operators_in_one_line(command: Command, argv: str):
     class Lossy(Operator[Gadget]):
         versions = (OldGadget,)
 

@@ -39,11 +39,11 @@ def none_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 # Names.
 
 
-def test_all_are_known_in_the_order_of_their_operators():
+def test_declared_settings_come_in_the_order_of_their_operators():
     assert declared_settings(OPERATORS, PROGRAM) == (LABEL, INTERVAL, GREETING)
 
 
-def test_one_that_operators_share_is_one():
+def test_declared_settings_list_a_shared_setting_once():
     assert declared_settings([STORE, operator("other", LABEL)], PROGRAM) == (*(LABEL, INTERVAL),)
 
 
@@ -265,7 +265,7 @@ def test_flags_are_read_as_go_programs_read_them(argv: list[str], expected: dict
         (["--controllers", "-foo"], "run: --controllers needs a value, as in --controllers=VALUE"),
     ],
 )
-def test_what_is_wrong_with_a_flag_is_told_in_one_line(argv: list[str], expected: str):
+def test_parse_flags_reports_a_wrong_flag_in_one_line(argv: list[str], expected: str):
     with pytest.raises(UsageError) as error:
         parse_flags(argv, OPERATORS, PROGRAM)
     assert str(error.value).startswith(expected)
@@ -302,7 +302,7 @@ def test_the_controllers_are_listed(command: Command):
     assert "The controllers are: memcached, foo, pet." in command("run", "--help").out
 
 
-def test_no_flag_in_a_text_is_torn_apart(command: Command, monkeypatch: pytest.MonkeyPatch):
+def test_run_help_breaks_no_line_within_a_flag(command: Command, monkeypatch: pytest.MonkeyPatch):
     for columns in map(str, range(60, 110)):
         monkeypatch.setenv("COLUMNS", columns)
         lines = command("run", "--help").out.splitlines()

@@ -71,9 +71,7 @@ def test_a_check_names_what_is_not_current_and_writes_nothing(command: Command, 
     assert not (config / "crd").exists()
 
 
-def test_what_was_for_webhooks_goes_with_the_last_one_and_who_still_names_it_is_told(
-    command: Command, config: Path
-):
+def test_generate_removes_webhook_files_and_reports_a_stale_reference_to_them(command: Command, config: Path):
     assert command("generate", operators=[PetOperator]).code == 0
     overlay = config / "default" / "kustomization.yaml"
     overlay.parent.mkdir()

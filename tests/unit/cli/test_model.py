@@ -31,7 +31,7 @@ def test_the_model_is_printed_and_what_it_does_not_say_told_beside_it(command: C
     assert "v1alpha1" in command("model", "--from", str(VENDOR), "--version=v1alpha1").out
 
 
-def test_it_is_written_to_a_file_which_is_never_overwritten(command: Command, tmp_path: Path):
+def test_model_writes_a_new_file_and_overwrites_none(command: Command, tmp_path: Path):
     output = tmp_path / "foo.py"
     assert command("model", f"--from={FOOS}", "-o", str(output)).out == ""
     written = output.read_text()
@@ -41,7 +41,7 @@ def test_it_is_written_to_a_file_which_is_never_overwritten(command: Command, tm
     assert output.read_text() == written
 
 
-def test_one_of_several_definitions_is_chosen_by_its_kind(command: Command, tmp_path: Path):
+def test_model_needs_kind_when_the_file_defines_several(command: Command, tmp_path: Path):
     both = tmp_path / "both.yaml"
     both.write_text(VENDOR.read_text() + FOOS.read_text())
     assert "class Foo(" in command("model", f"--from={both}", "--kind=foo").out
@@ -101,7 +101,7 @@ async def test_a_terminal_obeys_nothing_that_a_server_says(command: Command, tmp
     assert done.err.endswith(r"no\x1b]0;owned\x07 another line" + "\n")
 
 
-def test_it_is_read_from_stdin(command: Command, monkeypatch: pytest.MonkeyPatch):
+def test_model_reads_stdin_when_from_is_a_dash(command: Command, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FOOS.read_bytes())))
     assert command("model", "--from=-").out.startswith(
         '"""Foo of tutorial.my.domain/v1, as stdin has it."""\n'
@@ -122,7 +122,7 @@ def test_it_is_read_from_stdin(command: Command, monkeypatch: pytest.MonkeyPatch
         (("--form=x",), "unknown flag '--form'; did you mean --from?"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(command: Command, flags: tuple[str, ...], said: str):
+def test_model_reports_errors_in_one_line(command: Command, flags: tuple[str, ...], said: str):
     assert command("model", *flags).refusal() == f"model: {said}"
 
 

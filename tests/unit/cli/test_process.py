@@ -155,7 +155,7 @@ def test_the_version_is_that_of_the_library_and_of_the_application_which_needs_j
 
 
 @pytest.mark.parametrize("argument", ["version", "--version", "--help"])
-def test_what_needs_no_operator_imports_none(argument: str):
+def test_version_and_help_import_no_operator(argument: str):
     code = (
         f"import sys; sys.argv = ['operator-manager', {argument!r}]\n"
         "from controllers.program import main\n"
@@ -246,7 +246,7 @@ def test_fish_offers_the_shells_as_words_and_flags_as_flags(program: str):
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_other_shells_read_it(shell: str, program: str):
+def test_completion_script_is_valid_in_zsh_and_fish(shell: str, program: str):
     text = script(shell, *PROGRAMS[program])
     assert program in text
     if shutil.which(shell) is None:
@@ -255,7 +255,7 @@ def test_other_shells_read_it(shell: str, program: str):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_another_shell_is_refused(program: str):
+def test_completion_refuses_an_unknown_shell(program: str):
     done = run(*PROGRAMS[program], "completion", "csh", environ=os.environ, timeout=GENEROUS)
     assert done.returncode == 2
     assert done.stderr == f"{program}: completion: one of bash, zsh, fish is expected, not 'csh'\n"

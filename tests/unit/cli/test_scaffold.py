@@ -138,7 +138,7 @@ def test_a_project_with_kinds_added_passes_its_style_types_tests_and_demo(comman
     ],
     ids=["api", "webhook"],
 )
-def test_what_is_written_is_listed_and_git_takes_it_back(
+def test_create_lists_every_file_it_writes_and_git_reverts_them(
     command: Command, project: Path, argv: tuple[str, ...], expected: dict[str, str]
 ):
     before = files(project)
@@ -188,7 +188,7 @@ def test_an_api_and_webhooks_can_be_created_in_this_repository(command: Command,
     assert "6 passed" in tests
 
 
-def test_nothing_that_is_there_is_overwritten(command: Command, project: Path):
+def test_scaffold_overwrites_no_existing_file_or_operator(command: Command, project: Path):
     for mine in ("test_company.py", "test_greeting_validation.py"):
         (project / "tests" / mine).write_text("# mine\n")
     before = files(project)
@@ -252,7 +252,7 @@ def test_nothing_that_is_there_is_overwritten(command: Command, project: Path):
         ),
     ],
 )
-def test_what_cannot_be_is_told_in_one_line(
+def test_scaffold_refuses_wrong_arguments_in_one_line_and_writes_nothing(
     command: Command, project: Path, argv: tuple[str, ...], expected: str
 ):
     before = files(project)
@@ -360,7 +360,7 @@ def test_a_file_that_no_webhook_can_be_put_to_is_told_in_one_line_that_says_what
     assert files(project) == before
 
 
-def test_of_two_groups_with_a_kind_of_one_name_one_has_to_be_named(command: Command, project: Path):
+def test_create_webhook_needs_group_when_two_groups_have_the_kind(command: Command, project: Path):
     operator = project / "controllers" / "hello" / "greeting.py"
     other = project / "controllers" / "store" / "greeting.py"
     other.parent.mkdir()
@@ -441,7 +441,7 @@ def test_a_program_that_fails_to_generate_is_told_with_its_reason(command: Comma
         (("--group=hello", "--plural=greetings"), "Company: Greeting has the plural greetings already"),
     ],
 )
-def test_where_a_name_makes_no_program_nothing_is_left_of_what_was_written(
+def test_create_api_leaves_no_file_when_the_name_breaks_the_program(
     command: Command, project: Path, flags: tuple[str, ...], reason: str
 ):
     before, folders = files(project), [*project.rglob("*/")]
@@ -450,7 +450,7 @@ def test_where_a_name_makes_no_program_nothing_is_left_of_what_was_written(
     assert [path for path in project.rglob("*/") if "__pycache__" not in path.parts] == folders
 
 
-def test_there_is_a_beginning_for_each_kind_of_kubernetes_that_the_library_has():
+def test_beginnings_cover_each_kubernetes_kind_of_the_library():
     modules = (apps_v1, core_v1, networking_v1)
     known = [getattr(module, name) for module in modules for name in module.__all__]
     assert [*beginnings()] == sorted(each.__name__ for each in known if issubclass(each, Resource))

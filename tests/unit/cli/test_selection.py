@@ -36,7 +36,7 @@ def test_an_unknown_name_is_told_with_those_that_exist(entry: str):
     )
 
 
-def test_leaving_nothing_to_run_is_an_error():
+def test_controllers_setting_is_refused_when_it_leaves_no_controller():
     with pytest.raises(SettingsError, match="'-foo' leaves no controller to run; to run all but some"):
         enabled("-foo")
     with pytest.raises(SettingsError, match=r"leaves no controller to run$"):

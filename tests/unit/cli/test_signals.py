@@ -129,7 +129,7 @@ async def test_the_stop_cancels_work_that_has_not_ended():
     assert cancelled.is_set()
 
 
-async def test_being_cancelled_cancels_the_work():
+async def test_unless_stopped_cancels_the_work_when_it_is_cancelled():
     started, cancelled = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
@@ -149,7 +149,7 @@ async def test_being_cancelled_cancels_the_work():
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_leaving_puts_back_what_was_there(number: signal.Signals):
+async def test_stop_signals_restore_the_earlier_handler_on_exit(number: signal.Signals):
     def earlier(*_: object) -> None:
         pass
 

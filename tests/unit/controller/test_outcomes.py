@@ -98,7 +98,9 @@ COMES_OF: dict[str, tuple[list[Any], list[float], dict[str, int]]] = {
 
 
 @pytest.mark.parametrize(("answers", "times", "counted"), COMES_OF.values(), ids=COMES_OF)
-async def test_what_comes_of_an_answer(answers: list[Any], times: list[float], counted: dict[str, int]):
+async def test_reconcile_answer_determines_retry_times_and_metrics(
+    answers: list[Any], times: list[float], counted: dict[str, int]
+):
     running = await ran(answering(*answers), seconds=5000)
     assert running.reconciler.times == pytest.approx(times, rel=0.3)
     for result in ("requeue_after", "requeue", "error"):
@@ -118,7 +120,7 @@ async def test_requeue_after_starts_the_back_off_afresh():
     assert times[5] - times[4] == pytest.approx(0.0055, abs=0.001)
 
 
-async def test_with_jitter_the_time_asked_for_is_the_least():
+async def test_requeue_after_with_jitter_never_comes_early():
     running = await ran(answering(*[Result(requeue_after=10, jitter=0.5)] * 20))
     gaps = [later - earlier for earlier, later in pairwise(running.reconciler.times)]
     assert len(gaps) == 20
@@ -307,7 +309,7 @@ async def test_a_time_out_of_the_reconciler_s_own_is_an_ordinary_error():
         assert running.sample(ERRORS) == 1
 
 
-async def test_without_a_limit_a_reconcile_may_take_forever():
+async def test_reconcile_never_times_out_when_reconcile_timeout_is_none():
     async with Running(Reconciler(hang), reconcile_timeout=None) as running:
         running.add("a")
         await asyncio.sleep(9_999)
@@ -328,7 +330,7 @@ async def test_a_failure_is_one_line_with_the_object_the_id_and_the_error(log_li
     assert "exc_info" not in line
 
 
-async def test_only_an_unexpected_exception_comes_with_its_traceback(log_lines: LogLines):
+async def test_failure_log_has_a_traceback_for_unexpected_exceptions_only(log_lines: LogLines):
     surprise = RuntimeError("who would have thought")
     async with Running(answering(surprise, TerminalError("no"), OSError("disk"))) as running:
         running.add("a")
@@ -348,7 +350,7 @@ async def test_a_lost_race_is_no_error_in_the_log_unless_it_is_lost_again_and_ag
     assert levels == ["info"] + ["debug"] * 9 + ["error"] + ["debug"] * 2
 
 
-async def test_that_an_object_is_gone_is_no_news(log_lines: LogLines):
+async def test_controller_logs_at_debug_when_the_reconciled_object_is_not_found(log_lines: LogLines):
     gone = NotFound(404, "NotFound", 'foos "a" not found', {"name": "a", "kind": "foos"})
     running = await ran(answering(gone, gone), seconds=30)
     assert running.sample(ERRORS) == 2
@@ -378,7 +380,7 @@ def told(log_lines: LogLines) -> LogLines:
     return [line for line in log_lines if "reconcile" in line["event"] and line["log_level"] != "debug"]
 
 
-async def test_when_everything_fails_for_one_reason_it_is_told_once_and_counted(log_lines: LogLines):
+async def test_failure_log_counts_objects_when_all_fail_for_one_reason(log_lines: LogLines):
     async def forbid_for_five_minutes(request: Request) -> Result | None:
         if asyncio.get_running_loop().time() < 300:
             message = f'foos "{request.name}" is forbidden: User "operator" cannot patch resource "foos"'
@@ -417,7 +419,7 @@ async def test_an_error_is_over_though_an_object_that_had_it_fails_for_another_b
     assert ended == ["Forbidden"]
 
 
-async def test_another_error_is_told_though_one_goes_on(log_lines: LogLines):
+async def test_failure_log_reports_each_new_error_while_others_last(log_lines: LogLines):
     errors = {
         "a": Unreachable("no route"),
         "b": Forbidden(403, "Forbidden", 'pods "b" is forbidden: exceeded quota'),
@@ -449,7 +451,7 @@ async def test_each_object_with_an_error_of_its_own_is_told_of_as_long_as_they_a
         assert len(told(log_lines)) < 20 + 30
 
 
-async def test_what_fails_and_succeeds_in_turns_does_not_flood_the_log(log_lines: LogLines):
+async def test_failure_log_is_bounded_when_an_object_fails_and_succeeds_in_turn(log_lines: LogLines):
     outcomes = itertools.cycle([OSError("now"), None])
 
     async def alternate(request: Request) -> Result | None:
@@ -462,7 +464,7 @@ async def test_what_fails_and_succeeds_in_turns_does_not_flood_the_log(log_lines
     assert len(told(log_lines)) < 2 * 40 + 10
 
 
-async def test_what_a_reconciler_logs_carries_its_request_and_id(log_lines: LogLines):
+async def test_reconcile_log_carries_the_request_and_reconcile_id(log_lines: LogLines):
     async def chatty(request: Request) -> Result | None:
         reconcile_log().info("hello")
         async with asyncio.TaskGroup() as group:

@@ -75,7 +75,7 @@ EVENTS = {
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_what_each_predicate_lets_pass(predicate: Predicate, passing: set[str]):
+def test_predicate_passes_exactly_its_events(predicate: Predicate, passing: set[str]):
     assert {name for name, event in EVENTS.items() if predicate(event)} == passing
 
 
@@ -101,7 +101,7 @@ def test_a_kind_without_generations_passes_whatever_changes():
     assert generation_changed(Change(generation=0).to())
 
 
-def test_the_same_version_again_is_no_change():
+def test_resource_version_changed_rejects_an_unchanged_version():
     event = changed()
     assert not resource_version_changed(CacheEvent(event.new, event.new))
 
@@ -156,7 +156,7 @@ def test_a_cluster_scoped_owner_is_asked_for_without_a_namespace():
     assert names(enqueue_owner(Cluster), added(ownerReferences=[reference])) == ["prod"]
 
 
-def test_when_the_owner_changes_both_are_asked_for():
+def test_enqueue_owner_enqueues_old_and_new_owner_when_the_owner_changes():
     handler = enqueue_owner(Foo)
     event = Change(ownerReferences=[owner("old")]).to(ownerReferences=[owner("new")])
     assert names(handler, event) == ["ns/new", "ns/old"]

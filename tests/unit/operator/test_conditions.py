@@ -285,7 +285,7 @@ def test_status_is_refused_by_field_when_it_cannot_be_made_empty():
         Context(without_manager(operator), thing(kind)).condition("Ready", True, "Kept")
 
 
-def test_no_conditions_are_searched_when_the_list_is_null():
+def test_find_condition_finds_none_when_the_list_is_null():
     assert find_condition(None, "Ready") is None
     assert not is_true(None, "Ready")
 

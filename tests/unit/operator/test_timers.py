@@ -81,7 +81,7 @@ async def test_each_object_is_called_for_again_and_again_and_never_beside_its_re
         assert written.status.text == str(len(Ticking.times["refresh b"]))
 
 
-async def test_what_fails_is_tried_again_soon_and_what_goes_is_not_called_for():
+async def test_timer_retries_a_failure_soon_and_skips_a_deleting_object():
     held = greeting("held", finalizers=["example.com/hold"])
     async with operated(Ticking, objects=[greeting("a"), held]) as world:
         await world.delete(held)
@@ -130,7 +130,7 @@ def declared(method: Any, **more: Any) -> None:
     type("Some", (Operator,), {"kind": Greeting, "refresh": every(1)(method), **more})
 
 
-def test_what_cannot_be_a_timer_is_refused_in_one_line():
+def test_every_refuses_a_method_that_cannot_be_a_timer():
     async def too_much(self: Any, obj: Any, ctx: Any, more: Any) -> None: ...
     async def for_each(self: Any, obj: Any, ctx: Any) -> None: ...
     async def by_key(self: Any, key: Any) -> None: ...

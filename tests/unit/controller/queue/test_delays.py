@@ -101,7 +101,7 @@ async def test_cancelled_items_take_no_lasting_space(delayed: DelayedItems[str])
     assert len(delayed._heap) < 200
 
 
-async def test_what_is_released_may_be_delayed_again_at_once():
+async def test_delayed_items_accept_an_item_again_while_they_release_it():
     rounds: list[float] = []
     loop = asyncio.get_running_loop()
 

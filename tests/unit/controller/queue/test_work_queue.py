@@ -115,7 +115,7 @@ async def test_a_key_whose_time_has_not_come_stays(make_queue: MakeQueue):
     assert len(queue) == 1
 
 
-async def test_what_causes_asked_for_at_a_later_time_stays(make_queue: MakeQueue):
+async def test_disregard_keeps_a_key_added_with_a_delay(make_queue: MakeQueue):
     queue = await at_work(make_queue)
     queue.add("a", after=5, cause="x")
     assert not queue.disregard("a", {"x"})
@@ -124,7 +124,7 @@ async def test_what_causes_asked_for_at_a_later_time_stays(make_queue: MakeQueue
     assert len(queue) == 1
 
 
-async def test_what_was_asked_for_before_is_not_taken_back(make_queue: MakeQueue):
+async def test_disregard_keeps_a_key_that_is_not_in_progress(make_queue: MakeQueue):
     queue = make_queue()
     queue.add("a", cause="x")
     assert not queue.disregard("a", {"x"})
@@ -132,7 +132,7 @@ async def test_what_was_asked_for_before_is_not_taken_back(make_queue: MakeQueue
     queue.done("a")
 
 
-async def test_after_it_the_key_can_be_added_as_ever(make_queue: MakeQueue):
+async def test_disregard_lets_the_key_be_added_again(make_queue: MakeQueue):
     queue = await at_work(make_queue)
     queue.add("a", cause="x")
     assert queue.disregard("a", {"x"})
@@ -175,7 +175,7 @@ async def test_a_key_counts_as_added_once_it_is_ready(make_queue: MakeQueue, met
     assert sample(metrics, "workqueue_adds_total") == 2
 
 
-async def test_only_what_failed_counts_as_retried(make_queue: MakeQueue, metrics: Metrics):
+async def test_retries_metric_counts_rate_limited_adds_only(make_queue: MakeQueue, metrics: Metrics):
     queue = make_queue()
     queue.add("a", after=1)
     assert sample(metrics, "workqueue_retries_total") == 0

@@ -46,7 +46,7 @@ async def drain(queue: WorkQueue[Request]) -> list[tuple[str, int, float | None]
     return items
 
 
-async def test_what_is_there_already_comes_at_low_priority_and_what_happens_at_normal(
+async def test_kind_source_enqueues_present_objects_at_low_and_events_at_normal_priority(
     pods: Watched, make_queue: MakeQueue
 ):
     queue = make_queue()
@@ -64,7 +64,7 @@ async def test_what_is_there_already_comes_at_low_priority_and_what_happens_at_n
 
 
 @pytest.mark.parametrize(("count", "size"), [(20, 70_000), (1000, 1_400)])
-async def test_what_is_there_already_is_asked_for_with_turns_for_others(
+async def test_kind_source_yields_to_the_loop_while_it_enqueues_present_objects(
     pods: Watched, make_queue: MakeQueue, count: int, size: int
 ):
     queue = make_queue()
@@ -79,7 +79,7 @@ async def test_what_is_there_already_is_asked_for_with_turns_for_others(
     assert await turns_of_others(asked()) >= 20
 
 
-async def test_what_is_listed_after_the_start_comes_at_low_priority_too(pods: Watched, make_queue: MakeQueue):
+async def test_kind_source_enqueues_a_late_first_list_at_low_priority(pods: Watched, make_queue: MakeQueue):
     queue = make_queue()
     source = KindSource(pods.informer, enqueue_object)
     async with running(source, queue):
@@ -137,7 +137,9 @@ async def test_the_initial_content_is_judged_by_the_predicates_too(pods: Watched
         assert await drain(queue) == []
 
 
-async def test_without_a_handler_it_asks_for_nothing_but_is_waited_for(pods: Watched, make_queue: MakeQueue):
+async def test_kind_source_without_a_handler_enqueues_nothing_and_is_waited_for(
+    pods: Watched, make_queue: MakeQueue
+):
     queue = make_queue()
     source = KindSource(pods.informer, None)
     async with running(source, queue):
@@ -151,7 +153,7 @@ async def test_without_a_handler_it_asks_for_nothing_but_is_waited_for(pods: Wat
         assert pods.informer._handlers == []
 
 
-async def test_it_ends_its_subscription_when_it_is_cancelled(pods: Watched, make_queue: MakeQueue):
+async def test_kind_source_unsubscribes_when_it_is_cancelled(pods: Watched, make_queue: MakeQueue):
     queue = make_queue()
     async with running(KindSource(pods.informer, enqueue_object), queue):
         assert len(pods.informer._handlers) == 1
@@ -234,7 +236,7 @@ async def test_a_handler_that_fails_is_asked_again_until_it_does_not(
     assert failures(metrics, "handler") == 8  # at 0, 1, 3 and 7 s
 
 
-async def test_what_changes_meanwhile_is_told_as_one_change(pods: Watched, make_queue: MakeQueue):
+async def test_kind_source_merges_changes_while_its_handler_fails(pods: Watched, make_queue: MakeQueue):
     queue, handler = make_queue(), Moody("a")
     pods.put("a", labels={"step": "1"})
     pods.synced()
@@ -272,7 +274,7 @@ async def test_a_handler_that_never_succeeds_is_given_up(
         assert len(handler.asked) == 13
 
 
-async def test_nothing_is_tried_again_once_it_has_ended(pods: Watched, make_queue: MakeQueue):
+async def test_kind_source_retries_no_failed_handler_after_it_has_ended(pods: Watched, make_queue: MakeQueue):
     queue, handler = make_queue(), Moody("a")
     pods.synced()
     async with running(KindSource(pods.informer, handler), queue):
