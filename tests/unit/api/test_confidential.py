@@ -96,7 +96,7 @@ def vault(**spec: Any) -> dict[str, Any]:
         ({"unknown": 1, "key": "of another shape", "keys": {}}, None),
     ],
 )
-def test_what_a_model_keeps_from_its_repr_is_not_shown_wherever_it_is(
+def test_masked_hides_every_field_that_a_model_keeps_from_its_repr(
     spec: dict[str, Any], shown: dict[str, Any] | None
 ):
     assert masked(vault(**spec)) == vault(**(spec if shown is None else shown))
@@ -111,14 +111,14 @@ def test_a_value_that_differs_is_told_to_differ_and_no_more():
 
 @pytest.mark.parametrize("data", [HIDDEN, [HIDDEN], {"a": HIDDEN}, {"a": {"b": HIDDEN}}])
 @pytest.mark.parametrize("field", ["data", "stringData"])
-def test_of_a_secret_there_are_the_keys(field: str, data: Any):
+def test_masked_hides_the_data_of_a_secret(field: str, data: Any):
     shown = masked({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", field: data})
     assert HIDDEN not in repr(shown)
     assert shown["type"] == "Opaque"
     assert field in shown
 
 
-def test_of_a_secret_that_no_model_is_known_of_there_are_the_keys():
+def test_masked_hides_the_values_of_a_secret_without_a_loaded_model():
     program = (
         "from manager.api.confidential import masked\n"
         f"print(masked({{'apiVersion': 'v1', 'kind': 'Secret', 'data': {{'a': '{HIDDEN}'}}}})['data'])"
@@ -133,7 +133,7 @@ def test_every_version_of_a_kind_says_what_is_hidden_and_a_kind_of_another_group
     assert masked(other) == other
 
 
-def test_no_copy_that_kubectl_keeps_is_shown():
+def test_masked_drops_the_last_applied_annotation_of_kubectl():
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": HIDDEN, "kept": "yes"}
     shown = masked({"kind": "Any", "metadata": {"name": "a", "annotations": annotations}})
     assert shown["metadata"] == {"name": "a", "annotations": {"kept": "yes"}}

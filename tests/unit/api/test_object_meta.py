@@ -20,7 +20,7 @@ OWNER = {
 }
 
 
-def test_what_the_server_left_out_is_empty():
+def test_object_meta_has_empty_defaults_for_missing_fields():
     meta = ObjectMeta.model_validate_json('{"name": "a"}')
     assert (meta.namespace, meta.uid, meta.resource_version, meta.generation) == ("", "", "", 0)
     assert (meta.labels, meta.annotations, meta.finalizers, meta.owner_references) == ({}, {}, [], [])
@@ -28,7 +28,7 @@ def test_what_the_server_left_out_is_empty():
     assert meta.deletion_timestamp is None
 
 
-def test_what_is_empty_is_left_out():
+def test_object_meta_omits_empty_fields_on_the_wire():
     assert ObjectMeta().to_wire() == {}
     assert ObjectMeta(name="a", labels={}, finalizers=[]).to_wire() == {"name": "a"}
 

@@ -107,7 +107,7 @@ def test_objects_are_equal_by_their_fields_wherever_they_came_from():
     assert read != "a"
 
 
-def test_what_is_not_of_the_kinds_shape_is_refused():
+def test_decode_refuses_a_value_of_another_shape():
     with pytest.raises(ValidationError):
         Gadget.decode(b'{"metadata": {"name": 1}}')
     with pytest.raises(ValidationError):

@@ -143,18 +143,18 @@ def told_as_it_stands(schema: Any, path: str = "") -> Iterator[str]:
 @pytest.mark.parametrize(
     "definition", sorted(ROOT.joinpath("config/crd/bases").iterdir()), ids=lambda path: path.stem
 )
-def test_nobody_who_writes_a_spec_is_answered_with_a_regular_expression(definition: Path):
+def test_spec_schemas_have_no_pattern_and_no_rule_without_a_message(definition: Path):
     versions = yaml.safe_load(definition.read_text())["spec"]["versions"]
     specs = [each["schema"]["openAPIV3Schema"]["properties"]["spec"] for each in versions]
     assert [*told_as_it_stands(specs)] == []
 
 
-def test_what_is_printed_of_a_site_has_no_password():
+def test_site_repr_shows_no_password():
     site = Wordpress.decode(json.dumps(OBJECT).encode())
     assert "in-the-open" not in f"{site!r} {site}"
 
 
-def test_what_is_printed_of_a_secret_has_no_values():
+def test_secret_repr_and_errors_show_no_values():
     secret = Secret.decode(b'{"metadata": {"name": "s"}, "data": {"a": "c2VjcmV0"}}')
     assert secret.value("a") == b"secret"
     assert secret.value("b") is None

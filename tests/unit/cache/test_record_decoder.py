@@ -189,7 +189,7 @@ def test_objects_of_a_namespace_share_its_name(decoder: RecordDecoder):
         b'{"metadata":{"name":"\xff","uid":"u","resourceVersion":"1"}}',
     ],
 )
-def test_what_is_no_object_of_the_kind_is_refused(
+def test_decoder_refuses_bytes_that_are_no_object_of_its_kind(
     decoder: RecordDecoder, metadata_decoder: RecordDecoder, raw: bytes
 ):
     for each in (decoder, metadata_decoder):
@@ -264,7 +264,7 @@ entries = st.lists(
     extra=st.dictionaries(field_names, json_values | entries, max_size=2),
     data=st.data(),
 )
-def test_nothing_but_the_entries_of_others_is_ever_lost(
+def test_decoder_drops_managed_fields_of_other_managers_and_nothing_else(
     labels: dict[str, str],
     annotations: dict[str, str],
     managed: list[dict[str, Any]] | None,
@@ -339,7 +339,9 @@ class TestOthersObjects:
         ],
         ids=["is owned", "was written to by us"],
     )
-    def test_what_is_ours_is_kept_whole(self, decoder: RecordDecoder, more: dict[str, Any]):
+    def test_decoder_keeps_an_object_whole_when_we_own_it_or_have_written_it(
+        self, decoder: RecordDecoder, more: dict[str, Any]
+    ):
         record, _ = decoder(encoded(pod("a", 1, **more)))
         assert not record.is_cut
         assert record.raw == encoded(pod("a", 1, **more))
@@ -350,7 +352,7 @@ class TestOthersObjects:
         ids=["nobody's", "of another group", "of another kind"],
     )
     @pytest.mark.parametrize("kind", ["Pod", ""], ids=["of a watch", "of a list"])
-    def test_of_what_is_not_ours_little_metadata_is_kept_however_much_somebody_puts_there(
+    def test_decoder_bounds_the_metadata_of_foreign_objects(
         self, decoder: RecordDecoder, owners: list[Any], kind: str
     ):
         many = [f"a{number:05}" for number in range(MOST_KEPT + 5)]

@@ -79,7 +79,7 @@ async def test_a_patch_of_finalizers_followed_the_version_that_it_demanded(clien
     assert written == {(read.metadata.uid, 5, 7)}
 
 
-async def test_other_patches_may_have_followed_anything(client: Client, read: Pod):
+async def test_own_writes_leave_out_a_patch_that_demands_no_version(client: Client, read: Pod):
     written = own_writes_from_here()
     read.metadata.labels["x"] = "y"
     await client.patch(read)
@@ -117,7 +117,7 @@ async def test_each_collects_its_own(client: Client, read: Pod):
     assert await asyncio.gather(collect(write=True), collect(write=False)) == [1, 0]
 
 
-async def test_what_is_read_is_not_written(client: Client, wire: ScriptedWire, read: Pod):
+async def test_own_writes_contain_no_reads(client: Client, wire: ScriptedWire, read: Pod):
     wire.on("GET", f"{PATH}/a", Reply.json(pod("a", 5)))
     written = own_writes_from_here()
     await client.uncached.get(Pod, ObjectKey("ns", "a"))

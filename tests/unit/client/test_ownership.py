@@ -269,7 +269,7 @@ def test_an_item_that_was_as_wanted_is_compared_again_once_anything_of_it_differ
     assert held()
 
 
-def test_of_items_that_were_as_wanted_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch):
+def test_holds_remembers_a_bounded_number_of_matching_items(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ownership, "_MOST_MATCHING_ITEMS", 8)
     for number in range(20):
         item = {"name": "web", "a": number, "b": 1, "c": 2, "d": 3, "e": 4}

@@ -120,7 +120,7 @@ async def test_the_answer_has_the_smallest_patch_and_unknown_fields_stay(functio
     ]
 
 
-async def test_there_is_no_patch_when_nothing_was_changed(functions: Functions):
+async def test_admission_answer_has_no_patch_when_nothing_was_changed(functions: Functions):
     said = response(await functions.mutating.answer(admission_review("CREATE", new=thing())))
     assert said == {"uid": "review-1", "allowed": True}
 
@@ -200,7 +200,7 @@ async def test_a_refusal_is_a_status_that_names_the_field(
 
 
 @pytest.mark.parametrize("does", [Refused(invalid("spec.size", 1, "too small")), LookupError()])
-async def test_however_many_are_refused_or_fail_the_log_tells_of_some(
+async def test_admission_log_is_bounded_when_many_reviews_are_refused_or_fail(
     functions: Functions, does: Exception, log_lines: LogLines
 ):
     functions.does = does
@@ -396,7 +396,9 @@ _REQUEST = (
         ((_ENVELOPE % (_REQUEST % b"{}")).replace(b"io/v1", b"io/v1beta1"), "but admission.k8s.io/v1beta1"),
     ],
 )
-async def test_what_is_no_review_is_told_where_it_is_wrong(functions: Functions, body: bytes, told: str):
+async def test_admission_refuses_an_invalid_review_and_says_where_it_is_wrong(
+    functions: Functions, body: bytes, told: str
+):
     with pytest.raises(BadReview, match=told) as error:
         await functions.mutating.answer(body)
     assert "\n" not in str(error.value)
@@ -404,7 +406,7 @@ async def test_what_is_no_review_is_told_where_it_is_wrong(functions: Functions,
     assert functions.given == []
 
 
-async def test_only_a_debug_log_has_a_line_for_what_is_accepted(functions: Functions, log_lines: LogLines):
+async def test_admission_logs_an_accepted_review_at_debug_only(functions: Functions, log_lines: LogLines):
     await functions.validating.answer(admission_review("CREATE", new=thing(spec={"size": 77777})))
     [line] = log_lines
     assert line["log_level"] == "debug"
@@ -447,7 +449,9 @@ ENDLESS["new"] = ENDLESS
     [({1}, ""), ({1: "a"}, ""), (object(), ""), (2**70, ""), (ENDLESS, ".*RecursionError")],
     ids=["set", "number", "object", "long", "without an end"],
 )
-async def test_what_is_no_json_is_the_functions_failure(functions: Functions, value: Any, error: str):
+async def test_defaulting_function_fails_when_it_sets_a_value_that_is_not_json(
+    functions: Functions, value: Any, error: str
+):
     async def change(given: JsonObject, request: AdmissionRequest) -> None:
         given["spec"]["new"] = value
 

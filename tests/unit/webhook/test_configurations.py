@@ -87,7 +87,7 @@ def test_each_sort_of_webhook_has_a_configuration_that_says_all_that_was_registe
     assert "reinvocationPolicy" not in validating
 
 
-def test_what_is_for_kinds_of_others_lets_pass_and_leaves_out_what_runs_the_cluster_unless_told_otherwise():
+def test_webhook_of_a_foreign_kind_fails_open_and_excludes_kube_system():
     admission = Admission(
         Deployment, subresources=("", "status"), namespaces={"matchLabels": {"team": "blue"}}
     )

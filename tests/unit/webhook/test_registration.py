@@ -96,7 +96,7 @@ def test_a_conversion_knows_its_versions():
 
 
 @pytest.mark.parametrize("other", [Thing, Lonely])
-def test_only_another_version_of_the_same_kind_can_be_converted(other: type[Resource]):
+def test_conversion_register_refuses_all_but_another_version_of_the_kind(other: type[Resource]):
     with pytest.raises(RegistrationError, match="is not another version of the same kind"):
         Conversion(Thing).register("to_hub", other, convert)
 
@@ -126,7 +126,7 @@ def test_two_registrations_for_one_kind_are_refused():
         Webhooks([complete_conversion(), complete_conversion()])
 
 
-def test_all_webhooks_are_listed_by_sort():
+def test_webhooks_are_listed_by_sort():
     admission, other = Admission(Thing), Admission(Lonely)
     admission.default(default)
     admission.validate_create(judge)
