@@ -506,7 +506,7 @@ async def test_answers_share_one_search_between_simultaneous_callers():
     assert oracle.asked == 1
 
 
-async def test_different_questions_are_searched_for_side_by_side():
+async def test_answers_search_for_different_questions_concurrently():
     oracle, remembered = Oracle(), answers()
     async with asyncio.TaskGroup() as group:
         for question in "abc":
@@ -535,7 +535,7 @@ async def test_answers_keep_the_search_when_one_of_two_callers_leaves():
     assert (oracle.asked, oracle.given_up) == (1, 0)
 
 
-async def test_the_search_ends_with_the_last_who_waited():
+async def test_answers_cancel_the_search_when_the_last_caller_leaves():
     oracle, remembered = Oracle(), answers()
     asking = [asyncio.create_task(remembered.get("q", oracle)) for _ in range(2)]
     await asyncio.sleep(0.5)
@@ -556,7 +556,7 @@ async def test_answers_start_a_new_search_after_the_last_caller_has_left():
     assert oracle.asked == 2
 
 
-async def test_a_search_given_up_before_it_began_is_in_nobodys_way():
+async def test_answers_start_anew_after_a_search_that_was_cancelled_before_it_began():
     oracle, remembered = Oracle(), answers()
     leaving = asyncio.create_task(remembered.get("q", oracle))
     await asyncio.sleep(0)

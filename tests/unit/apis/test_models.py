@@ -73,7 +73,7 @@ def test_a_wrong_size_is_refused(spec: dict[str, Any]):
         Memcached.decode(json.dumps({"spec": spec}).encode())
 
 
-def test_unhappy_is_not_the_same_as_not_seen_yet():
+def test_foo_status_omits_happy_until_it_is_set():
     foo = Foo(spec=FooSpec(name="jack"))
     assert "happy" not in foo.to_wire()["status"]
     foo.status.happy = False
@@ -81,18 +81,18 @@ def test_unhappy_is_not_the_same_as_not_seen_yet():
 
 
 @pytest.mark.parametrize("name", ["j", "j" * 253, "\N{GRINNING FACE}" * 253, "Jack O'Neill"])
-def test_a_name_of_1_to_253_characters_is_a_name(name: str):
+def test_foo_spec_accepts_a_name_of_1_to_253_characters(name: str):
     assert FooSpec(name=name).name == name
 
 
 @pytest.mark.parametrize("spec", [{}, {"name": ""}, {"name": "j" * 254}, {"name": None}, {"name": 5}])
-def test_anything_else_is_none(spec: dict[str, Any]):
+def test_foo_spec_refuses_an_invalid_name(spec: dict[str, Any]):
     with pytest.raises(ValidationError, match="name"):
         FooSpec.model_validate(spec)
 
 
 @pytest.mark.parametrize(("name", "port"), [("C", 1), ("C" * 63, 65535), ("\N{GRINNING FACE}" * 63, 80)])
-def test_the_bounds_belong_to_it(name: str, port: int):
+def test_my_srv_spec_accepts_values_at_its_bounds(name: str, port: int):
     spec = MySrvSpec(name=name, port=port)
     assert (spec.name, spec.port) == (name, port)
 
@@ -109,7 +109,7 @@ def test_the_bounds_belong_to_it(name: str, port: int):
         ({"name": 80}, "name"),
     ],
 )
-def test_beyond_them_it_is_refused(changed: dict[str, Any], field: str):
+def test_my_srv_spec_refuses_values_beyond_its_bounds(changed: dict[str, Any], field: str):
     with pytest.raises(ValidationError, match=field):
         MySrvSpec.model_validate({"name": "CloudCMP", "port": 80, **changed})
 

@@ -54,7 +54,9 @@ async def informer(make: Make) -> Informer:
 
 
 class TestFollowing:
-    async def test_shows_and_tells_what_the_server_has(self, informer: Informer, wire: ScriptedWire):
+    async def test_informer_lists_objects_and_tells_subscribers_of_changes(
+        self, informer: Informer, wire: ScriptedWire
+    ):
         stream = Listed(10, ("b", 1), ("a", 2))
         PodServer(wire).on("stream", stream)
         told = Told()
@@ -86,7 +88,9 @@ class TestFollowing:
             assert [each.state.value for each in informer._reflectors] == ["watch", "watch"]
         assert [line["namespace"] for line in log_lines if line["event"] == "synced"] == ["one", "two"]
 
-    async def test_tells_the_time_at_which_a_change_arrived(self, informer: Informer, wire: ScriptedWire):
+    async def test_informer_event_has_the_time_at_which_it_arrived(
+        self, informer: Informer, wire: ScriptedWire
+    ):
         stream = Listed(10)
         PodServer(wire).on("stream", stream)
         told = Told()
@@ -218,7 +222,7 @@ class TestOurOwnWrites:
         informer.observe_delete(ObjectKey("two", "a"), "a-1", b'{"kind":"Status"}')
         assert len(informer) == 0
 
-    async def test_outside_what_is_cached_are_not_taken_with_a_field_selector(self, make: Make):
+    async def test_own_write_of_an_unknown_object_is_ignored_with_a_field_selector(self, make: Make):
         informer = make(field_selector="spec.nodeName=n1")
         informer.observe_write(encoded(pod("a", 5)))
         assert len(informer) == 0
@@ -231,7 +235,7 @@ class TestOurOwnWrites:
         assert decoded.model_extra == {}
         assert (decoded.kind, decoded.metadata.name) == ("PartialObjectMetadata", "a")
 
-    async def test_answered_by_garbage_are_an_error(self, informer: Informer):
+    async def test_own_write_raises_protocol_error_when_the_answer_is_garbage(self, informer: Informer):
         with pytest.raises(ProtocolError):
             informer.observe_write(b"<html>")
         with pytest.raises(ProtocolError):
@@ -254,7 +258,9 @@ class TestOurOwnDeletes:
         ],
         ids=["a status", "its UID in the answer", "the object as it was"],
     )
-    async def test_show_at_once(self, informer: Informer, uid: str | None, answer: bytes):
+    async def test_own_delete_removes_the_object_at_once(
+        self, informer: Informer, uid: str | None, answer: bytes
+    ):
         informer.observe_delete(self.A, uid, answer)
         assert informer.get(self.A) is None
 
@@ -346,7 +352,9 @@ class TestRanges:
             await asyncio.sleep(60)
             assert (server.sorts(), informer.problem) == ([], None)
 
-    async def test_lists_what_is_new_while_the_watch_goes_on(self, restricted: Informer, server: PodServer):
+    async def test_informer_lists_a_new_range_while_its_watch_continues(
+        self, restricted: Informer, server: PodServer
+    ):
         told, learned = Told(), list[bool]()
         server.on("list", Delayed(2.0, listed(20, in_range(2, 15), in_range(3, 4))))
         async with running(restricted):
@@ -530,7 +538,9 @@ class TestChildren:
             assert asked.query["labelSelector"] == f"{LABEL} notin ({','.join(some(2, 3).labels)})"
             assert "shardSelector" not in asked.query
 
-    async def test_a_selection_counts_beside_it(self, make: Make, division: ByOwner, server: PodServer):
+    async def test_informer_combines_its_label_selector_with_the_shard_labels(
+        self, make: Make, division: ByOwner, server: PodServer
+    ):
         restricted = make(ranges=some(0, 1), division=division, label_selector="app=web")
         async with running(restricted):
             await moments()
@@ -570,7 +580,7 @@ class TestChildren:
                 "DELETED ns/labelled@12",
             ]
 
-    async def test_own_writes_show_at_once_and_those_of_others_children_do_not(
+    async def test_own_write_shows_at_once_unless_the_child_is_in_another_shard(
         self, restricted: Informer, server: PodServer
     ):
         async with running(restricted):
@@ -582,7 +592,7 @@ class TestChildren:
             await moments()
             assert self.held(restricted) == ["labelled", "labelled-by-somebody", "new", "owned"]
 
-    async def test_ranges_that_come_are_listed_and_those_that_go_are_dropped(
+    async def test_informer_lists_new_ranges_and_drops_lost_ones(
         self, restricted: Informer, server: PodServer
     ):
         told, watch = Told(), Stream()

@@ -75,7 +75,7 @@ def test_a_managed_fields_of_null_is_no_trouble(decoder: RecordDecoder):
     assert json.loads(record.raw)["metadata"].get("managedFields") is None
 
 
-def test_metadata_is_all_that_is_kept_where_only_that_is_wanted(metadata_decoder: RecordDecoder):
+def test_metadata_decoder_keeps_metadata_only(metadata_decoder: RecordDecoder):
     record, _ = metadata_decoder(
         encoded({**pod("a", 1, managedFields=OTHERS), "status": {"phase": "Running"}})
     )
@@ -119,9 +119,7 @@ def owner(number: int, **more: object) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "A", "name": "b", "uid": f"u{number}", **more}
 
 
-def test_metadata_keeps_no_more_of_anything_than_somebody_means_something_by(
-    metadata_decoder: RecordDecoder,
-):
+def test_metadata_decoder_bounds_each_field_of_the_metadata(metadata_decoder: RecordDecoder):
     many = [f"a{number:05}" for number in range(MOST_KEPT + 5)]
     metadata = {
         "labels": dict.fromkeys(many, "é"),
@@ -310,12 +308,12 @@ def test_a_write_removes_an_object_that_nothing_keeps_any_longer(more: dict[str,
     assert is_removed(encoded(value), taken(value)[1]) is removed
 
 
-def test_a_status_means_that_the_object_is_gone():
+def test_deleted_uid_returns_the_uid_when_the_answer_is_a_status():
     assert deleted_uid(b'{"kind":"Status","status":"Success","details":{"name":"a","uid":"u"}}') == "u"
     assert deleted_uid(b'{"kind":"Status","status":"Success"}') == ""
 
 
-def test_an_object_means_that_it_is_still_there():
+def test_deleted_uid_returns_none_when_the_answer_is_an_object():
     assert deleted_uid(encoded(pod("a", 1))) is None
 
 

@@ -157,7 +157,9 @@ class TestTheStart:
         }
         assert sent.headers["Accept"] == "application/json"
 
-    async def test_counts_as_synced_only_when_all_is_there(self, following: Following, server: PodServer):
+    async def test_reflector_is_synced_only_when_the_streaming_list_is_complete(
+        self, following: Following, server: PodServer
+    ):
         stream = Stream()
         stream.event("ADDED", pod("a", 3))
         server.on("stream", stream)
@@ -169,7 +171,7 @@ class TestTheStart:
             await moments()
             assert following.intake.synced.is_set()
 
-    async def test_begins_anew_when_the_stream_breaks_in_the_middle(
+    async def test_streaming_list_starts_again_when_the_stream_breaks(
         self, following: Following, server: PodServer
     ):
         broken = Stream()
@@ -196,7 +198,9 @@ class TestTheStart:
         assert {record.key.name: record.version for record in following.store} == {"a": 11, "c": 3, "d": 13}
         assert server.sorts() == ["stream"]
 
-    async def test_narrows_what_it_asks_for(self, make: Make, wire: ScriptedWire):
+    async def test_reflector_sends_namespace_selectors_and_metadata_form(
+        self, make: Make, wire: ScriptedWire
+    ):
         server = PodServer(wire, "/api/v1/namespaces/one/pods")
         server.on("stream", NO_STREAMING)
         server.on("list", page(5, ("a", 1), resume="more"), page(5, ("b", 2)))
@@ -298,7 +302,7 @@ class TestPages:
         assert "continue" not in whole.query
         assert following.names == ["b"]
 
-    async def test_hold_the_others_of_an_object_that_is_nested_without_end(
+    async def test_page_with_a_deeply_nested_object_yields_every_object(
         self, following: Following, server: PodServer
     ):
         answer = page(10, ("a", 1), ("deep", 2), ("b", 3))
@@ -342,7 +346,7 @@ class TestPages:
         await following.sync()
         assert following.names == ["a", "b"]
 
-    async def test_hold_objects_that_do_not_say_their_kind(self, following: Following, server: PodServer):
+    async def test_page_fills_in_the_kind_of_its_objects(self, following: Following, server: PodServer):
         server.on("list", page(10, ("a", 1)))
         await following.sync()
         (record,) = following.store
@@ -419,7 +423,9 @@ class TestAWatch:
             await moments()
             assert following.told.take() == ["ADDED ns/a@1", "MODIFIED ns/a@11"]
 
-    async def test_drops_half_a_line_and_gets_the_event_again(self, following: Following, server: PodServer):
+    async def test_watch_drops_half_a_line_and_resumes_before_its_event(
+        self, following: Following, server: PodServer
+    ):
         stream, after = Listed(10), Stream()
         server.on("stream", stream)
         server.on("watch", after)
@@ -663,7 +669,7 @@ class TestAWatch:
             assert following.reflector.problem is None
         assert len(server.sent("watch")) == (events is None)
 
-    async def test_lists_a_restored_object_that_has_the_same_version_with_other_content(
+    async def test_list_replaces_a_restored_object_of_the_same_version(
         self, following: Following, server: PodServer
     ):
         stream, again = Listed(50, ("a", 30), ("b", 45)), Stream()

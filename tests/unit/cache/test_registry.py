@@ -37,16 +37,16 @@ class TestSharing:
             await moments()
         assert server.sorts() == ["stream"]
 
-    async def test_metadata_has_a_watch_of_its_own(self, cache: Cache):
+    async def test_metadata_informer_has_a_watch_of_its_own(self, cache: Cache):
         assert cache.informer(Pod) is not cache.informer(Pod, metadata_only=True)
 
-    async def test_looking_up_makes_no_informer(self, cache: Cache):
+    async def test_lookup_creates_no_informer(self, cache: Cache):
         assert cache.lookup(Pod) is None
         cache.informer(Pod)
         assert cache.lookup(Pod) is not None
         assert cache.lookup(Pod, metadata_only=True) is None
 
-    async def test_two_models_of_a_kind_share(self, cache: Cache):
+    async def test_models_of_one_kind_share_an_informer(self, cache: Cache):
         class OtherPod(Pod, version="v1", kind="Pod", plural="pods"):
             pass
 
@@ -90,7 +90,7 @@ class TestOthersObjects:
                 "DELETED ns/theirs@12",
             ]
 
-    async def test_stay_so_with_a_new_list(self, cache: Cache, wire: ScriptedWire):
+    async def test_foreign_objects_stay_metadata_after_a_new_list(self, cache: Cache, wire: ScriptedWire):
         first = Listed(10, ("a", 1))
         PodServer(wire).on("stream", first, Listed(30, ("a", 1), ("b", 20)))
         informer = cache.informer(Pod, owned_by=Widget)
@@ -186,7 +186,9 @@ class TestOthersObjects:
 
 
 class TestRunning:
-    async def test_starts_what_was_asked_for_before_and_after(self, cache: Cache, wire: ScriptedWire):
+    async def test_cache_starts_informers_requested_before_and_during_its_run(
+        self, cache: Cache, wire: ScriptedWire
+    ):
         server = PodServer(wire)
         server.on("stream", Listed(10))
         cache.informer(Pod)
@@ -197,7 +199,7 @@ class TestRunning:
             await moments()
             assert server.sorts() == ["stream", "stream"]
 
-    async def test_ends_all_watches_when_it_ends(self, cache: Cache, wire: ScriptedWire):
+    async def test_cache_ends_all_watches_when_it_ends(self, cache: Cache, wire: ScriptedWire):
         PodServer(wire).on("stream", Listed(10))
         cache.informer(Pod)
         cache.informer(Pod, metadata_only=True)
@@ -207,7 +209,7 @@ class TestRunning:
         assert wire.in_progress == 0
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    async def test_can_be_done_again_afterwards_but_not_twice_at_once(self, cache: Cache):
+    async def test_cache_may_run_again_but_not_twice_at_once(self, cache: Cache):
         async with running(cache):
             await moments()
             with pytest.raises(RuntimeError, match="runs already"):
@@ -271,7 +273,7 @@ class TestReleasing:
 
 
 class TestWrites:
-    async def test_show_in_every_projection(self, cache: Cache):
+    async def test_own_write_shows_in_every_projection(self, cache: Cache):
         full, metadata = cache.informer(Pod), cache.informer(Pod, metadata_only=True)
         cache.observe_write(Pod, encoded(pod("a", 5)))
         assert (len(full), len(metadata)) == (1, 1)
@@ -319,7 +321,7 @@ class TestSelecting:
         assert asked == {(None, None), ("app=web", None), (None, node), ("app=web", node)}
         assert wire.sent("GET", "/api/v1/namespaces/two/pods")
 
-    async def test_narrows_what_our_writes_show_in(self, cache: Cache):
+    async def test_own_write_shows_only_in_informers_that_select_it(self, cache: Cache):
         whole, web = cache.informer(Pod), cache.informer(Pod, label_selector="app=web")
         cache.observe_write(Pod, encoded(pod("a", 5, labels={"app": "web"})))
         cache.observe_write(Pod, encoded(pod("b", 6, labels={"app": "db"})))
@@ -327,7 +329,9 @@ class TestSelecting:
         cache.observe_write(Pod, encoded(pod("a", 7, labels={"app": "db"})))
         assert (len(whole), len(web)) == (2, 0)
 
-    async def test_ends_apart_and_counts_together(self, cache: Cache, metrics: Metrics):
+    async def test_informers_of_two_selections_end_separately_and_share_metrics(
+        self, cache: Cache, metrics: Metrics
+    ):
         labels = {"kind": "pods", "projection": "full"}
 
         def objects() -> float | None:

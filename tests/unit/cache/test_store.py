@@ -145,12 +145,12 @@ class TestALabelSelector:
     def store(self) -> Store:
         return Store(selector=Selector.parse("app=web"))
 
-    def test_remembers_a_deletion_past_the_late_answer_of_a_write_that_left_it(self, store: Store):
+    def test_store_with_selector_keeps_a_deletion_past_a_late_write_answer(self, store: Store):
         store.observe_deletion(A, "a-1")
         store.observe_write(*taken(pod("a", 2)))
         assert told(store.put(record("a", 3, labels={"app": "web"}))) == []
 
-    def test_remembers_a_deletion_past_an_event_of_leaving(self, store: Store):
+    def test_store_with_selector_keeps_a_deletion_past_a_leaving_event(self, store: Store):
         store.observe_deletion(A, "a-1")
         store.remove(record("a", 2))
         assert told(store.put(record("a", 3, labels={"app": "web"}))) == []

@@ -14,7 +14,7 @@ def test_parse_console_arguments_defaults_to_the_deployed_manager():
     )
 
 
-def test_every_flag_is_read():
+def test_parse_console_arguments_reads_every_flag():
     argv = "-n zoo --kubeconfig k --context=c --port 9 --bind-address=localhost:7 --no-browser"
     argv += " --manager https://manager:8082/ --manager-ca-file ca.crt --manager-token-file token"
     argv += " --name-prefix zoo-"

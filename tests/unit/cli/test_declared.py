@@ -184,7 +184,7 @@ def test_a_name_of_the_managers_own_is_refused(name: str, told: str):
 # Flags and help.
 
 
-def test_help_shows_them_under_their_operator(command: Command):
+def test_run_help_lists_settings_under_their_operator(command: Command):
     text = command("run", "--help", operators=OPERATORS).out
     shown = text[text.index("\nOperator store:") :]
     assert shown == (
@@ -298,7 +298,7 @@ def test_a_default_that_is_another_in_a_pod_is_shown_alike_everywhere(
     assert command("run", "--help").out == outside
 
 
-def test_the_controllers_are_listed(command: Command):
+def test_run_help_lists_the_controllers(command: Command):
     assert "The controllers are: memcached, foo, pet." in command("run", "--help").out
 
 

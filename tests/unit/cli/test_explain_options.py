@@ -16,7 +16,7 @@ def test_parse_explain_arguments_uses_defaults_when_no_flag_is_given():
         assert parse_explain_arguments(argv, PROGRAM) == ExplainArguments("pet", "rex")
 
 
-def test_every_flag_is_read_wherever_it_stands():
+def test_parse_explain_arguments_reads_every_flag_at_any_place():
     argv = "-n zoo pet/rex -o json --kubeconfig k --context=c --manager https://manager:8082/"
     argv += " --manager-ca-file ca.crt --manager-tls-server-name=om.svc --manager-token-file token"
     argv += " --manager-namespace=system"

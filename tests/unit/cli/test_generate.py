@@ -87,7 +87,7 @@ def test_generate_removes_webhook_files_and_reports_a_stale_reference_to_them(co
     assert (again.code, again.err) == (1, told)
 
 
-def test_generating_makes_everything_current(command: Command, config: Path):
+def test_generate_makes_every_file_current(command: Command, config: Path):
     outcome = command("generate", operators=[widget.WidgetOperator])
     assert outcome.code == 0
     assert "generated config/rbac/role.yaml\n" in outcome.out

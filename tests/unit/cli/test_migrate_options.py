@@ -19,7 +19,7 @@ def test_parse_migrate_arguments_uses_defaults_when_none_is_given():
     assert arguments.options == MigrationOptions()
 
 
-def test_every_flag_is_read_wherever_it_stands():
+def test_parse_migrate_arguments_reads_every_flag_at_any_place():
     argv = "Pet --kubeconfig k --page-size=7 memcacheds --dry-run foos --rate=0.5 --concurrency 2 --settle 1m"
     arguments = parse_migrate_arguments([*argv.split(), "--context=c"], PROGRAM)
     assert arguments.kinds == ("Pet", "memcacheds", "foos")
@@ -82,14 +82,14 @@ def test_named_definitions_accepts_the_full_name_of_an_unknown_definition():
     assert named_definitions(["certificates.cert-manager.io"], KINDS) == ["certificates.cert-manager.io"]
 
 
-def test_a_name_that_nobody_has_is_told_with_those_that_there_are():
+def test_named_definitions_lists_known_kinds_when_a_name_is_unknown():
     with pytest.raises(
         UsageError, match=r"unknown kind 'cat'; ours are Memcached, Pet, Widget; any other goes by the full"
     ):
         named_definitions(["cat"], KINDS)
 
 
-def test_a_name_that_two_have_is_not_guessed_at():
+def test_named_definitions_refuses_an_ambiguous_name():
     class Other(Widget, group="other.example.com", version="v1", plural="others", kind="Widget"):
         """Another widget."""
 

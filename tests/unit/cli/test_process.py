@@ -145,7 +145,7 @@ def test_a_log_that_nobody_reads_does_not_keep_a_stuck_process_alive():
     assert ended.returncode == 1
 
 
-def test_the_version_is_that_of_the_library_and_of_the_application_which_needs_just_this_one():
+def test_version_is_the_same_in_library_and_application():
     library, application = [
         tomllib.loads((ROOT / path).read_text())["project"]
         for path in ("pyproject.toml", "controllers/pyproject.toml")

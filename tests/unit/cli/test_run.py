@@ -231,7 +231,7 @@ def test_an_installed_operator_runs_beside_ours(command: Command, install: Insta
     ]
 
 
-def test_help_says_where_it_comes_from(command: Command, install: Install):
+def test_run_help_names_the_package_of_an_installed_operator(command: Command, install: Install):
     install(f"hi = {MODULE}:Greeter")
     help_ = command("run", "--help").out
     assert "The controllers are: memcached, foo, pet, greeter.\n" in help_
@@ -257,7 +257,7 @@ def test_run_ignores_entry_points_of_another_program(command: Command, install: 
     ],
 )
 @pytest.mark.parametrize("argv", [("run",), ("crds",), ("run", "--help")], ids=" ".join)
-def test_a_broken_one_is_named_in_one_line(
+def test_run_names_a_broken_installed_operator_in_one_line(
     command: Command, install: Install, value: str, said: str, argv: tuple[str, ...]
 ):
     install(f"hi = {value}")

@@ -468,7 +468,7 @@ async def test_each_beginning_gets_ready_with_its_child(kind: str):
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_making_the_environment_tells_how_far_it_has_come(project: Path, tmp_path: Path, code: int):
+def test_make_venv_prints_its_progress(project: Path, tmp_path: Path, code: int):
     """A script is both the Python that makes it, and the pip in it."""
     script = tmp_path / "python"
     said = (

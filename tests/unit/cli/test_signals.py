@@ -81,7 +81,7 @@ async def test_the_second_signal_exits_at_once_after_the_last_lines(
     assert [line["log_level"] for line in lines[:2]] == ["info", "error"]
 
 
-async def test_two_signals_end_it_though_the_loop_is_blocked(
+async def test_second_signal_exits_the_process_when_the_loop_is_blocked(
     exits: list[int], lines: list[structlog.typing.EventDict]
 ):
     flushed = threading.Event()

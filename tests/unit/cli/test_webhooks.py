@@ -63,9 +63,7 @@ async def test_webhooks_can_be_turned_off(wire: ScriptedWire, off: dict[str, str
     assert await assemble({**FILES, **off}) == (False, ["webhooks are off, as the settings say"])
 
 
-async def test_webhooks_are_off_with_a_hint_when_the_server_cannot_reach_them(
-    wire: ScriptedWire,
-):
+async def test_webhooks_are_off_with_a_hint_when_the_server_cannot_reach_them(wire: ScriptedWire):
     served, [line] = await assemble({})
     assert not served
     assert line.startswith("webhooks are off: the API server https://api.example.com is not on this machine;")

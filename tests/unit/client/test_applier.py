@@ -247,7 +247,7 @@ class TestOutcome:
         assert (await self.apply(client, wire, done, replicas=1, paused=True)).outcome is Outcome.RESTORED
 
     @pytest.mark.parametrize("same", [True, False])
-    async def test_follows_the_digest_of_a_create_when_another_process_has_created_it(
+    async def test_outcome_follows_the_digest_of_a_create_by_another_process(
         self, client: Client, wire: ScriptedWire, same: bool
     ):
         name = {"name": "cache", "namespace": "team"}

@@ -38,7 +38,7 @@ def read() -> Pod:
     return Pod.decode(Reply.json(pod("a", 5)).body)
 
 
-async def test_a_create_followed_nothing(client: Client, read: Pod):
+async def test_own_writes_record_a_create_with_no_earlier_version(client: Client, read: Pod):
     written = own_writes_from_here()
     await client.create(read)
     assert written == {(read.metadata.uid, 0, 7)}
@@ -105,7 +105,7 @@ async def test_a_task_that_outlives_who_collects_keeps_nothing(client: Client, r
     await outliving
 
 
-async def test_each_collects_its_own(client: Client, read: Pod):
+async def test_own_writes_are_separate_for_each_task(client: Client, read: Pod):
     async def collect(*, write: bool) -> int:
         written = own_writes_from_here()
         await asyncio.sleep(1)

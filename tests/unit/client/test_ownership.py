@@ -245,7 +245,7 @@ def test_may_repeat_keys_lets_the_usual_object_be_created_by_post():
     assert not may_repeat_keys(WANTED)
 
 
-def test_true_is_not_one():
+def test_holds_exactly_tells_true_from_one():
     assert not holds_exactly({"a": True}, {"a": 1}, {"f:a": {}})
     assert holds_exactly({"a": True}, {"a": True}, {"f:a": {}})
 

@@ -182,7 +182,7 @@ class TestNamespaces:
             await client.metadata.keys(Pod, namespace="n3")
         assert await client.find(Pod, ObjectKey("n1", "a")) is None
 
-    async def test_objects_without_one_are_watched_all_the_same(self):
+    async def test_reader_serves_cluster_scoped_kinds_when_namespaces_are_limited(self):
         world = World("n1")
         world.cache.informer(Node)
         assert await world.client.find(Node, ObjectKey("", "a")) is None
@@ -232,7 +232,7 @@ class TestASelection:
         with pytest.raises(NotCached, match=r"Pod with label_selector='app=db' .* or client, "):
             await world.client.selecting(label_selector="app=db").list(Pod)
 
-    async def test_spares_an_apply_the_read_of_what_it_holds_and_of_nothing_else(self, world: World):
+    async def test_apply_skips_the_read_of_an_object_that_a_selection_holds(self, world: World):
         for name in ("a", "b"):
             held = pod(name, 3, labels={"app": "web"} if name == "a" else {})
             world.wire.on("GET", f"/api/v1/namespaces/ns/pods/{name}", Reply.json(held))
@@ -446,7 +446,7 @@ class TestAKindThatIsOnlyOwned:
         assert names(await world.client.list(Pod, owner=self.node, labels="app!=b")) == ["ours"]
         assert world.wire.sent("GET") == []
 
-    async def test_a_few_of_a_list_are_read_one_by_one(self, world: World):
+    async def test_list_reads_a_few_foreign_objects_one_by_one(self, world: World):
         gone, relabelled, there = self.others(world, 0, 1, 2)
         self.others(world, 3, label="b")
         path = "/api/v1/namespaces/ns/pods"
@@ -460,7 +460,7 @@ class TestAKindThatIsOnlyOwned:
             ("p02", {"nodeName": "n1"}),
         ]
 
-    async def test_many_of_a_list_are_read_by_a_list(self, world: World):
+    async def test_list_reads_many_foreign_objects_by_one_list(self, world: World):
         theirs = self.others(world, *range(FEW + 1))
         new = pod("new", 90, labels={"app": "a"})
         items = [{name: value for name, value in each.items() if name != "kind"} for each in (new, *theirs)]

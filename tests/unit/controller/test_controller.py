@@ -243,7 +243,7 @@ async def test_stop_cancels_unfinished_reconciles_after_the_grace(log_lines: Log
     assert (line["count"], line["controller"]) == (2, "test")
 
 
-async def test_stopping_step_by_step():
+async def test_controller_finishes_running_work_after_stop_taking_work():
     async with Running(taking(10)) as running:
         running.add("a")
         await asyncio.sleep(1)
@@ -274,7 +274,7 @@ async def test_a_controller_that_waits_for_caches_stops_at_once():
         assert running.reconciler.calls == []
 
 
-async def test_stopping_just_when_caches_are_in_sync_starts_nothing():
+async def test_stop_taking_work_during_the_start_lets_no_reconcile_begin():
     source = ManualSource(synced=False)
     async with Running(Reconciler(), sources=[source]) as running:
         source.add("a")
@@ -314,7 +314,7 @@ async def test_a_controller_stopped_before_it_was_started_never_starts(metrics: 
     assert standby.state is ControllerState.STOPPED
 
 
-async def test_stopping_twice_is_stopping_once():
+async def test_controller_stop_may_be_called_twice():
     async with Running(taking(10)) as running:
         running.add("a")
         await asyncio.sleep(1)
@@ -331,7 +331,7 @@ async def test_controller_run_raises_when_it_was_started_before(metrics: Metrics
             await running.controller.run()
 
 
-async def test_cancelling_it_cancels_reconciles_and_passes_through():
+async def test_controller_passes_its_cancellation_on_to_reconciles():
     seen: list[BaseException] = []
 
     async def act(request: Request) -> Result | None:

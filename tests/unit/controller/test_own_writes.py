@@ -235,7 +235,7 @@ async def test_controller_reconciles_after_a_write_of_another_controller_of_the_
     assert other.names == ["f1", "f1"]
 
 
-async def test_the_write_of_another_objects_reconcile_calls_even_while_this_one_runs(world: World):
+async def test_controller_reconciles_an_object_again_after_a_write_for_another_object(world: World):
     """Two workers: f2 makes a pod for f1, which is being worked on."""
     began = asyncio.Event()
 

@@ -79,7 +79,7 @@ def test_predicate_passes_exactly_its_events(predicate: Predicate, passing: set[
     assert {name for name, event in EVENTS.items() if predicate(event)} == passing
 
 
-def test_the_status_alone_is_looked_at():
+def test_status_changed_compares_the_status_alone():
     def told(record: Record, status: bytes) -> Record:
         return msgspec.structs.replace(record, raw=record.raw[:-1] + b',"status":%b}' % status)
 

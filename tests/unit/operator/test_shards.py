@@ -182,7 +182,7 @@ async def peers(
             await each.stop()
 
 
-async def test_each_object_is_reconciled_by_one_and_by_another_when_that_stops():
+async def test_object_is_reconciled_by_one_replica_and_by_another_when_that_stops():
     async with peers() as scene:
         a, b = await scene.start("a", "b")
         await scene.create(*OBJECTS)
@@ -365,7 +365,7 @@ async def test_effects_outside_are_permitted_by_the_range_of_the_object():
 
 
 @pytest.mark.parametrize("gates", [(), ("ShardedListAndWatch",)], ids=["old", "sharding"])
-async def test_each_holds_its_own_objects_whatever_the_server_leaves_out(gates: tuple[str, ...]):
+async def test_replica_holds_only_objects_of_its_shards_with_any_feature_gates(gates: tuple[str, ...]):
     async with peers(gates=gates) as scene:
         (a,) = await scene.start("a")
         await scene.create(*OBJECTS)
@@ -473,7 +473,7 @@ def label_wanted(scene: Peers, name: str) -> str:
     return label_of(owner["metadata"]["uid"])
 
 
-async def test_each_holds_the_children_of_its_own_objects_and_nothing_of_strangers():
+async def test_replica_holds_the_children_of_its_own_objects_only():
     async with peers() as scene:
         for name in ("strangers", "another-ones"):
             await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": name}})

@@ -153,7 +153,7 @@ async def test_each_source_may_select_its_objects(host: Host):
     assert len(host.cache.informers) == 4
 
 
-async def test_the_primary_its_children_and_what_is_mapped_ask_for_the_primary(host: Host):
+async def test_primary_is_enqueued_for_its_own_child_and_mapped_events(host: Host):
     controller, reconciler = host.runs(declaring(owns=(Pod,), watches=(BY_LABEL,)))
     foos, pods = host.synced(Foo, Pod)
     async with running(controller):
@@ -239,9 +239,7 @@ async def test_predicates_of_a_watched_kind_are_its_own(host: Host):
     assert sorted(reconciler.names) == ["mapped", "owner", "owner"]
 
 
-async def test_owned_kind_holds_foreign_objects_as_metadata_and_hides_them_from_on(
-    host: Host,
-):
+async def test_owned_kind_holds_foreign_objects_as_metadata_and_hides_them_from_on(host: Host):
     judged: list[str] = []
 
     def judge(event: CacheEvent) -> bool:

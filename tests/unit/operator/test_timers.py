@@ -61,7 +61,7 @@ def gaps(times: list[float]) -> list[float]:
     return [after - before for before, after in itertools.pairwise(times)]
 
 
-async def test_each_object_is_called_for_again_and_again_and_never_beside_its_reconcile():
+async def test_timer_runs_periodically_and_never_beside_the_reconcile_of_its_object():
     async with operated(Ticking, objects=[greeting("a"), greeting("b")]) as world:
         obj = await world.find(Greeting, "a")
         assert obj is not None

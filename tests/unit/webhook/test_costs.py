@@ -152,9 +152,7 @@ async def admits(new: dict[str, Any], old: dict[str, Any] | None = None) -> bool
 
 
 @pytest.mark.parametrize("place", ["labels", "finalizers", "spec"])
-async def test_admitted_object_can_always_be_converted_changed_and_deleted(
-    place: str,
-):
+async def test_admitted_object_can_always_be_converted_changed_and_deleted(place: str):
     async def most(limit: int) -> int:
         few, many = [await work_of(orjson.dumps(filled(place, n)), enough=STORED_WORK) for n in (0, 40_000)]
         return (limit - few) * 40_000 // (many - few) - 3

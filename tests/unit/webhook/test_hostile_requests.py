@@ -507,7 +507,7 @@ async def test_a_body_of_which_the_rest_does_not_come_gives_way():
 
 
 @pytest.mark.each_loop
-async def test_an_answer_that_is_not_taken_counts_until_it_gives_way():
+async def test_untaken_answer_counts_as_held_until_a_new_request_needs_its_room():
     size = 11_000_000
     async with site(bodies=Bodies(at_once=size * 3, patience=0.0)) as made:
         _, writer = await connect(made.address)
@@ -570,7 +570,7 @@ async def test_a_function_that_is_too_slow_is_a_time_out():
 
 
 @pytest.mark.parametrize("text", ["soon", "-1s", "0s", ""])
-async def test_a_wait_that_is_none_is_not_heeded(text: str):
+async def test_server_ignores_an_invalid_timeout_parameter(text: str):
     async with site() as made:
         assert (await made.ask(REVIEW, path=f"{MUTATE}?timeout={text}"))[0] == 200
 

@@ -73,7 +73,7 @@ def test_a_kind_of_the_core_group_stands_without_a_group():
     assert status["message"] == 'Pod "" is invalid: a: Required value'
 
 
-def test_a_text_alone_is_forbidden():
+def test_refused_with_a_text_alone_has_the_reason_forbidden():
     assert Refused("not on a Sunday").status(PET, "x") == {
         "status": "Failure",
         "code": 403,

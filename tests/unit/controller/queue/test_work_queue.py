@@ -79,7 +79,7 @@ async def at_work(make_queue: MakeQueue) -> WorkQueue[str]:
     return queue
 
 
-async def test_a_key_that_only_these_causes_asked_for_is_not_handed_out_again(make_queue: MakeQueue):
+async def test_disregard_drops_a_key_that_only_these_causes_added(make_queue: MakeQueue):
     queue = await at_work(make_queue)
     queue.add("a", cause="x")
     queue.add("a", cause="y")
@@ -89,7 +89,7 @@ async def test_a_key_that_only_these_causes_asked_for_is_not_handed_out_again(ma
 
 
 @pytest.mark.parametrize("also", [{"cause": "y"}, {}, {"priority": Priority.HIGH}])
-async def test_a_key_that_something_else_asked_for_too_is_handed_out_again(
+async def test_disregard_keeps_a_key_that_another_cause_added_too(
     make_queue: MakeQueue, also: dict[str, Any]
 ):
     for order in (({"cause": "x"}, also), (also, {"cause": "x"})):
@@ -101,12 +101,12 @@ async def test_a_key_that_something_else_asked_for_too_is_handed_out_again(
         assert len(queue) == 1
 
 
-async def test_a_key_that_nobody_asked_for_is_nothing_to_disregard(make_queue: MakeQueue):
+async def test_disregard_returns_false_when_nobody_added_the_key(make_queue: MakeQueue):
     queue = await at_work(make_queue)
     assert not queue.disregard("a", {"x"})
 
 
-async def test_a_key_whose_time_has_not_come_stays(make_queue: MakeQueue):
+async def test_disregard_keeps_a_key_that_was_also_added_for_later(make_queue: MakeQueue):
     queue = await at_work(make_queue)
     queue.add("a", after=5)
     queue.add("a", cause="x")  # which makes it due at once
@@ -142,7 +142,7 @@ async def test_disregard_lets_the_key_be_added_again(make_queue: MakeQueue):
     assert len(queue) == 1
 
 
-async def test_a_queue_that_was_shut_down_has_nothing_to_disregard(make_queue: MakeQueue):
+async def test_disregard_returns_false_after_shut_down(make_queue: MakeQueue):
     queue = await at_work(make_queue)
     queue.add("a", cause="x")
     queue.shut_down()

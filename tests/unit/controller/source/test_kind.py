@@ -104,7 +104,7 @@ async def test_a_change_of_what_was_there_raises_its_priority(pods: Watched, mak
         assert [name for name, _, _ in await drain(queue)] == ["b", "a"]
 
 
-async def test_deletions_are_told(pods: Watched, make_queue: MakeQueue):
+async def test_kind_source_enqueues_deletions(pods: Watched, make_queue: MakeQueue):
     queue = make_queue()
     pods.listed("a")
     pods.synced()
@@ -114,7 +114,9 @@ async def test_deletions_are_told(pods: Watched, make_queue: MakeQueue):
         assert [name for name, _, _ in await drain(queue)] == ["a"]
 
 
-async def test_every_predicate_has_to_let_an_event_pass(pods: Watched, make_queue: MakeQueue):
+async def test_kind_source_enqueues_only_events_that_every_predicate_passes(
+    pods: Watched, make_queue: MakeQueue
+):
     queue = make_queue()
     pods.listed("a")
     pods.synced()
@@ -128,7 +130,7 @@ async def test_every_predicate_has_to_let_an_event_pass(pods: Watched, make_queu
         assert [name for name, _, _ in await drain(queue)] == ["a"]
 
 
-async def test_the_initial_content_is_judged_by_the_predicates_too(pods: Watched, make_queue: MakeQueue):
+async def test_kind_source_applies_its_predicates_to_initial_events(pods: Watched, make_queue: MakeQueue):
     queue = make_queue()
     pods.listed("a")
     pods.synced()

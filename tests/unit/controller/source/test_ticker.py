@@ -52,7 +52,7 @@ async def test_ticker_spreads_its_requests_over_a_tenth_of_the_interval(
     await asyncio.wait([task])
 
 
-async def test_very_many_come_in_small_portions(make_queue: MakeQueue, rng: random.Random):
+async def test_ticker_enqueues_many_requests_in_small_portions(make_queue: MakeQueue, rng: random.Random):
     queue = make_queue()
     many = [Request("ns", f"{number}") for number in range(20_000)]
     task = asyncio.create_task(TickerSource(10, lambda: iter(many), jitter=0, rng=rng).run(queue))
@@ -85,7 +85,7 @@ async def test_intervals_differ_by_the_jitter(rng: random.Random, make_queue: Ma
 
 
 @pytest.mark.parametrize(("interval", "jitter"), [(0, 0.1), (-1, 0.1), (1, 2), (1, -0.1)])
-def test_numbers_that_make_no_sense_are_refused(interval: float, jitter: float, rng: random.Random):
+def test_ticker_refuses_an_invalid_interval_or_jitter(interval: float, jitter: float, rng: random.Random):
     with pytest.raises(ValueError, match="ticker"):
         TickerSource(interval, list, jitter=jitter, rng=rng)
 
