@@ -110,7 +110,9 @@ async def test_a_user_without_the_right_to_is_not(wire: ScriptedWire, access: Ac
 
 
 @pytest.mark.parametrize("status", [{"authenticated": False}, {}, {"error": "invalid bearer token"}])
-async def test_a_token_that_is_refused_is_nobodys(wire: ScriptedWire, access: Access, status: dict[str, Any]):
+async def test_access_denies_a_refused_token_without_a_rights_review(
+    wire: ScriptedWire, access: Access, status: dict[str, Any]
+):
     wire.on("POST", TOKENS, reviewed(status))
     assert await ask(access) == Verdict(None, allowed=False)
     assert wire.sent("POST", RIGHTS) == []
@@ -158,7 +160,7 @@ async def test_a_refused_token_is_asked_for_again_after_seconds(
     assert await reviews_needed(wire, access, after=after) == expected
 
 
-async def test_a_user_who_has_a_new_token_keeps_their_rights(wire: ScriptedWire, access: Access):
+async def test_access_keeps_the_rights_of_a_user_with_a_new_token(wire: ScriptedWire, access: Access):
     def each_with_its_id(sent: Sent) -> Reply:
         identifier = {"authentication.kubernetes.io/credential-id": [sent.json()["spec"]["token"]]}
         user = {"username": "ann", "extra": identifier}
@@ -203,7 +205,7 @@ async def test_a_flood_of_tokens_does_not_become_a_flood_of_reviews(wire: Script
     assert asyncio.get_running_loop().time() >= (9 * WAITING - STRANGERS_PER_SECOND) / STRANGERS_PER_SECOND
 
 
-async def test_a_user_who_asks_for_many_objects_neither_floods_the_server_nor_keeps_back_another(
+async def test_access_limits_questions_of_one_user_without_delaying_others(
     wire: ScriptedWire, access: Access
 ):
     """Each pod has a token, and each name of an object is another question."""
@@ -233,7 +235,9 @@ async def test_a_user_who_asks_for_many_objects_neither_floods_the_server_nor_ke
     assert len(wire.sent("POST", RIGHTS)) <= 22 * STRANGERS_PER_SECOND + 1
 
 
-async def test_a_namespace_with_many_accounts_keeps_back_nobody_either(wire: ScriptedWire, access: Access):
+async def test_access_limits_many_accounts_of_one_namespace_without_delaying_others(
+    wire: ScriptedWire, access: Access
+):
     wire.on("POST", RIGHTS, lambda sent: ALLOWED if sent.json()["spec"]["user"] == "jane" else DENIED)
 
     async def go_on(account: int) -> None:
@@ -294,9 +298,7 @@ def web_token(claims: object, head: object = {"alg": "RS256", "kid": "k"}) -> st
     return f"{part(head)}.{part(claims)}.{part(b'signature')}"
 
 
-async def test_a_token_that_says_itself_that_it_is_over_is_refused_without_a_question(
-    wire: ScriptedWire, access: Access
-):
+async def test_access_refuses_an_expired_token_without_a_request(wire: ScriptedWire, access: Access):
     token = web_token({"exp": now().timestamp() - SLACK - 10, "iss": "https://kubernetes.default.svc"})
     assert await ask(access, token) == Verdict(None, allowed=False)
     assert wire.requests == []
@@ -412,7 +414,9 @@ async def test_a_manager_that_may_not_ask_says_so_at_once(wire: ScriptedWire, ac
 
 
 @pytest.mark.parametrize("answer", [{}, [], {"status": 3}, {"status": {"authenticated": "yes"}}])
-async def test_an_answer_that_is_no_review_lets_nobody_in(wire: ScriptedWire, access: Access, answer: Any):
+async def test_access_raises_review_failed_when_the_answer_is_no_review(
+    wire: ScriptedWire, access: Access, answer: Any
+):
     wire.on("POST", TOKENS, Reply.json(answer))
     with pytest.raises(ReviewFailed, match="not a TokenReview"):
         await ask(access)
@@ -515,7 +519,7 @@ async def test_answers_search_for_different_questions_concurrently():
     assert asyncio.get_running_loop().time() == pytest.approx(1)
 
 
-async def test_a_failure_is_for_all_who_waited_and_is_not_remembered():
+async def test_answers_raise_a_failure_for_all_callers_and_forget_it():
     oracle, remembered = Oracle(ValueError("no")), answers()
     asked = [asyncio.create_task(remembered.get("q", oracle)) for _ in range(3)]
     results = await asyncio.gather(*asked, return_exceptions=True)

@@ -64,7 +64,7 @@ def test_a_condition_keeps_its_place():
     assert [each.type for each in conditions] == ["Ready", "Other"]
 
 
-def test_the_time_has_whole_seconds_as_the_api_writes_it():
+def test_set_condition_writes_whole_seconds():
     conditions: list[Condition] = []
     set_ready(conditions, "True", now=T0.replace(microsecond=123456))
     assert conditions[0].to_wire()["lastTransitionTime"] == "2026-01-01T00:00:00Z"
@@ -88,7 +88,7 @@ def test_is_true_needs_a_condition_with_status_true(status: ConditionStatus, hol
     assert not is_true([], "Ready")
 
 
-def test_an_empty_message_is_written_because_the_server_requires_it():
+def test_condition_writes_an_empty_message():
     assert ready("True").to_wire()["message"] == ""
 
 

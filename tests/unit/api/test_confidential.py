@@ -127,7 +127,7 @@ def test_masked_hides_the_values_of_a_secret_without_a_loaded_model():
     assert done.stdout == "{'a': '***'}\n"
 
 
-def test_every_version_of_a_kind_says_what_is_hidden_and_a_kind_of_another_group_nothing():
+def test_masked_hides_fields_of_every_version_of_a_kind_and_of_no_other_group():
     assert masked({"apiVersion": "vaults.test/v9", "kind": "Vault", "password": HIDDEN})["password"] == "***"
     other = {"apiVersion": "others.test/v1", "kind": "Vault", "password": "shown"}
     assert masked(other) == other
@@ -140,6 +140,6 @@ def test_masked_drops_the_last_applied_annotation_of_kubectl():
     assert len(annotations) == 2
 
 
-def test_the_password_of_a_site_is_hidden():
+def test_masked_hides_the_password_of_a_site():
     site = Wordpress.model_validate({"metadata": {"name": "blog"}, "spec": {"sqlrootpassword": HIDDEN}})
     assert HIDDEN not in repr(masked(site.to_wire()))

@@ -64,7 +64,7 @@ def test_unstructured_writes_what_it_has_read():
     assert copy.deepcopy(widget) == widget == Unstructured.parse(STORED)
 
 
-def test_the_content_is_changed_in_place_and_shared_with_nobody():
+def test_unstructured_content_is_changed_in_place_and_never_shared():
     widget = Unstructured.parse(STORED)
     before = widget.to_wire()
     widget.content["spec"]["size"] = 2

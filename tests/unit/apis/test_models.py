@@ -52,11 +52,11 @@ STORED = {
 }
 
 
-def test_an_object_is_written_as_it_was_read():
+def test_memcached_writes_what_it_has_read():
     assert Memcached.decode(json.dumps(STORED).encode()).to_wire() == STORED
 
 
-def test_the_node_list_of_size_zero_is_empty_and_never_missing():
+def test_memcached_status_writes_an_empty_node_list():
     assert Memcached(spec=MemcachedSpec(size=0)).to_wire()["status"]["nodes"] == []
 
 
@@ -165,7 +165,7 @@ def test_secret_repr_and_errors_show_no_values():
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "config/crd/bases").iterdir()), ids=lambda path: path.stem)
-def test_kubectl_tells_with_o_wide_why_an_object_is_as_it_is(path: Path):
+def test_definitions_have_a_reason_column_for_wide_output(path: Path):
     for version in yaml.safe_load(path.read_text())["spec"]["versions"]:
         status = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
         columns = {each["name"]: each for each in version["additionalPrinterColumns"]}

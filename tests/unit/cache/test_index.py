@@ -23,7 +23,7 @@ def words(_: Record, meta: Meta) -> Iterable[str]:
     return meta.annotations.get("words", "").split()
 
 
-def test_a_function_that_fails_is_told_of_and_the_object_is_not_found_by_it():
+def test_failing_index_function_is_reported_and_its_object_not_found():
     def broken(record: Record, meta: Meta) -> Iterable[str]:
         raise RuntimeError("no")
 
@@ -59,7 +59,7 @@ def test_an_index_made_late_knows_what_was_there():
     assert [record.key.name for record in store.select(index=("node", "n1"))] == ["a", "b"]
 
 
-def test_an_index_that_nobody_registered_is_an_error():
+def test_select_raises_key_error_for_an_unregistered_index():
     with pytest.raises(KeyError, match="no index 'node'"):
         Store().select(index=("node", "n1"))
 
@@ -113,9 +113,7 @@ def values(path: str, value: dict[str, Any]) -> list[str]:
         ("spec", []),
     ],
 )
-def test_an_index_by_a_path_finds_what_stands_there_and_nothing_where_it_leads_nowhere(
-    path: str, found: list[str]
-):
+def test_index_by_yields_the_values_at_its_path(path: str, found: list[str]):
     volumes = [{"secret": {"secretName": "s1"}}, {"emptyDir": {}}, {"secret": {"secretName": "s2"}}]
     spec = {"nodeName": "n1", "replicas": 3, "hostNetwork": False, "empty": "", "null": None}
     spec |= {"hosts": ["x", "y"], "volumes": volumes}

@@ -49,7 +49,7 @@ def test_a_record_knows_what_every_event_asks_for(decoder: RecordDecoder):
     assert meta.labels == {"app": "web"}
 
 
-def test_an_object_without_managed_fields_stays_as_it_is(decoder: RecordDecoder):
+def test_decoder_leaves_an_object_without_managed_fields_unchanged(decoder: RecordDecoder):
     raw = encoded(pod("a", 1))
     assert decoder(raw)[0].raw == raw
 
@@ -148,12 +148,12 @@ def test_metadata_decoder_bounds_each_field_of_the_metadata(metadata_decoder: Re
     assert msgspec.structs.asdict(record.meta()).items() <= msgspec.structs.asdict(meta).items()
 
 
-def test_a_whole_object_keeps_every_annotation_because_it_may_be_written_back(decoder: RecordDecoder):
+def test_decoder_keeps_every_annotation_of_a_whole_object(decoder: RecordDecoder):
     raw = encoded(pod("a", 1, annotations={LAST_APPLIED: "{}", "large": "x" * 5000}))
     assert decoder(raw)[0].raw == raw
 
 
-def test_the_bytes_of_an_event_are_not_kept_alive_with_the_object(decoder: RecordDecoder):
+def test_record_keeps_no_reference_to_the_bytes_of_its_event(decoder: RecordDecoder):
     line = b'{"object":%b}' % encoded(pod("a", 1))
     raw = msgspec.json.decode(line, type=dict[str, msgspec.Raw])["object"]
     before = sys.getrefcount(line)

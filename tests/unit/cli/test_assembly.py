@@ -53,7 +53,7 @@ async def assemble(flags: dict[str, str], then: Callable[[Any], Any] = lambda ma
 
 
 @pytest.mark.virtual_time
-async def test_every_operator_is_set_up_with_its_limit(wire: ScriptedWire, set_up: list[str]):
+async def test_assembly_sets_up_every_operator_with_its_concurrency(wire: ScriptedWire, set_up: list[str]):
 
     def limits(manager: Manager) -> list[int]:
         return [each.options.max_concurrent_reconciles for each in manager.controllers]
@@ -90,7 +90,7 @@ async def test_an_election_is_held_only_when_asked_for(wire: ScriptedWire):
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("flag", [{"leader_elect": "true"}, {"shards": "4"}])
-async def test_the_lease_has_connections_of_its_own(
+async def test_lease_requests_use_connections_of_their_own(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, flag: dict[str, str]
 ):
     lane, stop = ScriptedWire(), asyncio.Event()
@@ -112,7 +112,7 @@ async def test_the_lease_has_connections_of_its_own(
     assert lane.closed
 
 
-async def test_pages_are_served_unless_they_are_off(wire: ScriptedWire):
+async def test_assembly_serves_each_page_unless_its_address_is_0(wire: ScriptedWire):
     flags = dict.fromkeys(PAGES, "127.0.0.1:0")
     for off in (None, *PAGES):
         flags |= {} if off is None else {off: "0"}
@@ -146,7 +146,7 @@ async def metrics_answer(
     raise AssertionError("it is not served")
 
 
-async def test_metrics_are_for_everybody_unless_they_are_to_be_secure(wire: ScriptedWire):
+async def test_metrics_need_a_token_only_when_metrics_secure_is_set(wire: ScriptedWire):
     assert await metrics_answer({}) == ("http", 200)
     assert await metrics_answer({"metrics_secure": "true"}) == ("https", 401)
 
@@ -335,9 +335,7 @@ async def test_assembled_manager_takes_free_ports_where_the_default_ones_are_in_
     ]
 
 
-async def test_a_port_of_the_console_that_is_in_use_is_found_before_an_operator_keeps_anything(
-    wire: ScriptedWire,
-):
+async def test_console_port_in_use_fails_the_start_before_operators_open_connections(wire: ScriptedWire):
     opened: list[str] = []
 
     @asynccontextmanager

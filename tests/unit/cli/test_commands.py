@@ -38,7 +38,7 @@ def test_program_prints_help_and_fails_when_no_command_is_given(command: Command
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself(command: Command, name: str):
+def test_every_command_prints_its_usage_as_help(command: Command, name: str):
     for argv in ((name, "--help"), (name, "-h"), ("help", name)):
         outcome = command(*argv)
         assert outcome.code == 0
@@ -120,7 +120,7 @@ def test_crds_ask_the_manager_that_is_deployed_for_conversion(command: Command):
     ("before", "meanwhile"),
     [(signal.default_int_handler, signal.SIG_DFL), (signal.SIG_IGN, signal.SIG_IGN)],
 )
-def test_an_interrupt_ends_a_command_without_a_traceback_unless_it_is_ignored(
+def test_command_replaces_the_interrupt_handler_while_it_runs(
     command: Command, monkeypatch: pytest.MonkeyPatch, before: Any, meanwhile: Any
 ):
     seen: list[Any] = []

@@ -109,7 +109,7 @@ def test_commands_agree_on_what_operators_cannot_be(command: Command, more: tupl
         assert command(each, operators=(*OPERATORS, *more)).refusal(1).startswith(told)
 
 
-def test_two_operators_may_be_for_one_kind(command: Command):
+def test_crds_lists_a_kind_of_two_operators_once(command: Command):
     both = (operator("first"), operator("second"))
     assert command("crds", operators=both).out == command("crds", operators=both[:1]).out
 
@@ -245,7 +245,7 @@ def test_settings_of_an_operator_that_does_not_run_are_accepted_and_left_unread(
         (["--greeting="], {"greeting": ""}),
     ],
 )
-def test_flags_are_read_as_go_programs_read_them(argv: list[str], expected: dict[str, str]):
+def test_parse_flags_reads_flags_as_go_programs_do(argv: list[str], expected: dict[str, str]):
     assert parse_flags(argv, OPERATORS, PROGRAM) == expected
 
 
@@ -273,7 +273,7 @@ def test_parse_flags_reports_a_wrong_flag_in_one_line(argv: list[str], expected:
 
 
 @pytest.mark.parametrize("setting", OWN, ids=lambda setting: setting.name)
-def test_every_setting_is_shown_with_its_flag_and_its_variables(command: Command, setting: Setting[Any]):
+def test_run_help_shows_every_setting_with_its_flag_and_variables(command: Command, setting: Setting[Any]):
     text = command("run", "--help").out
     assert f"\n  {setting.flag} " in text
     assert all(name in text for name in setting.variables(PROGRAM))
@@ -285,7 +285,7 @@ def test_every_setting_is_shown_with_its_flag_and_its_variables(command: Command
 @pytest.mark.parametrize(
     "default", ["15s", "30s", "127.0.0.1:8080", "127.0.0.1:8081", "info", "auto", "false", "*"]
 )
-def test_defaults_are_shown_as_they_would_be_written(command: Command, default: str):
+def test_run_help_shows_defaults_as_a_user_would_write_them(command: Command, default: str):
     assert f"(default {default};" in " ".join(command("run", "--help").out.split())
 
 

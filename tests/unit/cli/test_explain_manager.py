@@ -113,7 +113,7 @@ async def test_a_manager_tells_its_runs():
         assert await asked(manager) == ([CONTROLLER], "")
 
 
-async def test_a_manager_tells_which_replica_works_on_it():
+async def test_explain_reads_the_owning_replica_from_the_manager():
     for manager_answer, owners in (
         ({"controllers": [CONTROLLER], "owners": [OWNER]}, [OWNER]),
         ({"controllers": [CONTROLLER], "owners": []}, []),

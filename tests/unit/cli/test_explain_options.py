@@ -65,7 +65,7 @@ def test_a_kind_goes_by_any_of_its_names(name: str):
     assert kind_named(name, [each.kind for each in OPERATORS], command="explain") is Pet
 
 
-def test_an_unknown_kind_is_told_with_those_that_there_are():
+def test_kind_named_lists_known_kinds_when_the_kind_is_unknown():
     with pytest.raises(UsageError, match=r"unknown kind 'dog'; ours are .*Memcached.*Pet"):
         kind_named("dog", [each.kind for each in OPERATORS], command="explain")
 

@@ -58,7 +58,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_the_files_of_this_repository_are_current(command: Command):
+def test_generated_files_of_this_repository_are_current(command: Command):
     outcome = command("generate", "--check", operators=OPERATORS)
     assert outcome.code == 0, outcome.err
 

@@ -21,7 +21,7 @@ VENDOR = ROOT / "tests/unit/codegen/installation.yaml"
 FOOS = ROOT / "config/crd/bases/tutorial.my.domain_foos.yaml"
 
 
-def test_the_model_is_printed_and_what_it_does_not_say_told_beside_it(command: Command):
+def test_model_prints_code_to_stdout_and_notes_to_stderr(command: Command):
     done = command("model", f"--from={VENDOR}")
     assert done.code == 0
     assert done.out.startswith('"""Installation of ops.vendor.io/v1, as installation.yaml has it."""\n')
@@ -70,9 +70,7 @@ async def modelled(command: Command, folder: Path, answer: Page) -> Outcome:
         return await asyncio.to_thread(command, "model", "--from=A", f"--kubeconfig={config}")
 
 
-async def test_a_server_of_which_the_answers_are_code_has_none_of_it_written(
-    command: Command, tmp_path: Path
-):
+async def test_model_writes_no_code_that_a_server_injects(command: Command, tmp_path: Path):
     kind = "X(object):\n    pass\nimport os\nclass A"
     group = {"name": "b.c", "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
     answers = {

@@ -91,7 +91,7 @@ def test_a_manager_reads_no_source_at_its_start():
 
 
 @pytest.mark.parametrize("argv", ["version", "crds"])
-def test_output_that_nobody_reads_is_no_error(argv: str, tmp_path: Path):
+def test_command_succeeds_when_its_output_pipe_is_closed(argv: str, tmp_path: Path):
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as nobody, (tmp_path / "errors").open("wb") as errors:
@@ -133,7 +133,7 @@ with configured() as lines, Watchdog(stop_within=0.1, before_exit=lines.flush) a
 """
 
 
-def test_a_log_that_nobody_reads_does_not_keep_a_stuck_process_alive():
+def test_stuck_process_exits_when_its_log_pipe_is_full():
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     with os.fdopen(reading, "rb"), os.fdopen(writing, "wb") as full:
@@ -232,7 +232,7 @@ def test_bash_offers_commands_and_the_flags_of_each(program: str, words: list[st
     assert completed(PROGRAMS[program], *words) == offered
 
 
-def test_a_project_of_ones_own_completes_as_well():
+def test_completion_works_for_the_library_program():
     assert completed(LIBRARY, "init", "--dom") == ["--domain"]
 
 

@@ -284,7 +284,7 @@ def test_a_folder_that_is_no_project_is_told_in_one_line(
         ),
     ],
 )
-def test_the_list_may_be_written_in_each_way_that_a_formatter_leaves(project: Path, there: str, then: str):
+def test_with_operator_extends_the_list_in_each_format(project: Path, there: str, then: str):
     path = project / "controllers" / "main.py"
     main_module = path.read_text()
     assert "OPERATORS = (GreetingOperator,)\n" in main_module
@@ -349,7 +349,7 @@ def test_a_list_that_nothing_can_be_added_to_is_told_in_one_line(command: Comman
         ),
     ],
 )
-def test_a_file_that_no_webhook_can_be_put_to_is_told_in_one_line_that_says_what_to_do(
+def test_create_webhook_refuses_an_unsuitable_file_and_says_what_to_do(
     command: Command, project: Path, path: str, there: str, then: str, expected: str
 ):
     text = (project / path).read_text()
@@ -392,7 +392,7 @@ def test_create_webhook_needs_group_when_two_groups_have_the_kind(command: Comma
         ("(Operator[Greeting]):\n    versions = (\n        V1,\n    )", "    versions = (V1, V2)"),
     ],
 )
-def test_versions_and_methods_get_to_where_they_belong_in_a_class(there: str, then: str):
+def test_with_members_puts_versions_and_methods_in_place_in_a_class(there: str, then: str):
     changed = with_members(f"class It{there}\n\n\nX = 1\n", "It", "    def g(self): ...\n", "V2")
     assert changed == f"class It(Operator[Greeting]):\n{then}\n\n    def g(self): ...\n\n\nX = 1\n"
 
@@ -422,7 +422,7 @@ def test_versions_and_methods_get_to_where_they_belong_in_a_class(there: str, th
         ),
     ],
 )
-def test_imports_get_to_where_they_belong(there: str, then: str):
+def test_with_import_puts_an_import_in_its_place(there: str, then: str):
     assert with_import(there, "manager", "webhook", ours=OURS) == then
 
 
@@ -457,7 +457,7 @@ def test_beginnings_cover_each_kubernetes_kind_of_the_library():
 
 
 @pytest.mark.parametrize("kind", [kind for kind in beginnings() if kind != "Namespace"])
-async def test_each_beginning_gets_ready_with_its_child(kind: str):
+async def test_beginning_of_each_kind_becomes_ready_with_its_child(kind: str):
     module = importlib.import_module(f"manager.scaffold.project.controllers.owning.{kind.lower()}")
     async with operated(module.GreetingOperator) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="sample")))
@@ -515,7 +515,7 @@ def test_tilt_runs_the_project_on_a_cluster_of_this_machine_or_on_devcluster(pro
                 assert f"\n{target}:" in makefile
 
 
-def test_names_that_are_those_of_the_template_are_not_taken_for_them():
+def test_names_in_place_never_replaces_its_own_replacements():
     names = Names(program="hello", domain="greeting.v1", group="greeting", version="v2", kind="Hello")
     text = "hello greeter hello.example.com/v1 Greeting GreetingSpec greetings test_greeting apps_v1"
     assert names.in_place(text) == (
@@ -535,7 +535,7 @@ def test_names_that_are_those_of_the_template_are_not_taken_for_them():
         ("Y", "ys"),
     ],
 )
-def test_plurals_are_those_of_english(kind: str, plural: str):
+def test_plural_of_follows_english(kind: str, plural: str):
     assert plural_of(kind) == plural
 
 

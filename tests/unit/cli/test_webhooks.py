@@ -99,7 +99,7 @@ async def test_webhooks_warn_when_the_url_has_another_port_than_the_listener(
     assert line.endswith("give --webhook-bind-address=:19443")
 
 
-async def test_the_api_server_is_asked_at_the_address_at_which_it_was_found_to_reach_us(
+async def test_webhooks_are_served_at_the_reached_address(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     async def reached(*_: object) -> tuple[BindAddress, str]:
@@ -139,7 +139,7 @@ async def test_webhooks_come_on_by_themselves_after_the_api_server_was_too_slow(
     )
 
 
-async def test_webhooks_stay_off_when_the_api_server_turns_out_not_to_reach_them(
+async def test_webhooks_stay_off_when_the_api_server_cannot_reach_them(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, log_lines: LogLines
 ):
     tests = iter([True, False])
@@ -197,7 +197,7 @@ async def test_authorities_of_clients_that_cannot_be_read_are_told_at_the_start(
         ({"webhook_certificates": "local", "webhook_url": "https://localhost:9443"}, IN_CLUSTER, "local"),
     ],
 )
-def test_certificates_come_from_where_it_can_be_seen_that_they_must(
+def test_certificate_way_follows_from_flags_and_config_source(
     flags: dict[str, str], source: str, way: str | None
 ):
     config: Any = Config(source)

@@ -154,7 +154,7 @@ def created_by_us(version: int) -> dict[str, Any]:
     return {"metadata": {**metadata, "managedFields": [entry]}, "spec": {"replicas": 5}}
 
 
-async def test_an_unforced_apply_names_who_has_set_the_fields_and_is_none_of_the_races(
+async def test_unforced_apply_raises_apply_conflict_with_the_other_managers(
     client: Client, wire: ScriptedWire
 ):
     metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": "1"}

@@ -51,7 +51,7 @@ WRITES: dict[str, Callable[[Client, Pod], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-async def test_a_dry_run_says_so_and_no_read_shows_it(
+async def test_dry_run_is_sent_as_one_and_leaves_the_cache_unchanged(
     client: Client, cache: Cache, wire: ScriptedWire, write: Callable[[Client, Pod], Awaitable[object]]
 ):
     cache.informer(Pod)
@@ -93,7 +93,7 @@ async def test_patch_of_metadata_returns_metadata_and_updates_every_cache(
     assert await client.metadata.find(Pod, KEY) == patched
 
 
-async def test_metadata_of_what_is_in_no_namespace_gets_no_owner_that_is_in_one(
+async def test_metadata_of_a_cluster_scoped_object_gets_no_namespaced_owner(
     client: Client, cache: Cache, wire: ScriptedWire
 ):
     cache.informer(Node, metadata_only=True)

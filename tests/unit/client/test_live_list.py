@@ -24,7 +24,9 @@ def names(pods: list[Pod]) -> list[str]:
     return [each.metadata.name for each in pods]
 
 
-async def test_the_whole_list_comes_first_and_again_with_every_change(client: Client, server: PodServer):
+async def test_live_list_yields_the_whole_list_first_and_after_every_change(
+    client: Client, server: PodServer
+):
     stream = Listed(5, ("b", 2), ("a", 1))
     server.on("stream", stream)
     async with client.watch(Pod) as live:

@@ -472,7 +472,7 @@ class TestAKindThatIsOnlyOwned:
         assert sent.query["labelSelector"] == "app in (a, b)"
 
     @pytest.mark.parametrize("labels", [None, {}, {"app": "a"}, {"app": "a", "x": ""}, ""])
-    async def test_the_server_is_asked_for_the_labels_that_are_wanted(
+    async def test_list_sends_the_wanted_labels_to_the_server(
         self, world: World, labels: dict[str, str] | str | None
     ):
         for number in range(FEW + 1):

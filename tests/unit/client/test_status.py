@@ -204,7 +204,7 @@ async def test_a_patch_answers_what_the_server_has_now():
     assert (written.status, written.metadata.resource_version) == ({"a": 3, "b": 2}, "2")
 
 
-async def test_the_status_of_an_object_that_was_replaced_is_not_written_to_the_next():
+async def test_status_patch_raises_conflict_when_the_object_was_replaced():
     server = Server({"a": 1})
     thing = server.read()
     thing.status["a"] = 2
@@ -270,9 +270,7 @@ async def test_a_garbled_look_at_what_others_have_written_is_an_error_of_the_pro
 @pytest.mark.parametrize(
     "lost", [LostAfter, lambda _: Reply.status(500, "InternalError")], ids=["cut off", "500"]
 )
-async def test_a_write_of_which_the_answer_is_lost_is_made_good_although_the_cache_knows_nothing_of_it(
-    lost: Callable[[Reply], Step],
-):
+async def test_status_report_repairs_a_write_whose_answer_was_lost(lost: Callable[[Reply], Step]):
     server = Server({"text": "good", "conditions": [condition("Ready", "good"), condition("Theirs", "x")]})
     cached = server.read()
     server.lost = lost
@@ -293,7 +291,7 @@ async def test_a_write_of_which_the_answer_is_lost_is_made_good_although_the_cac
     assert [len(sent.json()) for sent in server.wire.sent("PATCH")][1] == 1
 
 
-async def test_writes_of_which_answers_are_lost_are_remembered_of_a_bounded_number_of_objects(
+async def test_lost_status_writes_are_remembered_for_a_bounded_number_of_objects(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr("manager.client.subresource._MOST_IN_DOUBT", 2)

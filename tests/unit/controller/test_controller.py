@@ -139,7 +139,7 @@ class Quota:
             await asyncio.sleep(1000 - now())
 
 
-async def test_controllers_may_share_a_rate_limiter_of_ones_own():
+async def test_controllers_may_share_a_custom_rate_limiter():
     quota = Quota(3)
     async with (
         Running(Reconciler(), rate_limiter=quota) as one,
@@ -174,7 +174,7 @@ class Steady:
         self.failures.pop(key, None)
 
 
-async def test_a_back_off_of_ones_own_says_how_long_objects_wait():
+async def test_controller_waits_as_long_as_a_custom_backoff_says():
     backoff = Steady(40)
     answers = iter([OSError("no"), OSError("no"), Result(requeue=True), None])
 
@@ -304,7 +304,7 @@ async def test_stop_starts_no_reconcile_that_waits_for_the_rate_limit():
         assert running.reconciler.names == ["a"]
 
 
-async def test_a_controller_stopped_before_it_was_started_never_starts(metrics: Metrics):
+async def test_controller_never_starts_when_it_was_stopped_before(metrics: Metrics):
     source = ManualSource()
     standby = controller(Reconciler(), source, metrics)
     await standby.stop(grace=30)

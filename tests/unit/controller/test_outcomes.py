@@ -149,7 +149,7 @@ def test_a_time_that_never_comes_is_refused(seconds: float):
         (Result(requeue_after=1, priority=Priority.HIGH), ["a", "blocker", "a", "b"]),
     ],
 )
-async def test_the_next_call_keeps_the_priority_unless_told_otherwise(answer: Result, order: list[str]):
+async def test_requeue_keeps_the_priority_unless_the_result_names_another(answer: Result, order: list[str]):
     async def act(request: Request) -> Result | None:
         if request.name == "blocker":
             await asyncio.sleep(5)
@@ -165,7 +165,7 @@ async def test_the_next_call_keeps_the_priority_unless_told_otherwise(answer: Re
         assert running.reconciler.names == order
 
 
-async def test_changes_during_an_outage_do_not_put_off_what_comes_after_it():
+async def test_backoff_is_not_prolonged_by_changes_during_an_outage():
     async def fail_for_eleven_seconds(request: Request) -> Result | None:
         if asyncio.get_running_loop().time() < 11:
             raise OSError("the server is gone")
@@ -181,7 +181,7 @@ async def test_changes_during_an_outage_do_not_put_off_what_comes_after_it():
         assert running.sample(TOTAL, result="success") == 1
 
 
-async def test_a_terminal_error_leaves_the_back_off_as_it_was():
+async def test_terminal_error_leaves_the_backoff_unchanged():
     failures = [OSError()] * 6
     async with Running(answering(*failures, TerminalError("no such flavour"), OSError())) as running:
         running.add("a")
@@ -234,7 +234,7 @@ async def test_a_wish_to_exit_ends_the_controller(wrapped: bool):
         running.task.result()
 
 
-async def test_a_cancellation_that_nobody_asked_for_is_a_failure():
+async def test_reconcile_fails_when_an_inner_task_was_cancelled():
     async def wait_for_something_cancelled(request: Request) -> Result | None:
         other = asyncio.create_task(asyncio.sleep(10))
         other.cancel()
@@ -342,7 +342,7 @@ async def test_failure_log_has_a_traceback_for_unexpected_exceptions_only(log_li
     assert "retry_in" not in lines[1]
 
 
-async def test_a_lost_race_is_no_error_in_the_log_unless_it_is_lost_again_and_again(log_lines: LogLines):
+async def test_conflict_is_logged_as_error_only_after_ten_in_a_row(log_lines: LogLines):
     async with Running(answering(*[Conflict(409, "Conflict", "changed")] * 13)) as running:
         running.add("a")
         await asyncio.sleep(30)
@@ -357,7 +357,7 @@ async def test_controller_logs_at_debug_when_the_reconciled_object_is_not_found(
     assert {line["log_level"] for line in log_lines if "failed" in line["event"]} == {"debug"}
 
 
-async def test_a_time_out_shows_where_it_hung(log_lines: LogLines):
+async def test_reconcile_timeout_is_logged_with_its_traceback(log_lines: LogLines):
     async with Running(Reconciler(hang), reconcile_timeout=60) as running:
         running.add("a")
         await asyncio.sleep(61)
@@ -366,7 +366,7 @@ async def test_a_time_out_shows_where_it_hung(log_lines: LogLines):
     assert isinstance(line["exc_info"], TimeoutError)
 
 
-async def test_the_errors_of_a_group_are_all_told(log_lines: LogLines):
+async def test_failure_log_names_all_errors_of_an_exception_group(log_lines: LogLines):
     group = ExceptionGroup("several", [OSError("one"), ExceptionGroup("more", [OSError("two"), KeyError()])])
     async with Running(answering(group)) as running:
         running.add("a")
@@ -403,7 +403,7 @@ async def test_failure_log_counts_objects_when_all_fail_for_one_reason(log_lines
     assert failures > 1_000
 
 
-async def test_an_error_is_over_though_an_object_that_had_it_fails_for_another_by_now(log_lines: LogLines):
+async def test_failure_log_ends_an_error_when_its_last_object_fails_for_another(log_lines: LogLines):
     async def act(request: Request) -> Result | None:
         time = asyncio.get_running_loop().time()
         if request.name == "a" and time > 10:
@@ -438,7 +438,7 @@ async def test_failure_log_reports_each_new_error_while_others_last(log_lines: L
     assert [line["name"] for line in told(log_lines)] == list(errors)
 
 
-async def test_each_object_with_an_error_of_its_own_is_told_of_as_long_as_they_are_few(log_lines: LogLines):
+async def test_failure_log_names_each_object_while_few_have_errors_of_their_own(log_lines: LogLines):
     async def fail(request: Request) -> Result | None:
         raise Invalid(422, "Invalid", f'Foo "{request.name}" is invalid: spec.size: Required value')
 
@@ -485,7 +485,7 @@ async def test_reconcile_log_carries_the_request_and_reconcile_id(log_lines: Log
     assert len(set(ids)) == 2
 
 
-async def test_reconciles_are_timed_from_the_event_that_caused_them():
+async def test_event_to_reconcile_metric_starts_at_the_event():
     async def slow(request: Request) -> Result | None:
         await asyncio.sleep(2)
         return None

@@ -148,7 +148,7 @@ async def test_controller_retries_waiting_objects_at_the_pace_of_answers():
     ],
     ids=["one error", "in turn", "at once", "not to be told from having no right"],
 )
-async def test_an_outage_costs_one_attempt_in_some_seconds_whatever_waits(errors: list[Exception]):
+async def test_controller_makes_few_attempts_during_an_outage(errors: list[Exception]):
     server = Server(*errors)
     async with Running(Reconciler(server.write)) as running:
         running.add(*(f"{number}" for number in range(40)))
@@ -224,7 +224,7 @@ async def test_a_lost_race_is_an_answer():
         assert running.sample("operator_manager_failing_objects") == 0
 
 
-async def test_an_object_that_goes_while_it_waits_leaves_the_trying_to_another():
+async def test_controller_probes_with_another_object_when_the_probing_one_is_gone():
     gone: set[str] = set()
     server = Server(Unreachable("no route"))
 

@@ -142,7 +142,7 @@ async def test_condition_is_set_when_the_list_is_null(status: Any, words: set[st
         assert await world.events(await world.get(kind, "a")) == ["Kept"]
 
 
-async def test_condition_of_others_stays_and_ours_keeps_its_time_when_it_is_set_again():
+async def test_condition_keeps_its_time_and_those_of_others_when_it_is_set_again():
     kind = kind_with(TheirStatus | None)
 
     async def set_words(_: Doing, obj: Any, ctx: Context) -> None:

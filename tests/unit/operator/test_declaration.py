@@ -243,7 +243,7 @@ def test_operator_with_finalizers_and_without_reconcile_is_refused():
         add_controller(without_manager(Idle))
 
 
-def test_versions_that_nobody_converts_are_refused():
+def test_versions_are_refused_when_no_method_converts_them():
     class Lossy(Operator[Gadget]):
         """Its second version would lose what the first one does not have."""
 

@@ -145,7 +145,7 @@ async def settled(world: World) -> int:
     return version
 
 
-async def test_the_status_is_written_once_with_the_generation_it_was_made_for():
+async def test_status_is_written_once_with_the_generation_of_its_reconcile():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         assert ctx.object is obj
         obj.status.text = "Hello, "
@@ -274,7 +274,7 @@ WORLD: list[World] = []
     "other", [None, {}, {"text": None, "observedGeneration": None}, {"text": "what an earlier process told"}]
 )
 @pytest.mark.parametrize("on", [Operator.on, any_of(generation_changed, status_changed)])
-async def test_a_status_that_somebody_else_has_changed_is_written_again(on: Predicate, other: Any):
+async def test_status_is_written_again_when_another_writer_has_changed_it(on: Predicate, other: Any):
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "Hello"
 
@@ -295,7 +295,7 @@ async def test_a_status_that_somebody_else_has_changed_is_written_again(on: Pred
         assert len(LAST[-1].seen) == 2
 
 
-async def test_a_status_that_somebody_else_changes_while_the_object_is_reconciled_is_written_again():
+async def test_status_is_written_again_when_it_changes_during_the_reconcile():
     entered, going_on = asyncio.Event(), asyncio.Event()
     going_on.set()
 
@@ -417,7 +417,7 @@ async def test_reconcile_is_not_called_for_a_deleted_or_deleting_object():
         assert set(operator.forgotten) == {"held", "hello"}
 
 
-async def test_a_name_that_is_taken_is_told_and_taken_when_it_comes_free():
+async def test_taken_name_is_reported_and_used_when_it_becomes_free():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "tried"
         await ctx.apply(secret("child"))
@@ -438,7 +438,7 @@ async def test_a_name_that_is_taken_is_told_and_taken_when_it_comes_free():
         assert await world.events(obj) == ["NameTaken", "Created"]
 
 
-async def test_a_name_that_somebody_has_whom_the_cache_never_shows_is_taken_when_it_comes_free():
+async def test_taken_name_outside_the_cache_is_used_when_it_becomes_free():
     """Its end is no event."""
 
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
@@ -477,7 +477,7 @@ async def test_child_of_an_earlier_owner_makes_the_object_progressing_and_not_de
         assert await world.events(obj) == ["Created"]
 
 
-async def test_the_log_has_a_line_for_each_deed_with_the_fields_and_whose_they_were(log_lines: LogLines):
+async def test_log_has_a_line_for_each_write_with_fields_and_their_managers(log_lines: LogLines):
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         child = secret("child")
         if obj.spec.name == "nobody":
@@ -518,7 +518,7 @@ async def test_the_log_has_a_line_for_each_deed_with_the_fields_and_whose_they_w
 
 @pytest.mark.parametrize("by_us", [False, True], ids=["another client", "another process of ours"])
 @pytest.mark.parametrize("applied", [False, True], ids=["created", "applied"])
-async def test_context_apply_has_restored_a_child_only_if_another_client_has_changed_it(
+async def test_context_apply_reports_restored_only_if_another_client_changed_the_child(
     applied: bool, by_us: bool
 ):
     asked: list[str] = []
@@ -591,7 +591,7 @@ async def test_apply_changes_nothing_when_the_server_refuses_it(applied: bool):
 
 
 @pytest.mark.parametrize("spoiled", [False, True], ids=["", "and something else is refused"])
-async def test_apply_replaces_a_list_that_somebody_has_changed_if_only_that_is_in_the_way(spoiled: bool):
+async def test_apply_replaces_a_foreign_change_of_a_list_that_blocks_it(spoiled: bool):
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         if obj.spec.name != "nobody":
             await ctx.apply(deployment(fewer=obj.spec.name == "refused"))
@@ -997,7 +997,7 @@ async def test_debug_log_has_a_line_with_cause_and_result_of_each_reconcile(log_
     assert told[-1] == ("again, as it said itself", "requeue_after", 0)
 
 
-async def test_a_run_is_recorded_with_all_that_it_did():
+async def test_run_record_contains_its_requests_and_outcome():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret("child"))
         obj.status.text = obj.spec.name
@@ -1184,7 +1184,7 @@ async def test_an_error_that_the_operator_knows_ends_in_the_status():
         assert len(LAST[-1].seen) == 1
 
 
-async def test_an_error_that_nobody_knows_writes_nothing():
+async def test_unhandled_error_writes_no_status():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "half"
         raise TerminalError("never")
@@ -1201,7 +1201,7 @@ async def cleanup(self: GreetingOperator, obj: Greeting, ctx: Context) -> Result
     return Result(requeue_after=0.01) if self.seen.count("cleanup hello") < 3 else None
 
 
-async def test_cleanup_brings_a_finalizer_which_goes_when_it_is_done():
+async def test_cleanup_adds_a_finalizer_and_removes_it_when_done():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         assert obj.metadata.finalizers == ["example.com/theirs", "greeting.test.example.com/finalizer"]
 
@@ -1329,7 +1329,7 @@ async def test_a_deletion_that_waits_says_what_for(error: Exception, reason: str
             await world.until_gone(obj)
 
 
-async def test_a_cleanup_that_is_not_done_says_so_unless_it_says_more_itself():
+async def test_unfinished_cleanup_sets_a_condition_unless_it_sets_one_itself():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None: ...
 
     async def takes_long(self: GreetingOperator, obj: Greeting, ctx: Context) -> Result:
@@ -1351,7 +1351,7 @@ async def test_a_cleanup_that_is_not_done_says_so_unless_it_says_more_itself():
             assert await world.events(obj) == []
 
 
-async def test_a_finalizer_is_put_there_with_a_note_when_the_operator_asks_for_it():
+async def test_ensure_finalizer_adds_finalizer_and_annotations_once():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         assert obj.metadata.finalizers == []
         version = writes(WORLD[-1])
@@ -1436,7 +1436,7 @@ async def test_child_deleted_repeatedly_is_created_at_once_when_its_owner_change
         await world.until(child, lambda _: True, timeout=1.0)
 
 
-async def test_a_name_that_is_taken_or_freed_before_it_is_wanted_is_told():
+async def test_refuse_taken_enqueues_the_object_when_the_name_is_taken_or_freed():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "free"
         try:

@@ -492,7 +492,7 @@ async def test_replica_holds_the_children_of_its_own_objects_only():
 
 
 @pytest.mark.parametrize("value", [None, "", "xyz", "another's"])
-async def test_a_child_that_loses_its_label_gets_it_back_and_is_not_made_again(value: str | None):
+async def test_child_gets_a_lost_shard_label_back_and_is_not_created_again(value: str | None):
     async with peers() as scene:
         await scene.start("a", "b", "c")
         await scene.create(*OBJECTS)
@@ -506,7 +506,7 @@ async def test_a_child_that_loses_its_label_gets_it_back_and_is_not_made_again(v
         assert [children_held(peer) for peer in scene.all] == [peer.held for peer in scene.all]
 
 
-async def test_children_from_before_are_not_missed_and_labelled_by_who_has_their_owner():
+async def test_children_without_shard_label_are_found_and_labelled():
     seen: dict[str, list[str]] = {}
 
     async def look(_: Copying, obj: Secret, ctx: Context) -> None:

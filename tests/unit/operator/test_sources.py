@@ -104,7 +104,7 @@ async def running(controller: Controller) -> AsyncIterator[None]:
 BY_LABEL = Watch(Pod, label="foo")
 
 
-async def test_the_controller_is_handed_to_the_manager(host: Host):
+async def test_operator_adds_its_controller_to_the_manager(host: Host):
     options = ControllerOptions(max_concurrent_reconciles=3)
     controller, _ = host.runs(declaring(owns=(Pod,)), options)
     assert host.controllers == [controller]
@@ -112,13 +112,13 @@ async def test_the_controller_is_handed_to_the_manager(host: Host):
     assert controller.options is options
 
 
-async def test_the_options_of_the_class_are_the_default(host: Host):
+async def test_controller_options_default_to_those_of_the_class(host: Host):
     options = ControllerOptions(max_concurrent_reconciles=3)
     controller, _ = host.runs(declaring(options=options))
     assert controller.options is options
 
 
-async def test_each_kind_and_projection_is_watched_once(host: Host):
+async def test_cache_watches_each_kind_and_projection_once(host: Host):
     host.runs(declaring(owns=(Pod,), watches=(BY_LABEL,)))
     host.runs(declaring(name="other", owns=(Owns(Pod, metadata_only=True),)))
     watched = [(each.spec.resource, each.spec.projection) for each in host.cache.informers]
@@ -129,7 +129,7 @@ async def test_each_kind_and_projection_is_watched_once(host: Host):
     ]
 
 
-async def test_each_source_may_select_its_objects(host: Host):
+async def test_sources_may_each_have_a_selection(host: Host):
     host.runs(
         declaring(
             selection=Selection.of(namespaces=["here"]),
@@ -334,7 +334,7 @@ async def test_owned_kind_holds_whole_foreign_objects_when_a_declaration_needs_t
     assert not record.is_cut
 
 
-async def test_a_function_says_whom_a_change_concerns_and_may_look_them_up(host: Host):
+async def test_watch_enqueues_the_keys_that_its_function_returns(host: Host):
     def named_alike(pod: Meta, foos: Informer) -> Iterable[ObjectKey]:
         return [foo.key for foo in foos.list(index=("first", pod.name[0]))]
 
@@ -413,7 +413,7 @@ async def test_operator_enqueue_adds_a_key_before_and_during_the_run(host: Host)
     assert reconciler.names == ["early", "late"]
 
 
-async def test_every_object_is_looked_at_again_within_half_a_day(host: Host):
+async def test_controller_enqueues_every_object_again_within_half_a_day(host: Host):
     controller, reconciler = host.runs(ByKey)
     foos = Watched(host.cache, Foo)
     foos.listed("f1", "f2")

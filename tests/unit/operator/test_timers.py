@@ -92,7 +92,7 @@ async def test_timer_retries_a_failure_soon_and_skips_a_deleting_object():
         await world.update(held, lambda it: it.metadata.finalizers.clear())
 
 
-async def test_a_timer_for_all_objects_goes_on_after_a_failure_that_it_tells():
+async def test_timer_for_all_objects_logs_a_failure_and_continues():
     with capture_logs() as lines:
         async with operated(Ticking, settings={Ticking.pace: 100}) as world:
             runnables = {each.name: each for each in world.manager._runnables}

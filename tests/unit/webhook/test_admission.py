@@ -72,7 +72,7 @@ def functions() -> Functions:
     return Functions()
 
 
-async def test_the_function_sees_the_request_as_it_was_made(functions: Functions):
+async def test_admission_function_gets_the_whole_request(functions: Functions):
     old_version = {"group": "test.example.com", "version": "v1alpha1", "kind": "Thing"}
     await functions.mutating.answer(
         admission_review(
@@ -104,7 +104,7 @@ async def test_a_request_shows_nothing_of_the_objects(functions: Functions):
     assert "hunter2" not in repr(request)
 
 
-async def test_the_answer_has_the_smallest_patch_and_unknown_fields_stay(functions: Functions):
+async def test_admission_answer_has_a_minimal_patch_and_keeps_unknown_fields(functions: Functions):
     async def change(given: JsonObject, request: AdmissionRequest) -> None:
         given["spec"]["size"] = 2
         given["metadata"]["annotations"] = {"a/b": "c"}
@@ -132,7 +132,9 @@ async def test_defaults_reach_objects_that_no_schema_has_seen(functions: Functio
     assert [given for given, _ in functions.given] == [{}, {"spec": "text"}, {"spec": None, "metadata": []}]
 
 
-async def test_each_validating_function_gets_its_models(functions: Functions, log_lines: LogLines):
+async def test_validating_function_gets_the_models_of_its_operation(
+    functions: Functions, log_lines: LogLines
+):
     new, old = thing(spec={"size": 5}), thing(spec={"size": 3})
     await functions.validating.answer(admission_review("CREATE", new=new))
     await functions.validating.answer(admission_review("UPDATE", new=new, old=old))
@@ -268,7 +270,7 @@ async def test_a_function_is_stopped_before_the_api_server_gives_up(functions: F
     assert functions.panics == 0
 
 
-async def test_a_time_out_of_the_functions_own_is_a_failure_of_it(functions: Functions):
+async def test_admission_fails_when_the_function_raises_timeout_error(functions: Functions):
     functions.does = TimeoutError()
     with pytest.raises(FunctionFailed):
         await functions.mutating.answer(admission_review("CREATE", new=thing()))
@@ -328,7 +330,7 @@ async def test_a_review_of_another_kind_is_no_question_for_this_webhook(function
         await functions.mutating.answer(admission_review("CREATE", new=thing(), kind=pod))
 
 
-async def test_the_options_of_a_connection_are_shown_as_they_came(functions: Functions):
+async def test_connect_review_passes_its_options_to_the_function(functions: Functions):
     admission = Admission(Thing, subresources=("", "proxy"))
     admission.register("validate_connect", functions.create)
     [endpoint] = AdmissionEndpoint.all_of(admission, panics=functions.metrics.webhook_panics)

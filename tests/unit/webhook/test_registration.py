@@ -35,7 +35,7 @@ def complete_conversion() -> Conversion:
     return conversion
 
 
-def test_a_webhook_has_the_names_that_kubebuilder_gives_it():
+def test_webhook_has_the_name_and_path_that_kubebuilder_gives_it():
     admission = Admission(Thing)
     admission.default(default)
     admission.validate_create(judge)
@@ -52,7 +52,7 @@ def test_a_kind_of_the_core_group_has_an_empty_group_in_its_path():
     assert webhook.path == "/mutate--v1-lonely"
 
 
-def test_the_operations_are_those_that_have_a_function():
+def test_webhook_operations_are_those_with_a_function():
     admission = Admission(Thing)
     admission.default(default)
     admission.validate_delete(judge)
@@ -82,7 +82,7 @@ def test_a_second_function_for_the_same_is_refused():
         admission.validate_create(judge)
 
 
-def test_a_decorator_leaves_the_function_as_it_is():
+def test_admission_decorators_return_the_function_unchanged():
     admission = Admission(Thing)
     assert admission.default(default) is default
     assert admission.validate_create(judge) is judge
@@ -116,7 +116,7 @@ def test_a_registration_without_any_function_has_no_webhook_and_is_refused():
         Webhooks([Conversion(Thing)])
 
 
-def test_two_registrations_for_one_kind_are_refused():
+def test_webhooks_refuse_two_registrations_of_one_kind():
     first, second = Admission(Thing), Admission(Thing)
     first.default(default)
     second.validate_create(judge)

@@ -41,7 +41,7 @@ def item(key: str) -> QueueItem[str]:
     return QueueItem(key, Priority.NORMAL)
 
 
-async def test_each_item_is_released_when_due(delayed: DelayedItems[str], released: Released):
+async def test_delayed_items_release_each_item_when_due(delayed: DelayedItems[str], released: Released):
     for key, due in [("c", 3.0), ("a", 1.0), ("b", 2.000001)]:
         delayed.push(item(key), due)
     await asyncio.sleep(10)

@@ -41,7 +41,7 @@ async def test_rate_limited_adds_wait_longer_each_time_until_forgotten(make_queu
     assert queue.add_rate_limited("a") == 0.005
 
 
-async def test_an_item_tells_its_priority_and_the_first_of_what_asked_for_it(make_queue: MakeQueue):
+async def test_queue_item_has_its_priority_and_first_triggers(make_queue: MakeQueue):
     queue = make_queue()
     triggers = [Trigger("event", float(number)) for number in range(MOST_TRIGGERS + 5)]
     queue.add("a")
@@ -52,7 +52,7 @@ async def test_an_item_tells_its_priority_and_the_first_of_what_asked_for_it(mak
     assert item.triggers == tuple(triggers[:MOST_TRIGGERS])
 
 
-async def test_every_key_is_in_one_place(make_queue: MakeQueue):
+async def test_queue_numbers_count_every_key_in_one_place(make_queue: MakeQueue):
     queue = make_queue()
     queue.add("in progress")
     await queue.get()
@@ -165,7 +165,7 @@ async def test_depth_is_shown_by_priority(make_queue: MakeQueue, metrics: Metric
     assert depths == {"-100": 1, "0": 2, "100": 0}
 
 
-async def test_a_key_counts_as_added_once_it_is_ready(make_queue: MakeQueue, metrics: Metrics):
+async def test_adds_metric_counts_a_key_once_it_is_ready(make_queue: MakeQueue, metrics: Metrics):
     queue = make_queue()
     queue.add("a")
     queue.add("a")
@@ -223,7 +223,7 @@ async def test_a_key_added_while_in_progress_waits_from_then(make_queue: MakeQue
     assert sample(metrics, "workqueue_queue_duration_seconds_sum") == pytest.approx(3)
 
 
-async def test_the_oldest_key_and_the_next_retry_are_shown(make_queue: MakeQueue, metrics: Metrics):
+async def test_queue_metrics_show_the_oldest_key_and_the_next_retry(make_queue: MakeQueue, metrics: Metrics):
     queue = make_queue()
 
     def shown() -> list[float]:

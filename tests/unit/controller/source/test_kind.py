@@ -218,7 +218,7 @@ async def test_an_event_that_a_predicate_fails_on_passes(
     assert failures(metrics, "predicate") == 1
 
 
-async def test_a_handler_that_fails_is_asked_again_until_it_does_not(
+async def test_kind_source_retries_a_failed_handler_until_it_succeeds(
     pods: Watched, make_queue: MakeQueue, metrics: Metrics
 ):
     queue, handler = make_queue(), Moody("a", "listed")
