@@ -110,13 +110,15 @@ async def test_a_user_without_the_right_to_is_not(wire: ScriptedWire, access: Ac
 
 
 @pytest.mark.parametrize("status", [{"authenticated": False}, {}, {"error": "invalid bearer token"}])
-async def test_a_token_that_is_refused_is_nobodys(wire: ScriptedWire, access: Access, status: dict[str, Any]):
+async def test_access_denies_a_refused_token_without_a_rights_review(
+    wire: ScriptedWire, access: Access, status: dict[str, Any]
+):
     wire.on("POST", TOKENS, reviewed(status))
     assert await ask(access) == Verdict(None, allowed=False)
     assert wire.sent("POST", RIGHTS) == []
 
 
-async def test_whoever_has_a_token_is_authenticated(wire: ScriptedWire, access: Access):
+async def test_access_adds_system_authenticated_to_the_groups_of_a_user(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, reviewed({"authenticated": True, "user": {"username": "u"}}))
     wire.on("POST", RIGHTS, ALLOWED)
     assert (await ask(access)).user == User("u", groups=("system:authenticated",))
@@ -158,7 +160,7 @@ async def test_a_refused_token_is_asked_for_again_after_seconds(
     assert await reviews_needed(wire, access, after=after) == expected
 
 
-async def test_a_user_who_has_a_new_token_keeps_their_rights(wire: ScriptedWire, access: Access):
+async def test_access_keeps_the_rights_of_a_user_with_a_new_token(wire: ScriptedWire, access: Access):
     def each_with_its_id(sent: Sent) -> Reply:
         identifier = {"authentication.kubernetes.io/credential-id": [sent.json()["spec"]["token"]]}
         user = {"username": "ann", "extra": identifier}
@@ -203,7 +205,7 @@ async def test_a_flood_of_tokens_does_not_become_a_flood_of_reviews(wire: Script
     assert asyncio.get_running_loop().time() >= (9 * WAITING - STRANGERS_PER_SECOND) / STRANGERS_PER_SECOND
 
 
-async def test_a_user_who_asks_for_many_objects_neither_floods_the_server_nor_keeps_back_another(
+async def test_access_limits_questions_of_one_user_without_delaying_others(
     wire: ScriptedWire, access: Access
 ):
     """Each pod has a token, and each name of an object is another question."""
@@ -233,7 +235,9 @@ async def test_a_user_who_asks_for_many_objects_neither_floods_the_server_nor_ke
     assert len(wire.sent("POST", RIGHTS)) <= 22 * STRANGERS_PER_SECOND + 1
 
 
-async def test_a_namespace_with_many_accounts_keeps_back_nobody_either(wire: ScriptedWire, access: Access):
+async def test_access_limits_many_accounts_of_one_namespace_without_delaying_others(
+    wire: ScriptedWire, access: Access
+):
     wire.on("POST", RIGHTS, lambda sent: ALLOWED if sent.json()["spec"]["user"] == "jane" else DENIED)
 
     async def go_on(account: int) -> None:
@@ -278,7 +282,7 @@ async def test_junk_from_one_client_keeps_back_no_other(wire: ScriptedWire, acce
     await asyncio.wait([junk])
 
 
-async def test_who_waits_too_long_behind_strangers_is_told_so_and_not_that_the_server_is_down(
+async def test_access_raises_too_many_questions_when_a_caller_waits_too_long(
     wire: ScriptedWire, access: Access
 ):
     wire.on("POST", TOKENS, Delayed(3.0, refused()))
@@ -294,9 +298,7 @@ def web_token(claims: object, head: object = {"alg": "RS256", "kid": "k"}) -> st
     return f"{part(head)}.{part(claims)}.{part(b'signature')}"
 
 
-async def test_a_token_that_says_itself_that_it_is_over_is_refused_without_a_question(
-    wire: ScriptedWire, access: Access
-):
+async def test_access_refuses_an_expired_token_without_a_request(wire: ScriptedWire, access: Access):
     token = web_token({"exp": now().timestamp() - SLACK - 10, "iss": "https://kubernetes.default.svc"})
     assert await ask(access, token) == Verdict(None, allowed=False)
     assert wire.requests == []
@@ -317,7 +319,7 @@ async def test_a_token_for_the_console_alone_is_good_there_if_the_server_says_so
 
 
 @pytest.mark.parametrize("audience", ["", "https://kubernetes.default.svc", [], 7, [f"{CONSOLE}s"]])
-async def test_any_other_token_has_to_be_for_the_server(
+async def test_access_asks_the_server_without_audience_when_a_token_is_for_another_one(
     wire: ScriptedWire, console: Access, audience: object
 ):
     wire.on("POST", TOKENS, accepted())
@@ -355,7 +357,9 @@ async def test_clocks_may_differ_over_whether_a_token_is_over(wire: ScriptedWire
     ],
     ids=lambda token: token[:12],
 )
-async def test_whatever_may_be_a_token_is_asked_for(wire: ScriptedWire, access: Access, token: str):
+async def test_access_asks_the_server_about_any_plausible_token(
+    wire: ScriptedWire, access: Access, token: str
+):
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, ALLOWED)
     assert (await ask(access, token)).allowed
@@ -410,13 +414,15 @@ async def test_a_manager_that_may_not_ask_says_so_at_once(wire: ScriptedWire, ac
 
 
 @pytest.mark.parametrize("answer", [{}, [], {"status": 3}, {"status": {"authenticated": "yes"}}])
-async def test_an_answer_that_is_no_review_lets_nobody_in(wire: ScriptedWire, access: Access, answer: Any):
+async def test_access_raises_review_failed_when_the_answer_is_no_review(
+    wire: ScriptedWire, access: Access, answer: Any
+):
     wire.on("POST", TOKENS, Reply.json(answer))
     with pytest.raises(ReviewFailed, match="not a TokenReview"):
         await ask(access)
 
 
-async def test_no_token_is_kept(wire: ScriptedWire, access: Access):
+async def test_access_keeps_no_token(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, ALLOWED)
     await ask(access, "secret-token")
@@ -424,7 +430,7 @@ async def test_no_token_is_kept(wire: ScriptedWire, access: Access):
     assert "secret-token" not in repr(access._users._known)
 
 
-async def test_nothing_is_left_running(wire: ScriptedWire, access: Access):
+async def test_access_leaves_no_task_running_when_callers_are_cancelled(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, Stall())
     asking = [asyncio.create_task(ask(access, str(number))) for number in range(20)]
     await asyncio.sleep(1)
@@ -488,7 +494,7 @@ async def test_an_answer_that_is_too_old_takes_no_memory():
     assert remembered.was_yes("q")
 
 
-async def test_using_an_answer_does_not_make_it_last_longer():
+async def test_answers_last_no_longer_when_they_are_used():
     oracle, remembered = Oracle(), answers()
     for _ in range(7):
         await remembered.get("q", oracle)
@@ -496,7 +502,7 @@ async def test_using_an_answer_does_not_make_it_last_longer():
     assert oracle.asked == 2
 
 
-async def test_who_asks_the_same_at_once_shares_the_search():
+async def test_answers_share_one_search_between_simultaneous_callers():
     oracle, remembered = Oracle(), answers()
     async with asyncio.TaskGroup() as group:
         asking = [group.create_task(remembered.get("q", oracle)) for _ in range(20)]
@@ -504,7 +510,7 @@ async def test_who_asks_the_same_at_once_shares_the_search():
     assert oracle.asked == 1
 
 
-async def test_different_questions_are_searched_for_side_by_side():
+async def test_answers_search_for_different_questions_concurrently():
     oracle, remembered = Oracle(), answers()
     async with asyncio.TaskGroup() as group:
         for question in "abc":
@@ -513,7 +519,7 @@ async def test_different_questions_are_searched_for_side_by_side():
     assert asyncio.get_running_loop().time() == pytest.approx(1)
 
 
-async def test_a_failure_is_for_all_who_waited_and_is_not_remembered():
+async def test_answers_raise_a_failure_for_all_callers_and_forget_it():
     oracle, remembered = Oracle(ValueError("no")), answers()
     asked = [asyncio.create_task(remembered.get("q", oracle)) for _ in range(3)]
     results = await asyncio.gather(*asked, return_exceptions=True)
@@ -523,7 +529,7 @@ async def test_a_failure_is_for_all_who_waited_and_is_not_remembered():
     assert oracle.asked == 2
 
 
-async def test_who_leaves_takes_nothing_from_those_who_stay():
+async def test_answers_keep_the_search_when_one_of_two_callers_leaves():
     oracle, remembered = Oracle(), answers()
     leaving, staying = (asyncio.create_task(remembered.get("q", oracle)) for _ in range(2))
     await asyncio.sleep(0.5)
@@ -533,7 +539,7 @@ async def test_who_leaves_takes_nothing_from_those_who_stay():
     assert (oracle.asked, oracle.given_up) == (1, 0)
 
 
-async def test_the_search_ends_with_the_last_who_waited():
+async def test_answers_cancel_the_search_when_the_last_caller_leaves():
     oracle, remembered = Oracle(), answers()
     asking = [asyncio.create_task(remembered.get("q", oracle)) for _ in range(2)]
     await asyncio.sleep(0.5)
@@ -544,7 +550,7 @@ async def test_the_search_ends_with_the_last_who_waited():
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_who_comes_when_the_last_one_leaves_begins_anew():
+async def test_answers_start_a_new_search_after_the_last_caller_has_left():
     oracle, remembered = Oracle(), answers()
     leaving = asyncio.create_task(remembered.get("q", oracle))
     await asyncio.sleep(0.5)
@@ -554,7 +560,7 @@ async def test_who_comes_when_the_last_one_leaves_begins_anew():
     assert oracle.asked == 2
 
 
-async def test_a_search_given_up_before_it_began_is_in_nobodys_way():
+async def test_answers_start_anew_after_a_search_that_was_cancelled_before_it_began():
     oracle, remembered = Oracle(), answers()
     leaving = asyncio.create_task(remembered.get("q", oracle))
     await asyncio.sleep(0)
@@ -562,7 +568,7 @@ async def test_a_search_given_up_before_it_began_is_in_nobodys_way():
     assert await remembered.get("q", oracle) == "yes"
 
 
-async def test_no_more_is_remembered_than_the_limit_and_the_least_used_goes():
+async def test_answers_evict_the_least_recently_used_beyond_the_limit():
     oracle, remembered = Oracle(), answers(limit=2)
     await remembered.get("a", oracle)
     await remembered.get("b", oracle)
@@ -575,7 +581,7 @@ async def test_no_more_is_remembered_than_the_limit_and_the_least_used_goes():
     assert oracle.asked == 4
 
 
-async def test_no_number_of_refusals_pushes_out_what_was_accepted():
+async def test_answers_keep_accepted_ones_however_many_refusals_follow():
     oracle, refusing, remembered = Oracle(), Oracle(""), answers(limit=2)
     await remembered.get("good", oracle)
     await asyncio.gather(*(remembered.get(f"junk {number}", refusing) for number in range(5)))
@@ -584,7 +590,7 @@ async def test_no_number_of_refusals_pushes_out_what_was_accepted():
     assert oracle.asked == 1
 
 
-async def test_what_was_once_accepted_is_known_until_it_is_refused():
+async def test_answers_was_yes_stays_true_until_a_refusal():
     oracle, remembered = Oracle(), answers()
     assert not remembered.was_yes("q")
     await remembered.get("q", oracle)

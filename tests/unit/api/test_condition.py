@@ -35,7 +35,7 @@ def test_a_new_condition_is_added_at_the_end_with_the_time():
     assert conditions[1].last_transition_time == T0
 
 
-def test_the_same_condition_again_changes_nothing():
+def test_set_condition_changes_nothing_when_it_sets_the_same():
     conditions: list[Condition] = []
     set_ready(conditions, "True", now=T0)
     assert not set_ready(conditions, "True", now=T1)
@@ -51,7 +51,7 @@ def test_a_flip_of_the_status_moves_the_time():
 
 
 @pytest.mark.parametrize("change", [{"reason": "Another"}, {"message": "new"}, {"generation": 2}])
-def test_another_reason_message_or_generation_changes_it_but_not_the_time(change: dict[str, Any]):
+def test_set_condition_keeps_the_time_when_the_status_stays(change: dict[str, Any]):
     conditions: list[Condition] = []
     set_ready(conditions, "True", now=T0)
     assert set_ready(conditions, "True", now=T1, **change)
@@ -64,7 +64,7 @@ def test_a_condition_keeps_its_place():
     assert [each.type for each in conditions] == ["Ready", "Other"]
 
 
-def test_the_time_has_whole_seconds_as_the_api_writes_it():
+def test_set_condition_writes_whole_seconds():
     conditions: list[Condition] = []
     set_ready(conditions, "True", now=T0.replace(microsecond=123456))
     assert conditions[0].to_wire()["lastTransitionTime"] == "2026-01-01T00:00:00Z"
@@ -83,12 +83,12 @@ def test_conditions_are_found_by_type():
 
 
 @pytest.mark.parametrize(("status", "holds"), [("True", True), ("False", False), ("Unknown", False)])
-def test_only_a_condition_that_is_there_and_true_holds(status: ConditionStatus, holds: bool):
+def test_is_true_needs_a_condition_with_status_true(status: ConditionStatus, holds: bool):
     assert is_true([ready(status)], "Ready") is holds
     assert not is_true([], "Ready")
 
 
-def test_an_empty_message_is_written_because_the_server_requires_it():
+def test_condition_writes_an_empty_message():
     assert ready("True").to_wire()["message"] == ""
 
 
@@ -105,7 +105,7 @@ def test_an_empty_message_is_written_because_the_server_requires_it():
         {"observedGeneration": -1},
     ],
 )
-def test_what_the_server_would_refuse_is_refused(wrong: dict[str, Any]):
+def test_condition_refuses_values_that_the_server_would_refuse(wrong: dict[str, Any]):
     valid = {"type": "example.com/Ready", "status": "True", "reason": "Fine:All_9", "message": "x" * 32768}
     Condition.model_validate(valid)
     with pytest.raises(ValidationError):

@@ -96,7 +96,7 @@ def vault(**spec: Any) -> dict[str, Any]:
         ({"unknown": 1, "key": "of another shape", "keys": {}}, None),
     ],
 )
-def test_what_a_model_keeps_from_its_repr_is_not_shown_wherever_it_is(
+def test_masked_hides_every_field_that_a_model_keeps_from_its_repr(
     spec: dict[str, Any], shown: dict[str, Any] | None
 ):
     assert masked(vault(**spec)) == vault(**(spec if shown is None else shown))
@@ -111,14 +111,14 @@ def test_a_value_that_differs_is_told_to_differ_and_no_more():
 
 @pytest.mark.parametrize("data", [HIDDEN, [HIDDEN], {"a": HIDDEN}, {"a": {"b": HIDDEN}}])
 @pytest.mark.parametrize("field", ["data", "stringData"])
-def test_of_a_secret_there_are_the_keys(field: str, data: Any):
+def test_masked_hides_the_data_of_a_secret(field: str, data: Any):
     shown = masked({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", field: data})
     assert HIDDEN not in repr(shown)
     assert shown["type"] == "Opaque"
     assert field in shown
 
 
-def test_of_a_secret_that_no_model_is_known_of_there_are_the_keys():
+def test_masked_hides_the_values_of_a_secret_without_a_loaded_model():
     program = (
         "from manager.api.confidential import masked\n"
         f"print(masked({{'apiVersion': 'v1', 'kind': 'Secret', 'data': {{'a': '{HIDDEN}'}}}})['data'])"
@@ -127,19 +127,19 @@ def test_of_a_secret_that_no_model_is_known_of_there_are_the_keys():
     assert done.stdout == "{'a': '***'}\n"
 
 
-def test_every_version_of_a_kind_says_what_is_hidden_and_a_kind_of_another_group_nothing():
+def test_masked_hides_fields_of_every_version_of_a_kind_and_of_no_other_group():
     assert masked({"apiVersion": "vaults.test/v9", "kind": "Vault", "password": HIDDEN})["password"] == "***"
     other = {"apiVersion": "others.test/v1", "kind": "Vault", "password": "shown"}
     assert masked(other) == other
 
 
-def test_no_copy_that_kubectl_keeps_is_shown():
+def test_masked_drops_the_last_applied_annotation_of_kubectl():
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": HIDDEN, "kept": "yes"}
     shown = masked({"kind": "Any", "metadata": {"name": "a", "annotations": annotations}})
     assert shown["metadata"] == {"name": "a", "annotations": {"kept": "yes"}}
     assert len(annotations) == 2
 
 
-def test_the_password_of_a_site_is_hidden():
+def test_masked_hides_the_password_of_a_site():
     site = Wordpress.model_validate({"metadata": {"name": "blog"}, "spec": {"sqlrootpassword": HIDDEN}})
     assert HIDDEN not in repr(masked(site.to_wire()))

@@ -24,20 +24,20 @@ def deployment(*conditions: tuple[str, str], reason: str = "Why", **status: Any)
     [{"observedGeneration": 1}, {"replicas": 4}, {"updatedReplicas": 2}, {"readyReplicas": 2}],
     ids=lambda status: next(iter(status)),
 )
-def test_it_is_rolled_out_when_every_replica_is_new_and_ready(behind: dict[str, int]):
+def test_deployment_is_rolled_out_when_every_replica_is_updated_and_ready(behind: dict[str, int]):
     assert deployment().is_rolled_out(3)
     assert not deployment().is_rolled_out(2)
     assert not deployment(**behind).is_rolled_out(3)
 
 
-def test_one_that_nobody_has_looked_at_is_neither_available_nor_failing():
+def test_deployment_without_status_is_neither_available_nor_failing():
     new = Deployment(metadata=ObjectMeta(name="d", generation=1))
     assert not new.is_available
     assert not new.is_rolled_out(0)
     assert new.failure is None
 
 
-def test_it_fails_when_its_pods_are_refused_or_take_too_long():
+def test_deployment_failure_comes_from_replica_failure_or_missing_progress():
     assert deployment(("Available", "False"), ("Progressing", "True")).failure is None
     assert deployment(("ReplicaFailure", "False")).failure is None
     assert deployment(("Progressing", "False")).failure == ("Why", "so")
@@ -48,7 +48,7 @@ def test_it_fails_when_its_pods_are_refused_or_take_too_long():
 READY, FEW = "3 of 3 replicas are ready", "1 of 3 replicas are ready"
 
 
-def test_its_conditions_for_an_owner_follow_its_own():
+def test_deployment_conditions_for_an_owner_follow_its_own_conditions():
     assert list(deployment(("Available", "True")).conditions_for(3)) == [
         ("Available", True, "EnoughReady", READY),
         ("Progressing", False, "RolledOut", READY),

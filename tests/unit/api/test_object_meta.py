@@ -20,7 +20,7 @@ OWNER = {
 }
 
 
-def test_what_the_server_left_out_is_empty():
+def test_object_meta_has_empty_defaults_for_missing_fields():
     meta = ObjectMeta.model_validate_json('{"name": "a"}')
     assert (meta.namespace, meta.uid, meta.resource_version, meta.generation) == ("", "", "", 0)
     assert (meta.labels, meta.annotations, meta.finalizers, meta.owner_references) == ({}, {}, [], [])
@@ -28,7 +28,7 @@ def test_what_the_server_left_out_is_empty():
     assert meta.deletion_timestamp is None
 
 
-def test_what_is_empty_is_left_out():
+def test_object_meta_omits_empty_fields_on_the_wire():
     assert ObjectMeta().to_wire() == {}
     assert ObjectMeta(name="a", labels={}, finalizers=[]).to_wire() == {"name": "a"}
 
@@ -43,7 +43,7 @@ def test_what_is_empty_is_left_out():
         {"managedFields": [{"manager": "m", "fieldsV1": {"f:spec": {}}}], "deletionGracePeriodSeconds": 0},
     ],
 )
-def test_metadata_is_written_as_it_was_read(wire: dict[str, Any]):
+def test_object_meta_writes_what_it_has_read(wire: dict[str, Any]):
     assert ObjectMeta.model_validate_json(json.dumps(wire)).to_wire() == wire
 
 
@@ -70,7 +70,7 @@ def reference(uid: str, *, controller: bool | None) -> OwnerReference:
     return OwnerReference(api_version="v1", kind="Pod", name="p", uid=uid, controller=controller)
 
 
-def test_the_controller_is_the_owner_marked_as_such():
+def test_controller_of_returns_the_owner_marked_as_controller():
     mine = reference("2", controller=True)
     others = [reference("1", controller=None), reference("3", controller=False)]
     assert controller_of(ObjectMeta(owner_references=[others[0], mine, others[1]])) is mine
@@ -97,7 +97,7 @@ def test_an_object_that_is_not_on_the_server_cannot_own_anything():
 @pytest.mark.parametrize(
     ("namespace", "where"), [("other", "is in namespace other"), ("", "is in no namespace")]
 )
-def test_an_object_in_a_namespace_owns_nothing_outside_of_it(namespace: str, where: str):
+def test_controller_reference_refuses_an_owner_from_another_namespace(namespace: str, where: str):
     with pytest.raises(ValueError, match=f"Memcached n/m cannot own c, which {where}"):
         controller_reference(memcached("1"), ObjectMeta(name="c", namespace=namespace))
 

@@ -67,7 +67,7 @@ def test_first_crash_of_a_container_is_a_problem_until_it_is_ready():
     assert problem(pod(container({"running": {"startedAt": at(-5)}}, ready=True, **again))) is None
 
 
-def test_container_that_is_ready_between_crashes_stays_a_problem_until_it_has_run_for_a_minute():
+def test_container_ready_between_crashes_is_a_problem_for_a_minute():
     found = pod(container({"running": {"startedAt": at(-5)}}, ready=True, lastState=ENDED, restartCount=7))
     health = judged(found)
     assert health.is_ready

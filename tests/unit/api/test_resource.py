@@ -59,17 +59,17 @@ def test_api_version_and_kind_are_filled_in():
     assert (Zone().api_version, Zone().kind) == ("v1", "TimeZone")
 
 
-def test_an_item_of_a_list_which_has_no_kind_of_its_own_gets_it():
+def test_decode_fills_in_a_missing_kind():
     assert Gadget.decode(b'{"metadata": {"name": "a"}}').kind == "Gadget"
 
 
-def test_the_key_is_namespace_and_name():
+def test_resource_key_is_namespace_and_name():
     assert Gadget(metadata=ObjectMeta(name="a", namespace="n")).key == ObjectKey("n", "a")
     assert Zone(metadata=ObjectMeta(name="a")).key == ObjectKey("", "a")
 
 
 @pytest.mark.parametrize("form", [bytes, bytearray, memoryview])
-def test_a_decoded_object_remembers_what_it_was_decoded_from(form: type[bytes | bytearray | memoryview]):
+def test_decoded_object_keeps_its_origin(form: type[bytes | bytearray | memoryview]):
     raw = b'{"metadata": {"name": "a"}, "spec": {"size": 1}}'
     gadget = Gadget.decode(form(raw))
     gadget.spec["size"] = 2
@@ -84,7 +84,7 @@ def test_decoding_what_was_parsed_already_gives_the_same():
     assert decoded.origin is raw
 
 
-def test_decoding_shares_the_bytes_instead_of_copying_them():
+def test_decode_shares_the_bytes_instead_of_copying_them():
     raw = b'{"metadata": {"name": "a"}}'
     assert Gadget.decode(raw).origin is raw
 
@@ -93,11 +93,11 @@ def test_an_object_made_in_code_has_no_origin():
     assert Gadget().origin is None
 
 
-def test_the_origin_is_not_written():
+def test_to_wire_leaves_out_the_origin():
     assert "origin" not in str(Gadget.decode(b"{}").to_wire())
 
 
-def test_objects_are_equal_by_their_fields_wherever_they_came_from():
+def test_resources_are_equal_by_their_fields_wherever_they_came_from():
     read = Gadget.decode(b'{"metadata": {"name": "a"}, "more": 1}')
     made = Gadget(metadata=ObjectMeta(name="a"), more=1)
     assert read == made
@@ -107,7 +107,7 @@ def test_objects_are_equal_by_their_fields_wherever_they_came_from():
     assert read != "a"
 
 
-def test_what_is_not_of_the_kinds_shape_is_refused():
+def test_decode_refuses_a_value_of_another_shape():
     with pytest.raises(ValidationError):
         Gadget.decode(b'{"metadata": {"name": 1}}')
     with pytest.raises(ValidationError):
@@ -134,7 +134,7 @@ def test_partial_metadata_keeps_the_kind_the_server_sends():
         ),
     ],
 )
-def test_a_kind_reads_and_writes_as_kubernetes_has_it(
+def test_group_version_kind_reads_and_writes_as_kubernetes_does(
     api_version: str, kind: str, gvk: GroupVersionKind, text: str
 ):
     assert GroupVersionKind.from_api_version(api_version, kind) == gvk
@@ -179,12 +179,12 @@ def test_fields_of_a_newer_version_survive_a_read_a_change_and_a_write():
     assert wire["snake_case"] == 0
 
 
-def test_a_map_of_anything_stays_as_it_came():
+def test_to_wire_leaves_the_keys_of_a_map_unchanged():
     options = {"snake_case": 1, "camelCase": None, "list": [None, {}]}
     assert Server(options=options).to_wire()["options"] == options
 
 
-def test_recommended_labels_name_what_an_object_belongs_to_and_who_keeps_it():
+def test_recommended_labels_name_the_object_and_its_manager():
     gadget = Gadget(metadata=ObjectMeta(name="lamp", namespace="team"))
     assert recommended_labels(gadget, "our-manager") == {
         "app.kubernetes.io/name": "gadget",

@@ -32,7 +32,7 @@ class Bare(Resource, group="test.example.com", version="v1", plural="bares"):
     pass
 
 
-def test_what_a_kind_has_itself_comes_before_generation_and_conditions():
+def test_status_schema_lists_own_fields_before_generation_and_conditions():
     assert [*model_schema(LampStatus)["properties"]] == ["watts", "observedGeneration", "conditions"]
 
 

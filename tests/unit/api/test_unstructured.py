@@ -56,7 +56,7 @@ def test_a_kind_without_a_name_or_a_version_is_refused(api_version: str, kind: s
         Unstructured.parse({"apiVersion": api_version, "kind": kind})
 
 
-def test_what_is_read_is_what_is_written():
+def test_unstructured_writes_what_it_has_read():
     widget = Widget.decode(orjson.dumps(STORED))
     assert widget.to_wire() == STORED
     assert orjson.dumps(widget.to_wire()["spec"]) == orjson.dumps(STORED["spec"])  # 1.0 is not 1
@@ -64,7 +64,7 @@ def test_what_is_read_is_what_is_written():
     assert copy.deepcopy(widget) == widget == Unstructured.parse(STORED)
 
 
-def test_the_content_is_changed_in_place_and_shared_with_nobody():
+def test_unstructured_content_is_changed_in_place_and_never_shared():
     widget = Unstructured.parse(STORED)
     before = widget.to_wire()
     widget.content["spec"]["size"] = 2
@@ -74,7 +74,7 @@ def test_the_content_is_changed_in_place_and_shared_with_nobody():
     assert set(widget.content) == {"spec", "status", "data", "more"}
 
 
-def test_made_in_code_it_names_its_kind():
+def test_unstructured_made_in_code_names_its_kind():
     widget = Widget.model_validate({"metadata": {"name": "w"}, "spec": {}})
     assert (widget.api_version, widget.kind) == ("example.com/v1", "Widget")
 

@@ -52,11 +52,11 @@ STORED = {
 }
 
 
-def test_an_object_is_written_as_it_was_read():
+def test_memcached_writes_what_it_has_read():
     assert Memcached.decode(json.dumps(STORED).encode()).to_wire() == STORED
 
 
-def test_the_node_list_of_size_zero_is_empty_and_never_missing():
+def test_memcached_status_writes_an_empty_node_list():
     assert Memcached(spec=MemcachedSpec(size=0)).to_wire()["status"]["nodes"] == []
 
 
@@ -73,7 +73,7 @@ def test_a_wrong_size_is_refused(spec: dict[str, Any]):
         Memcached.decode(json.dumps({"spec": spec}).encode())
 
 
-def test_unhappy_is_not_the_same_as_not_seen_yet():
+def test_foo_status_omits_happy_until_it_is_set():
     foo = Foo(spec=FooSpec(name="jack"))
     assert "happy" not in foo.to_wire()["status"]
     foo.status.happy = False
@@ -81,18 +81,18 @@ def test_unhappy_is_not_the_same_as_not_seen_yet():
 
 
 @pytest.mark.parametrize("name", ["j", "j" * 253, "\N{GRINNING FACE}" * 253, "Jack O'Neill"])
-def test_a_name_of_1_to_253_characters_is_a_name(name: str):
+def test_foo_spec_accepts_a_name_of_1_to_253_characters(name: str):
     assert FooSpec(name=name).name == name
 
 
 @pytest.mark.parametrize("spec", [{}, {"name": ""}, {"name": "j" * 254}, {"name": None}, {"name": 5}])
-def test_anything_else_is_none(spec: dict[str, Any]):
+def test_foo_spec_refuses_an_invalid_name(spec: dict[str, Any]):
     with pytest.raises(ValidationError, match="name"):
         FooSpec.model_validate(spec)
 
 
 @pytest.mark.parametrize(("name", "port"), [("C", 1), ("C" * 63, 65535), ("\N{GRINNING FACE}" * 63, 80)])
-def test_the_bounds_belong_to_it(name: str, port: int):
+def test_my_srv_spec_accepts_values_at_its_bounds(name: str, port: int):
     spec = MySrvSpec(name=name, port=port)
     assert (spec.name, spec.port) == (name, port)
 
@@ -109,7 +109,7 @@ def test_the_bounds_belong_to_it(name: str, port: int):
         ({"name": 80}, "name"),
     ],
 )
-def test_beyond_them_it_is_refused(changed: dict[str, Any], field: str):
+def test_my_srv_spec_refuses_values_beyond_its_bounds(changed: dict[str, Any], field: str):
     with pytest.raises(ValidationError, match=field):
         MySrvSpec.model_validate({"name": "CloudCMP", "port": 80, **changed})
 
@@ -143,18 +143,18 @@ def told_as_it_stands(schema: Any, path: str = "") -> Iterator[str]:
 @pytest.mark.parametrize(
     "definition", sorted(ROOT.joinpath("config/crd/bases").iterdir()), ids=lambda path: path.stem
 )
-def test_nobody_who_writes_a_spec_is_answered_with_a_regular_expression(definition: Path):
+def test_spec_schemas_have_no_pattern_and_no_rule_without_a_message(definition: Path):
     versions = yaml.safe_load(definition.read_text())["spec"]["versions"]
     specs = [each["schema"]["openAPIV3Schema"]["properties"]["spec"] for each in versions]
     assert [*told_as_it_stands(specs)] == []
 
 
-def test_what_is_printed_of_a_site_has_no_password():
+def test_site_repr_shows_no_password():
     site = Wordpress.decode(json.dumps(OBJECT).encode())
     assert "in-the-open" not in f"{site!r} {site}"
 
 
-def test_what_is_printed_of_a_secret_has_no_values():
+def test_secret_repr_and_errors_show_no_values():
     secret = Secret.decode(b'{"metadata": {"name": "s"}, "data": {"a": "c2VjcmV0"}}')
     assert secret.value("a") == b"secret"
     assert secret.value("b") is None
@@ -165,7 +165,7 @@ def test_what_is_printed_of_a_secret_has_no_values():
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "config/crd/bases").iterdir()), ids=lambda path: path.stem)
-def test_kubectl_tells_with_o_wide_why_an_object_is_as_it_is(path: Path):
+def test_definitions_have_a_reason_column_for_wide_output(path: Path):
     for version in yaml.safe_load(path.read_text())["spec"]["versions"]:
         status = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
         columns = {each["name"]: each for each in version["additionalPrinterColumns"]}

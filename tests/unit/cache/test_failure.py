@@ -105,11 +105,13 @@ YES, NO, MAYBE = Pause.YES, Pause.NO, Pause.IF_FRUITLESS
         (ApiError(418), WATCH, STREAM, YES),
     ],
 )
-def test_each_failure_names_the_next_state(failure: KubeError, state: State, following: State, pause: Pause):
+def test_rule_for_a_failure_gives_next_state_and_pause(
+    failure: KubeError, state: State, following: State, pause: Pause
+):
     rule = rule_for(state, failure)
     assert (rule.next or state, rule.pause) == (following, pause)
 
 
 @pytest.mark.parametrize("state", [RESOLVE, STREAM, LIST, WHOLE, WATCH, CHECK])
-def test_a_failure_that_nobody_thought_of_pauses(state: State):
+def test_rule_for_an_unknown_failure_pauses(state: State):
     assert rule_for(state, KubeError()).pause is YES

@@ -23,7 +23,7 @@ def words(_: Record, meta: Meta) -> Iterable[str]:
     return meta.annotations.get("words", "").split()
 
 
-def test_a_function_that_fails_is_told_of_and_the_object_is_not_found_by_it():
+def test_failing_index_function_is_reported_and_its_object_not_found():
     def broken(record: Record, meta: Meta) -> Iterable[str]:
         raise RuntimeError("no")
 
@@ -35,7 +35,7 @@ def test_a_function_that_fails_is_told_of_and_the_object_is_not_found_by_it():
     assert failures == [("broken", ("ns", "a"), "no")]
 
 
-def test_what_a_function_that_fails_now_and_then_leaves_behind_is_not_found():
+def test_select_finds_no_deleted_object_when_the_index_function_fails():
     fails = False
 
     def moody(record: Record, meta: Meta) -> Iterable[str]:
@@ -59,7 +59,7 @@ def test_an_index_made_late_knows_what_was_there():
     assert [record.key.name for record in store.select(index=("node", "n1"))] == ["a", "b"]
 
 
-def test_an_index_that_nobody_registered_is_an_error():
+def test_select_raises_key_error_for_an_unregistered_index():
     with pytest.raises(KeyError, match="no index 'node'"):
         Store().select(index=("node", "n1"))
 
@@ -113,16 +113,14 @@ def values(path: str, value: dict[str, Any]) -> list[str]:
         ("spec", []),
     ],
 )
-def test_an_index_by_a_path_finds_what_stands_there_and_nothing_where_it_leads_nowhere(
-    path: str, found: list[str]
-):
+def test_index_by_yields_the_values_at_its_path(path: str, found: list[str]):
     volumes = [{"secret": {"secretName": "s1"}}, {"emptyDir": {}}, {"secret": {"secretName": "s2"}}]
     spec = {"nodeName": "n1", "replicas": 3, "hostNetwork": False, "empty": "", "null": None}
     spec |= {"hosts": ["x", "y"], "volumes": volumes}
     assert values(path, pod("a", 1, spec=spec, annotations={"example.com/site": "blog"})) == found
 
 
-def test_the_same_path_may_be_registered_twice_and_another_under_its_name_may_not():
+def test_add_index_accepts_the_same_path_twice_and_refuses_another_one():
     store = Store()
     store.add_index("node", index_by("spec.nodeName"))
     store.add_index("node", index_by("spec.nodeName"))
@@ -133,7 +131,7 @@ def test_the_same_path_may_be_registered_twice_and_another_under_its_name_may_no
 
 
 @pytest.mark.parametrize("path", ["", ".", ".spec", "spec.", "spec..name", "spec[0].name", "spec[*", "a\\"])
-def test_what_is_no_path_is_refused(path: str):
+def test_index_by_refuses_a_string_that_is_not_a_path(path: str):
     with pytest.raises(ValueError, match="not a path"):
         index_by(path)
 

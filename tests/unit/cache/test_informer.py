@@ -54,7 +54,9 @@ async def informer(make: Make) -> Informer:
 
 
 class TestFollowing:
-    async def test_shows_and_tells_what_the_server_has(self, informer: Informer, wire: ScriptedWire):
+    async def test_informer_lists_objects_and_tells_subscribers_of_changes(
+        self, informer: Informer, wire: ScriptedWire
+    ):
         stream = Listed(10, ("b", 1), ("a", 2))
         PodServer(wire).on("stream", stream)
         told = Told()
@@ -68,7 +70,7 @@ class TestFollowing:
             assert [record.key.name for record in informer.list()] == ["a", "b"]
             assert told.take() == ["ADDED ns/b@1", "ADDED ns/a@2"]
 
-    async def test_of_two_namespaces_is_two_watches(
+    async def test_informer_of_two_namespaces_has_two_watches(
         self, make: Make, wire: ScriptedWire, log_lines: LogLines
     ):
         informer = make(namespaces=("one", "two"))
@@ -86,7 +88,9 @@ class TestFollowing:
             assert [each.state.value for each in informer._reflectors] == ["watch", "watch"]
         assert [line["namespace"] for line in log_lines if line["event"] == "synced"] == ["one", "two"]
 
-    async def test_tells_the_time_at_which_a_change_arrived(self, informer: Informer, wire: ScriptedWire):
+    async def test_informer_event_has_the_time_at_which_it_arrived(
+        self, informer: Informer, wire: ScriptedWire
+    ):
         stream = Listed(10)
         PodServer(wire).on("stream", stream)
         told = Told()
@@ -97,7 +101,7 @@ class TestFollowing:
             await moments()
         assert told.events[0].received == pytest.approx(5)
 
-    async def test_is_counted(self, informer: Informer):
+    async def test_informer_counts_objects_and_bytes(self, informer: Informer):
         informer.subscribe(Told())
         raw = encoded(pod("a", 5))
         informer.observe_write(raw)
@@ -106,19 +110,21 @@ class TestFollowing:
 
 
 class TestSubscribers:
-    async def test_that_come_late_are_told_what_is_there(self, informer: Informer):
+    async def test_subscriber_gets_present_objects_as_initial_events_when_it_comes_late(
+        self, informer: Informer
+    ):
         informer.observe_write(encoded(pod("a", 5)))
         told = Told()
         informer.subscribe(told)
         assert [(event.type, event.initial) for event in told.events] == [(EventType.ADDED, True)]
 
-    async def test_may_do_without_what_is_there(self, informer: Informer):
+    async def test_subscriber_gets_no_present_object_without_replay(self, informer: Informer):
         informer.observe_write(encoded(pod("a", 5)))
         told = Told()
         informer.subscribe(told, replay=False)
         assert told.take() == []
 
-    async def test_that_fail_are_logged_and_disturb_nobody(
+    async def test_subscriber_failure_is_logged_and_does_not_affect_others(
         self, informer: Informer, metrics: Metrics, log_lines: LogLines
     ):
         def broken(event: CacheEvent) -> None:
@@ -136,7 +142,7 @@ class TestSubscribers:
         labels = {"kind": "pods", "part": "handler"}
         assert metrics.registry.get_sample_value("operator_manager_cache_failures_total", labels) == 2
 
-    async def test_that_left_are_told_nothing(self, informer: Informer):
+    async def test_subscriber_gets_no_event_after_it_has_left(self, informer: Informer):
         told = Told()
         cancel = informer.subscribe(told)
         cancel()
@@ -144,7 +150,7 @@ class TestSubscribers:
         informer.observe_write(encoded(pod("a", 5)))
         assert told.take() == []
 
-    async def test_may_leave_while_they_are_told(self, informer: Informer):
+    async def test_subscriber_may_leave_during_an_event(self, informer: Informer):
         told, other = Told(), Told()
 
         def leave(event: CacheEvent) -> None:
@@ -158,7 +164,7 @@ class TestSubscribers:
         assert told.take() == ["ADDED ns/a@5"]
         assert other.take() == ["ADDED ns/a@5", "MODIFIED ns/a@6"]
 
-    async def test_see_what_they_are_told_of(self, informer: Informer):
+    async def test_subscriber_sees_the_object_of_its_event_in_the_informer(self, informer: Informer):
         seen: list[int | None] = []
 
         def look(event: CacheEvent) -> None:
@@ -170,7 +176,7 @@ class TestSubscribers:
         informer.observe_delete(ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
         assert seen == [5, None]
 
-    async def test_get_the_metadata_before_and_after(self, informer: Informer):
+    async def test_subscriber_gets_the_metadata_before_and_after_a_change(self, informer: Informer):
         told = Told()
         informer.subscribe(told)
         informer.observe_write(encoded(pod("a", 5, labels={"app": "web"})))
@@ -184,14 +190,14 @@ class TestSubscribers:
 
 
 class TestOurOwnWrites:
-    async def test_are_read_back_at_once(self, informer: Informer):
+    async def test_own_write_is_read_back_at_once(self, informer: Informer):
         informer.observe_write(encoded(pod("a", 5)))
         held = informer.get(ObjectKey("ns", "a"))
         assert held is not None
         assert held.decode(Pod).metadata.resource_version == "5"
         assert [record.version for record in informer.list(namespace="ns")] == [5]
 
-    async def test_are_told_once(self, informer: Informer, wire: ScriptedWire):
+    async def test_own_write_is_told_to_subscribers_once(self, informer: Informer, wire: ScriptedWire):
         stream = Listed(10)
         PodServer(wire).on("stream", stream)
         told = Told()
@@ -203,25 +209,25 @@ class TestOurOwnWrites:
             await moments()
         assert told.take() == ["ADDED ns/a@11"]
 
-    async def test_that_remove_the_last_finalizer_remove_the_object(self, informer: Informer):
+    async def test_own_write_without_finalizers_removes_a_deleting_object(self, informer: Informer):
         deleting = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
         informer.observe_write(encoded(pod("a", 5, **deleting, finalizers=["x"])))
         assert len(informer) == 1
         informer.observe_write(encoded(pod("a", 6, **deleting)))
         assert len(informer) == 0
 
-    async def test_of_other_namespaces_are_not_taken(self, make: Make):
+    async def test_own_write_in_an_unwatched_namespace_is_ignored(self, make: Make):
         informer = make(namespaces=("one",))
         informer.observe_write(encoded(pod("a", 5, namespace="two")))
         informer.observe_delete(ObjectKey("two", "a"), "a-1", b'{"kind":"Status"}')
         assert len(informer) == 0
 
-    async def test_outside_what_is_cached_are_not_taken_with_a_field_selector(self, make: Make):
+    async def test_own_write_of_an_unknown_object_is_ignored_with_a_field_selector(self, make: Make):
         informer = make(field_selector="spec.nodeName=n1")
         informer.observe_write(encoded(pod("a", 5)))
         assert len(informer) == 0
 
-    async def test_are_kept_as_metadata_where_only_that_is_wanted(self, make: Make):
+    async def test_own_write_is_kept_as_metadata_when_the_informer_holds_metadata(self, make: Make):
         informer = make(metadata_only=True)
         informer.observe_write(encoded(pod("a", 5, labels={"app": "web"})))
         (record,) = informer.list(labels="app=web")
@@ -229,7 +235,7 @@ class TestOurOwnWrites:
         assert decoded.model_extra == {}
         assert (decoded.kind, decoded.metadata.name) == ("PartialObjectMetadata", "a")
 
-    async def test_answered_by_garbage_are_an_error(self, informer: Informer):
+    async def test_own_write_raises_protocol_error_when_the_answer_is_garbage(self, informer: Informer):
         with pytest.raises(ProtocolError):
             informer.observe_write(b"<html>")
         with pytest.raises(ProtocolError):
@@ -252,18 +258,20 @@ class TestOurOwnDeletes:
         ],
         ids=["a status", "its UID in the answer", "the object as it was"],
     )
-    async def test_show_at_once(self, informer: Informer, uid: str | None, answer: bytes):
+    async def test_own_delete_removes_the_object_at_once(
+        self, informer: Informer, uid: str | None, answer: bytes
+    ):
         informer.observe_delete(self.A, uid, answer)
         assert informer.get(self.A) is None
 
     @pytest.mark.parametrize("uid", [None, "a-0"], ids=["unknown", "a namesake that is gone"])
-    async def test_of_what_may_be_another_object_are_left_to_the_watch(
+    async def test_own_delete_keeps_an_object_whose_uid_differs_or_is_unknown(
         self, informer: Informer, uid: str | None
     ):
         informer.observe_delete(self.A, uid, b'{"kind":"Status"}')
         assert informer.get(self.A) is not None
 
-    async def test_that_wait_for_a_finalizer_are_a_change(self, informer: Informer):
+    async def test_own_delete_marks_an_object_with_a_finalizer_as_deleting(self, informer: Informer):
         answer = pod("a", 6, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x"])
         informer.observe_delete(self.A, "a-1", encoded(answer))
         held = informer.get(self.A)
@@ -322,7 +330,9 @@ class TestRanges:
     def held(self, informer: Informer) -> list[str]:
         return [each.key.name for each in informer.list()]
 
-    async def test_asks_for_these_and_drops_others(self, restricted: Informer, server: PodServer):
+    async def test_informer_asks_for_its_ranges_and_drops_other_objects(
+        self, restricted: Informer, server: PodServer
+    ):
         async with running(restricted):
             await moments()
             assert self.held(restricted) == ["in-0", "in-1"]
@@ -335,14 +345,16 @@ class TestRanges:
             await moments()
             assert self.held(restricted) == ["in-0", "in-1", "new"]
 
-    async def test_asks_for_nothing_while_there_are_none(self, make: Make, server: PodServer):
+    async def test_informer_sends_no_request_while_it_has_no_range(self, make: Make, server: PodServer):
         informer = make(ranges=some())
         async with running(informer):
             await informer.wait_synced()
             await asyncio.sleep(60)
             assert (server.sorts(), informer.problem) == ([], None)
 
-    async def test_lists_what_is_new_while_the_watch_goes_on(self, restricted: Informer, server: PodServer):
+    async def test_informer_lists_a_new_range_while_its_watch_continues(
+        self, restricted: Informer, server: PodServer
+    ):
         told, learned = Told(), list[bool]()
         server.on("list", Delayed(2.0, listed(20, in_range(2, 15), in_range(3, 4))))
         async with running(restricted):
@@ -365,7 +377,7 @@ class TestRanges:
             query = server.sent("watch")[0].query
             assert (query["shardSelector"], query["resourceVersion"]) == (some(0, 1, 2).selector, "19")
 
-    async def test_what_happened_between_the_list_and_the_watch_is_told_once(
+    async def test_informer_tells_a_change_between_list_and_watch_once(
         self, restricted: Informer, server: PodServer
     ):
         told, watch = Told(), Stream()
@@ -391,7 +403,7 @@ class TestRanges:
             await moments()
             assert told.take() == ["DELETED ns/in-2@12", "ADDED ns/new@21"]
 
-    async def test_lets_go_of_others_at_once_and_asks_for_less_a_little_later(
+    async def test_informer_drops_a_lost_range_at_once_and_narrows_its_watch_later(
         self, restricted: Informer, server: PodServer
     ):
         told, watch = Told(), Stream()
@@ -432,7 +444,7 @@ class TestRanges:
             assert server.sorts() == ["stream", "watch"]
             assert server.sent("watch")[0].query["shardSelector"] == some(0).selector
 
-    async def test_of_a_range_that_comes_back_nothing_is_believed_before_it_is_listed(
+    async def test_informer_knows_nothing_of_a_regained_range_before_it_is_listed(
         self, restricted: Informer, server: PodServer
     ):
         server.on("list", listed(12, in_range(1, 12, "other")))
@@ -516,7 +528,7 @@ class TestChildren:
     def held(self, informer: Informer) -> list[str]:
         return [each.key.name for each in informer.list()]
 
-    async def test_asks_for_all_but_what_has_the_label_of_others_and_drops_strangers(
+    async def test_informer_excludes_the_labels_of_other_shards_and_drops_strangers(
         self, restricted: Informer, server: PodServer
     ):
         async with running(restricted):
@@ -526,14 +538,16 @@ class TestChildren:
             assert asked.query["labelSelector"] == f"{LABEL} notin ({','.join(some(2, 3).labels)})"
             assert "shardSelector" not in asked.query
 
-    async def test_a_selection_counts_beside_it(self, make: Make, division: ByOwner, server: PodServer):
+    async def test_informer_combines_its_label_selector_with_the_shard_labels(
+        self, make: Make, division: ByOwner, server: PodServer
+    ):
         restricted = make(ranges=some(0, 1), division=division, label_selector="app=web")
         async with running(restricted):
             await moments()
             (asked,) = server.sent("stream")
             assert asked.query["labelSelector"].startswith(f"app=web,{LABEL} notin (80,")
 
-    async def test_of_who_has_all_ranges_nothing_is_left_out(
+    async def test_informer_with_all_ranges_leaves_out_no_object(
         self, make: Make, division: ByOwner, server: PodServer
     ):
         informer = make(ranges=some(0, 1, 2, 3), division=division)
@@ -542,7 +556,7 @@ class TestChildren:
             assert len(self.held(informer)) == 5
             assert "labelSelector" not in server.sent("stream")[0].query
 
-    async def test_what_gets_loses_and_changes_its_label_is_followed(
+    async def test_informer_follows_children_whose_shard_label_changes(
         self, restricted: Informer, server: PodServer
     ):
         told = Told()
@@ -566,7 +580,7 @@ class TestChildren:
                 "DELETED ns/labelled@12",
             ]
 
-    async def test_own_writes_show_at_once_and_those_of_others_children_do_not(
+    async def test_own_write_shows_at_once_unless_the_child_is_in_another_shard(
         self, restricted: Informer, server: PodServer
     ):
         async with running(restricted):
@@ -578,7 +592,7 @@ class TestChildren:
             await moments()
             assert self.held(restricted) == ["labelled", "labelled-by-somebody", "new", "owned"]
 
-    async def test_ranges_that_come_are_listed_and_those_that_go_are_dropped(
+    async def test_informer_lists_new_ranges_and_drops_lost_ones(
         self, restricted: Informer, server: PodServer
     ):
         told, watch = Told(), Stream()

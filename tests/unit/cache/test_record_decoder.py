@@ -49,7 +49,7 @@ def test_a_record_knows_what_every_event_asks_for(decoder: RecordDecoder):
     assert meta.labels == {"app": "web"}
 
 
-def test_an_object_without_managed_fields_stays_as_it_is(decoder: RecordDecoder):
+def test_decoder_leaves_an_object_without_managed_fields_unchanged(decoder: RecordDecoder):
     raw = encoded(pod("a", 1))
     assert decoder(raw)[0].raw == raw
 
@@ -75,7 +75,7 @@ def test_a_managed_fields_of_null_is_no_trouble(decoder: RecordDecoder):
     assert json.loads(record.raw)["metadata"].get("managedFields") is None
 
 
-def test_metadata_is_all_that_is_kept_where_only_that_is_wanted(metadata_decoder: RecordDecoder):
+def test_metadata_decoder_keeps_metadata_only(metadata_decoder: RecordDecoder):
     record, _ = metadata_decoder(
         encoded({**pod("a", 1, managedFields=OTHERS), "status": {"phase": "Running"}})
     )
@@ -119,9 +119,7 @@ def owner(number: int, **more: object) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "A", "name": "b", "uid": f"u{number}", **more}
 
 
-def test_metadata_keeps_no_more_of_anything_than_somebody_means_something_by(
-    metadata_decoder: RecordDecoder,
-):
+def test_metadata_decoder_bounds_each_field_of_the_metadata(metadata_decoder: RecordDecoder):
     many = [f"a{number:05}" for number in range(MOST_KEPT + 5)]
     metadata = {
         "labels": dict.fromkeys(many, "é"),
@@ -150,12 +148,12 @@ def test_metadata_keeps_no_more_of_anything_than_somebody_means_something_by(
     assert msgspec.structs.asdict(record.meta()).items() <= msgspec.structs.asdict(meta).items()
 
 
-def test_a_whole_object_keeps_every_annotation_because_it_may_be_written_back(decoder: RecordDecoder):
+def test_decoder_keeps_every_annotation_of_a_whole_object(decoder: RecordDecoder):
     raw = encoded(pod("a", 1, annotations={LAST_APPLIED: "{}", "large": "x" * 5000}))
     assert decoder(raw)[0].raw == raw
 
 
-def test_the_bytes_of_an_event_are_not_kept_alive_with_the_object(decoder: RecordDecoder):
+def test_record_keeps_no_reference_to_the_bytes_of_its_event(decoder: RecordDecoder):
     line = b'{"object":%b}' % encoded(pod("a", 1))
     raw = msgspec.json.decode(line, type=dict[str, msgspec.Raw])["object"]
     before = sys.getrefcount(line)
@@ -189,7 +187,7 @@ def test_objects_of_a_namespace_share_its_name(decoder: RecordDecoder):
         b'{"metadata":{"name":"\xff","uid":"u","resourceVersion":"1"}}',
     ],
 )
-def test_what_is_no_object_of_the_kind_is_refused(
+def test_decoder_refuses_bytes_that_are_no_object_of_its_kind(
     decoder: RecordDecoder, metadata_decoder: RecordDecoder, raw: bytes
 ):
     for each in (decoder, metadata_decoder):
@@ -264,7 +262,7 @@ entries = st.lists(
     extra=st.dictionaries(field_names, json_values | entries, max_size=2),
     data=st.data(),
 )
-def test_nothing_but_the_entries_of_others_is_ever_lost(
+def test_decoder_drops_managed_fields_of_other_managers_and_nothing_else(
     labels: dict[str, str],
     annotations: dict[str, str],
     managed: list[dict[str, Any]] | None,
@@ -310,12 +308,12 @@ def test_a_write_removes_an_object_that_nothing_keeps_any_longer(more: dict[str,
     assert is_removed(encoded(value), taken(value)[1]) is removed
 
 
-def test_a_status_means_that_the_object_is_gone():
+def test_deleted_uid_returns_the_uid_when_the_answer_is_a_status():
     assert deleted_uid(b'{"kind":"Status","status":"Success","details":{"name":"a","uid":"u"}}') == "u"
     assert deleted_uid(b'{"kind":"Status","status":"Success"}') == ""
 
 
-def test_an_object_means_that_it_is_still_there():
+def test_deleted_uid_returns_none_when_the_answer_is_an_object():
     assert deleted_uid(encoded(pod("a", 1))) is None
 
 
@@ -339,7 +337,9 @@ class TestOthersObjects:
         ],
         ids=["is owned", "was written to by us"],
     )
-    def test_what_is_ours_is_kept_whole(self, decoder: RecordDecoder, more: dict[str, Any]):
+    def test_decoder_keeps_an_object_whole_when_we_own_it_or_have_written_it(
+        self, decoder: RecordDecoder, more: dict[str, Any]
+    ):
         record, _ = decoder(encoded(pod("a", 1, **more)))
         assert not record.is_cut
         assert record.raw == encoded(pod("a", 1, **more))
@@ -350,7 +350,7 @@ class TestOthersObjects:
         ids=["nobody's", "of another group", "of another kind"],
     )
     @pytest.mark.parametrize("kind", ["Pod", ""], ids=["of a watch", "of a list"])
-    def test_of_what_is_not_ours_little_metadata_is_kept_however_much_somebody_puts_there(
+    def test_decoder_bounds_the_metadata_of_foreign_objects(
         self, decoder: RecordDecoder, owners: list[Any], kind: str
     ):
         many = [f"a{number:05}" for number in range(MOST_KEPT + 5)]

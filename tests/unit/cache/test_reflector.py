@@ -127,9 +127,7 @@ def restarts(metrics: Metrics) -> dict[str, float]:
 
 
 class TestTheStart:
-    async def test_is_one_streaming_list_that_goes_on_as_the_watch(
-        self, following: Following, server: PodServer
-    ):
+    async def test_streaming_list_continues_as_the_watch(self, following: Following, server: PodServer):
         stream = Listed(10, ("a", 3), ("b", 7))
         server.on("stream", stream)
         async with following.running():
@@ -146,7 +144,7 @@ class TestTheStart:
             assert following.reflector.problem is None
         assert server.sorts() == ["stream"]
 
-    async def test_asks_for_all_it_needs(self, following: Following, server: PodServer):
+    async def test_streaming_list_sends_the_needed_parameters(self, following: Following, server: PodServer):
         async with following.running():
             await moments()
         (sent,) = server.sent("stream")
@@ -159,7 +157,9 @@ class TestTheStart:
         }
         assert sent.headers["Accept"] == "application/json"
 
-    async def test_counts_as_synced_only_when_all_is_there(self, following: Following, server: PodServer):
+    async def test_reflector_is_synced_only_when_the_streaming_list_is_complete(
+        self, following: Following, server: PodServer
+    ):
         stream = Stream()
         stream.event("ADDED", pod("a", 3))
         server.on("stream", stream)
@@ -171,7 +171,7 @@ class TestTheStart:
             await moments()
             assert following.intake.synced.is_set()
 
-    async def test_begins_anew_when_the_stream_breaks_in_the_middle(
+    async def test_streaming_list_starts_again_when_the_stream_breaks(
         self, following: Following, server: PodServer
     ):
         broken = Stream()
@@ -183,7 +183,7 @@ class TestTheStart:
         assert following.names == ["b"]
         assert following.told.take() == ["ADDED ns/a@3", "ADDED ns/b@4", "MODIFIED ns/b@9", "DELETED ns/a@3"]
 
-    async def test_takes_in_what_changes_while_the_list_is_sent(
+    async def test_streaming_list_takes_changes_that_come_during_the_list(
         self, following: Following, server: PodServer
     ):
         stream = Stream()
@@ -198,7 +198,9 @@ class TestTheStart:
         assert {record.key.name: record.version for record in following.store} == {"a": 11, "c": 3, "d": 13}
         assert server.sorts() == ["stream"]
 
-    async def test_narrows_what_it_asks_for(self, make: Make, wire: ScriptedWire):
+    async def test_reflector_sends_namespace_selectors_and_metadata_form(
+        self, make: Make, wire: ScriptedWire
+    ):
         server = PodServer(wire, "/api/v1/namespaces/one/pods")
         server.on("stream", NO_STREAMING)
         server.on("list", page(5, ("a", 1), resume="more"), page(5, ("b", 2)))
@@ -217,7 +219,7 @@ class TestTheStart:
 
 class TestAServerWithoutStreamingLists:
     @pytest.mark.parametrize("code", [400, 422])
-    async def test_is_asked_for_pages_at_once_and_never_for_a_stream_again(
+    async def test_reflector_lists_pages_when_the_server_refuses_a_streaming_list(
         self, following: Following, server: PodServer, code: int
     ):
         server.on("stream", Reply.status(code, "", "what is sendInitialEvents?"))
@@ -238,7 +240,7 @@ class TestAServerWithoutStreamingLists:
         assert third.query["continue"] == "p3"
         assert server.sent("watch")[0].query["resourceVersion"] == "10"
 
-    async def test_may_send_a_page_that_is_longer_than_any_object(
+    async def test_reflector_accepts_a_page_that_is_longer_than_any_object(
         self, following: Following, server: PodServer
     ):
         server.on("stream", Reply.status(400, "", "what is sendInitialEvents?"))
@@ -246,7 +248,7 @@ class TestAServerWithoutStreamingLists:
         await following.sync()
         assert following.names == ["a"]
 
-    async def test_may_send_large_objects_and_each_is_taken_in_a_turn_of_its_own(
+    async def test_reflector_yields_to_the_loop_between_large_objects_of_a_page(
         self, make: Make, server: PodServer
     ):
         async def turns(size: int) -> int:
@@ -257,7 +259,7 @@ class TestAServerWithoutStreamingLists:
 
         assert await turns(70_000) >= await turns(7) + 20
 
-    async def test_is_recognised_by_a_bookmark_that_does_not_end_the_list(
+    async def test_reflector_lists_pages_when_a_bookmark_does_not_end_the_list(
         self, following: Following, server: PodServer
     ):
         stream = Stream()
@@ -268,13 +270,17 @@ class TestAServerWithoutStreamingLists:
         await following.sync()
         assert server.sorts()[:2] == ["stream", "list"]
 
-    async def test_may_answer_with_a_list_to_a_watch(self, following: Following, server: PodServer):
+    async def test_reflector_lists_pages_when_the_server_answers_a_watch_with_a_list(
+        self, following: Following, server: PodServer
+    ):
         server.on("stream", page(10, ("a", 3)))
         server.on("list", page(10, ("a", 3)))
         await following.sync()
         assert server.sorts()[:2] == ["stream", "list"]
 
-    async def test_may_keep_silent(self, following: Following, server: PodServer):
+    async def test_reflector_lists_pages_when_the_streaming_list_stays_silent(
+        self, following: Following, server: PodServer
+    ):
         server.on("stream", Stream())
         server.on("list", page(10, ("a", 3)))
         await following.sync()
@@ -286,7 +292,7 @@ class TestPages:
     def without_streaming(self, server: PodServer):
         server.on("stream", NO_STREAMING)
 
-    async def test_that_expire_in_the_middle_are_fetched_in_one_answer(
+    async def test_list_is_fetched_in_one_answer_when_its_pages_expire(
         self, following: Following, server: PodServer
     ):
         server.on("list", page(10, ("a", 1), resume="p2"), Reply.status(410, "Expired"), page(20, ("b", 2)))
@@ -296,7 +302,7 @@ class TestPages:
         assert "continue" not in whole.query
         assert following.names == ["b"]
 
-    async def test_hold_the_others_of_an_object_that_is_nested_without_end(
+    async def test_page_with_a_deeply_nested_object_yields_every_object(
         self, following: Following, server: PodServer
     ):
         answer = page(10, ("a", 1), ("deep", 2), ("b", 3))
@@ -306,7 +312,7 @@ class TestPages:
         await following.sync()
         assert following.names == ["a", "b", "deep"]
 
-    async def test_of_garbage_are_a_problem(self, following: Following, server: PodServer):
+    async def test_page_of_garbage_is_a_problem(self, following: Following, server: PodServer):
         server.on("list", Reply(200, b"<html>login</html>"))
         async with following.running():
             await asyncio.sleep(5)
@@ -315,7 +321,7 @@ class TestPages:
 
     @pytest.mark.timeout(20)
     @pytest.mark.parametrize("objects", [(), (("a", 1),)])
-    async def test_that_lead_to_themselves_are_a_problem_and_asked_for_again_after_a_pause(
+    async def test_page_that_links_to_itself_is_a_problem_and_the_list_is_retried_later(
         self, following: Following, server: PodServer, objects: tuple[tuple[str, int], ...]
     ):
         server.on("list", page(10, *objects, resume="a"))
@@ -325,7 +331,7 @@ class TestPages:
         assert problem == "pods: GET /api/v1/pods: not a list: a page of it links to itself"
         assert len(server.sent("list")) < 20
 
-    async def test_that_are_empty_without_end_are_a_problem(self, following: Following, server: PodServer):
+    async def test_list_of_endless_empty_pages_is_a_problem(self, following: Following, server: PodServer):
         server.on("list", *(page(10, resume=str(number)) for number in range(1, 10_000)))
         async with following.running():
             await asyncio.sleep(0.1)
@@ -334,13 +340,13 @@ class TestPages:
             problem = following.reflector.problem
         assert problem == "pods: GET /api/v1/pods: not a list: 1001 pages of it in a row are empty"
 
-    async def test_may_be_empty_in_between(self, following: Following, server: PodServer):
+    async def test_list_accepts_empty_pages_between_others(self, following: Following, server: PodServer):
         empty = [page(10, resume=str(number)) for number in range(1, 500)]
         server.on("list", *empty, page(10, ("a", 1), resume="x"), *empty, page(10, ("b", 2)))
         await following.sync()
         assert following.names == ["a", "b"]
 
-    async def test_hold_objects_that_do_not_say_their_kind(self, following: Following, server: PodServer):
+    async def test_page_fills_in_the_kind_of_its_objects(self, following: Following, server: PodServer):
         server.on("list", page(10, ("a", 1)))
         await following.sync()
         (record,) = following.store
@@ -349,7 +355,7 @@ class TestPages:
 
 class TestAWatch:
     @pytest.mark.parametrize("last", [("ADDED", pod("a", 15)), ("BOOKMARK", bookmark(15))])
-    async def test_goes_on_from_the_last_event(
+    async def test_watch_resumes_from_the_last_event(
         self, following: Following, server: PodServer, last: tuple[str, dict[str, Any]]
     ):
         stream = Listed(10)
@@ -361,7 +367,7 @@ class TestAWatch:
             await asyncio.sleep(2)
         assert [sent.query["resourceVersion"] for sent in server.sent("watch")] == ["15"]
 
-    async def test_that_ends_in_good_order_after_a_while_is_renewed_at_once_and_is_no_problem(
+    async def test_watch_reopens_at_once_without_a_problem_when_it_ends_in_good_order(
         self, following: Following, server: PodServer, metrics: Metrics
     ):
         stream = Listed(10)
@@ -374,7 +380,7 @@ class TestAWatch:
             assert following.reflector.problem is None
         assert restarts(metrics) == {"closed": 1}
 
-    async def test_with_nothing_on_it_is_dead_and_is_replaced(
+    async def test_watch_is_replaced_when_it_stays_silent(
         self, following: Following, server: PodServer, metrics: Metrics
     ):
         stream = Listed(10)
@@ -389,7 +395,9 @@ class TestAWatch:
             assert following.reflector.problem is None
         assert restarts(metrics) == {"silent": 1}
 
-    async def test_with_bookmarks_on_it_is_alive(self, following: Following, server: PodServer):
+    async def test_watch_stays_open_when_it_sends_only_bookmarks(
+        self, following: Following, server: PodServer
+    ):
         stream = Listed(10)
         server.on("stream", stream)
         async with following.running():
@@ -398,7 +406,7 @@ class TestAWatch:
                 stream.event("BOOKMARK", bookmark(version))
         assert server.sorts() == ["stream"]
 
-    async def test_that_breaks_is_opened_again_after_a_pause(self, following: Following, server: PodServer):
+    async def test_watch_reopens_after_a_pause_when_it_breaks(self, following: Following, server: PodServer):
         stream, after = Listed(10, ("a", 1)), Stream()
         server.on("stream", stream)
         server.on("watch", after)
@@ -415,7 +423,9 @@ class TestAWatch:
             await moments()
             assert following.told.take() == ["ADDED ns/a@1", "MODIFIED ns/a@11"]
 
-    async def test_drops_half_a_line_and_gets_the_event_again(self, following: Following, server: PodServer):
+    async def test_watch_drops_half_a_line_and_resumes_before_its_event(
+        self, following: Following, server: PodServer
+    ):
         stream, after = Listed(10), Stream()
         server.on("stream", stream)
         server.on("watch", after)
@@ -441,7 +451,7 @@ class TestAWatch:
             b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"soon"}}}\n',
         ],
     )
-    async def test_that_brings_garbage_goes_on_after_a_pause(
+    async def test_reflector_lists_again_after_a_pause_when_the_watch_sends_garbage(
         self, following: Following, server: PodServer, metrics: Metrics, line: bytes
     ):
         stream, after = Listed(10), Listed(20, ("b", 20))
@@ -457,7 +467,7 @@ class TestAWatch:
         assert restarts(metrics) == {"garbage": 1}
 
     @pytest.mark.parametrize("depth", [400, 2_000, 100_000])
-    async def test_is_kept_from_nothing_by_an_object_that_is_nested_without_end(
+    async def test_watch_takes_a_deeply_nested_object_and_continues(
         self, following: Following, server: PodServer, depth: int
     ):
         stream = Listed(10, ("a", 1))
@@ -474,7 +484,7 @@ class TestAWatch:
             assert following.told.take() == ["ADDED ns/a@1", "ADDED ns/deep@11", "ADDED ns/after@12"]
             assert following.reflector.problem is None
 
-    async def test_that_expired_leads_to_a_new_list_which_tells_what_vanished(
+    async def test_reflector_lists_again_and_tells_deletions_when_the_watch_expired(
         self, following: Following, server: PodServer, metrics: Metrics
     ):
         stream = Listed(10, ("a", 1), ("b", 2), ("c", 3))
@@ -489,7 +499,7 @@ class TestAWatch:
         assert server.sorts() == ["stream", "check", "watch", "stream"]
         assert restarts(metrics) == {"closed": 1, "expired": 1}
 
-    async def test_that_expired_in_an_outage_is_listed_again_as_soon_as_the_server_is_back(
+    async def test_reflector_lists_at_once_when_the_watch_expired_during_an_outage(
         self, following: Following, server: PodServer, log_lines: LogLines
     ):
         stream, again = Listed(10, ("a", 1)), Listed(30)
@@ -507,7 +517,7 @@ class TestAWatch:
         warned = [line["reason"] for line in log_lines if line["log_level"] == "warning"]
         assert set(warned) == {"lost"}, "the list tells whether there is still a problem"
 
-    async def test_goes_on_as_soon_as_an_unreachable_server_answers_anybody(
+    async def test_watch_reopens_when_an_unreachable_server_answers_another_request(
         self, following: Following, server: PodServer, wire: ScriptedWire, transport: Transport
     ):
         stream, again = Listed(10, ("a", 1)), Stream()
@@ -526,7 +536,7 @@ class TestAWatch:
             assert asyncio.get_running_loop().time() - answered <= 1
 
     @pytest.mark.parametrize("refused", [None, 1])
-    async def test_that_a_server_refuses_after_an_outage_is_asked_for_again_soon(
+    async def test_watch_is_retried_soon_when_the_server_refuses_it_after_an_outage(
         self, following: Following, server: PodServer, refused: int | None
     ):
         # What it says of a kind whose storage it is about to open.
@@ -542,7 +552,7 @@ class TestAWatch:
         assert second - first <= 2
         assert good - second <= (1.01 if refused else 4)
 
-    async def test_that_is_quiet_and_short_is_renewed_without_a_pause(
+    async def test_watch_reopens_without_a_pause_when_it_is_quiet_and_short(
         self, following: Following, server: PodServer
     ):
         stream = Listed(10)
@@ -558,7 +568,7 @@ class TestAWatch:
             assert following.reflector.problem is None
             assert asyncio.get_running_loop().time() < 83
 
-    async def test_keeps_showing_the_old_content_until_the_new_list_is_complete(
+    async def test_store_keeps_the_old_content_until_the_new_list_is_complete(
         self, following: Following, server: PodServer
     ):
         stream, again = Listed(10, ("a", 1), ("b", 2)), Stream()
@@ -574,7 +584,7 @@ class TestAWatch:
             await moments()
             assert {record.key.name: record.version for record in following.store} == {"b": 20, "c": 21}
 
-    async def test_of_a_server_restored_from_a_backup_leads_to_a_list_that_is_believed_in_the_end(
+    async def test_reflector_takes_the_older_list_of_a_restored_server_in_the_end(
         self, following: Following, server: PodServer, metrics: Metrics
     ):
         stream = Listed(50, ("a", 45))
@@ -659,7 +669,7 @@ class TestAWatch:
             assert following.reflector.problem is None
         assert len(server.sent("watch")) == (events is None)
 
-    async def test_lists_a_restored_object_that_has_the_same_version_with_other_content(
+    async def test_list_replaces_a_restored_object_of_the_same_version(
         self, following: Following, server: PodServer
     ):
         stream, again = Listed(50, ("a", 30), ("b", 45)), Stream()
@@ -693,7 +703,7 @@ class TestAWatch:
         assert server.sorts() == ["stream", "watch"]
 
     @pytest.mark.parametrize("sort", ["stream", "list"])
-    async def test_of_a_server_that_says_it_is_behind_is_believed_in_the_end_too(
+    async def test_reflector_takes_an_older_list_when_the_server_says_it_is_behind(
         self, following: Following, server: PodServer, sort: str
     ):
         too_large = Reply.status(504, "Timeout", "Too large resource version: 50, current: 41")
@@ -735,7 +745,7 @@ class TestAnObjectThatWasDeletedHereAndSeemsToBeThere:
             (Reply.status(404, "NotFound", 'pods "a" not found'), []),
         ],
     )
-    async def test_is_asked_for_when_no_watch_tells_of_its_end(
+    async def test_deleted_object_is_read_from_the_server_when_no_watch_tells_its_end(
         self, following: Following, server: PodServer, wire: ScriptedWire, answer: Reply, told: list[str]
     ):
         """A backup that has it was restored since, or the list was behind."""
@@ -751,7 +761,7 @@ class TestAnObjectThatWasDeletedHereAndSeemsToBeThere:
         assert following.told.take() == ["ADDED ns/b@2", *told]
         assert len(wire.sent("GET", DELETED_PATH)) == 1
 
-    async def test_is_not_asked_for_when_a_watch_that_was_behind_tells_of_its_end(
+    async def test_deleted_object_is_not_read_when_a_late_watch_tells_its_end(
         self, following: Following, server: PodServer, wire: ScriptedWire
     ):
         following.store.observe_deletion(DELETED, "a-1", 5)
@@ -767,7 +777,7 @@ class TestAnObjectThatWasDeletedHereAndSeemsToBeThere:
         assert following.told.take() == []
         assert wire.sent("GET", DELETED_PATH) == []
 
-    async def test_is_asked_for_again_when_there_was_no_answer(
+    async def test_deleted_object_is_read_again_when_the_first_read_fails(
         self, following: Following, server: PodServer, wire: ScriptedWire
     ):
         following.store.observe_deletion(DELETED, "a-1", 5)
@@ -785,7 +795,7 @@ class TestAnObjectThatWasDeletedHereAndSeemsToBeThere:
 class TestAListThatIsBehind:
     """It comes from a server that does not know yet what another one has told of."""
 
-    async def test_is_not_taken_and_asked_for_again(self, following: Following, server: PodServer):
+    async def test_older_list_is_ignored_and_requested_again(self, following: Following, server: PodServer):
         first = Listed(10, ("a", 3), ("gone", 4))
         now = Listed(13, ("a", 3), ("c", 12))
         server.on("stream", first, Listed(9, ("gone", 4), ("older", 2)), Listed(11, ("gone", 4)), now)
@@ -810,7 +820,9 @@ class TestAListThatIsBehind:
             "12",
         ]
 
-    async def test_is_not_believed_because_of_one_long_ago(self, following: Following, server: PodServer):
+    async def test_older_list_is_ignored_when_the_previous_one_was_long_ago(
+        self, following: Following, server: PodServer
+    ):
         first, now = Listed(10, ("a", 3)), Listed(11, ("a", 3))
         unreachable = [Unreached() for _ in range(8)]
         older = [Listed(9, ("gone", 4)), *unreachable, Listed(9, ("gone", 4)), now]
@@ -822,7 +834,9 @@ class TestAListThatIsBehind:
             await asyncio.sleep(600)
             assert (following.names, following.intake.version) == (["a"], 11)
 
-    async def test_is_not_taken_from_pages_either(self, following: Following, server: PodServer):
+    async def test_older_list_of_pages_is_ignored_and_requested_again(
+        self, following: Following, server: PodServer
+    ):
         watch = Stream()
         server.on("stream", NO_STREAMING)
         server.on(
@@ -845,7 +859,7 @@ class TestAListThatIsBehind:
 
 
 class TestAProblem:
-    async def test_of_permission_is_told_and_passes_when_it_is_granted(
+    async def test_problem_of_missing_permission_ends_when_it_is_granted(
         self, following: Following, server: PodServer, log_lines: LogLines
     ):
         server.on("stream", FORBIDDEN)
@@ -865,7 +879,7 @@ class TestAProblem:
         assert sum(line["times"] for line in warnings) > 15
         assert [line["event"] for line in log_lines if line["log_level"] == "info"] == ["synced"]
 
-    async def test_keeps_what_is_known_and_is_told_to_have_passed_when_the_watch_stays(
+    async def test_problem_keeps_known_objects_and_is_logged_as_over_when_the_watch_stays(
         self, following: Following, server: PodServer, log_lines: LogLines
     ):
         stream = Listed(10, ("a", 1))
@@ -882,7 +896,7 @@ class TestAProblem:
         told = [line["event"] for line in log_lines if line["log_level"] != "debug"]
         assert told == ["synced", "not following", "watching again"]
 
-    async def test_that_passes_is_told_once_there_is_news(
+    async def test_problem_is_logged_as_over_once_when_the_watch_brings_news(
         self, following: Following, server: PodServer, log_lines: LogLines
     ):
         stream, good = Listed(10, ("a", 1)), Stream()
@@ -907,7 +921,7 @@ class TestAProblem:
         assert told[-1] == "watching again"
         assert told.count("watching again") == 1
 
-    async def test_is_not_told_of_a_watch_that_fails_once(self, following: Following, server: PodServer):
+    async def test_problem_is_none_when_a_watch_fails_once(self, following: Following, server: PodServer):
         stream = Listed(10)
         server.on("stream", stream)
         server.on("watch", LostBefore())
@@ -919,7 +933,7 @@ class TestAProblem:
             await asyncio.sleep(2)
             assert following.reflector.problem is not None
 
-    async def test_of_a_missing_kind_is_told_and_passes_when_it_is_installed(
+    async def test_problem_of_a_missing_kind_ends_when_it_is_installed(
         self, following: Following, wire: ScriptedWire, server: PodServer
     ):
         server.on("stream", Listed(10, ("a", 1)))
@@ -935,7 +949,7 @@ class TestAProblem:
             assert following.names == ["a"]
 
     @pytest.mark.parametrize("code", [404, 429, 503])
-    async def test_is_none_in_the_first_seconds_of_a_new_kind(
+    async def test_problem_is_not_logged_in_the_first_seconds_of_a_new_kind(
         self, following: Following, wire: ScriptedWire, server: PodServer, log_lines: LogLines, code: int
     ):
         server.on("stream", *[Reply.status(code, retry_after=None if code == 404 else 1)] * 3, Listed(10))
@@ -944,7 +958,7 @@ class TestAProblem:
         told = [line["reason"] for line in log_lines if line["event"] == "not following" and "times" in line]
         assert told == ["not-served"], "before it was there"
 
-    async def test_is_told_when_a_new_kind_is_refused_for_longer(
+    async def test_problem_is_logged_when_a_new_kind_is_refused_for_longer(
         self, following: Following, server: PodServer, log_lines: LogLines
     ):
         server.on("stream", Reply.status(429, "TooManyRequests", retry_after=1))
@@ -952,7 +966,7 @@ class TestAProblem:
             await asyncio.sleep(15)
         assert [line["times"] for line in log_lines if line["log_level"] == "warning"] == [1]
 
-    async def test_of_a_kind_that_goes_keeps_what_is_known_and_passes_when_it_is_back(
+    async def test_problem_of_a_removed_kind_keeps_known_objects_and_ends_when_it_returns(
         self, following: Following, wire: ScriptedWire, server: PodServer
     ):
         stream = Listed(10, ("a", 1))
@@ -970,7 +984,7 @@ class TestAProblem:
             assert following.reflector.problem is None
             assert following.names == ["b"]
 
-    async def test_of_overload_waits_as_long_as_the_server_says(
+    async def test_reflector_waits_for_retry_after_when_the_server_is_overloaded(
         self, following: Following, server: PodServer
     ):
         server.on("stream", Reply.status(429, "TooManyRequests", retry_after=17), Listed(10))
@@ -1010,7 +1024,7 @@ class TestAProblem:
             await asyncio.sleep(35)
             assert following.reflector.problem is None
 
-    async def test_of_an_unreachable_server_is_told(
+    async def test_problem_names_the_failure_to_connect(
         self, following: Following, wire: ScriptedWire, server: PodServer
     ):
         wire.on("GET", "/api/v1", Unreached())
@@ -1022,7 +1036,7 @@ class TestAProblem:
 class TestRequests:
     """Whatever a server does, it is not asked more often than is reasonable."""
 
-    async def test_are_one_a_second_when_every_watch_is_closed_after_an_event(
+    async def test_watch_requests_are_one_a_second_when_each_ends_after_an_event(
         self, following: Following, server: PodServer
     ):
         versions = iter(range(11, 10_000))
@@ -1039,7 +1053,9 @@ class TestRequests:
             assert following.reflector.problem is None
         assert 98 <= len(server.sent("watch")) <= 101
 
-    async def test_are_few_when_every_version_has_expired(self, following: Following, server: PodServer):
+    async def test_requests_are_few_when_every_version_has_expired(
+        self, following: Following, server: PodServer
+    ):
         server.on("stream", NO_STREAMING)
         server.on("list", page(10, ("a", 1)))
         server.on("watch", Reply.status(410, "Expired"))
@@ -1057,7 +1073,7 @@ class TestRequests:
             (Reply(200, b""), "pods: the server closed the watch"),
         ],
     )
-    async def test_are_few_when_every_watch_fails(
+    async def test_requests_are_few_when_every_watch_fails(
         self, following: Following, server: PodServer, step: Reply, problem: str
     ):
         stream = Listed(10)
@@ -1070,7 +1086,9 @@ class TestRequests:
             assert problem in following.reflector.problem
         assert 120 <= len(server.sent("watch")) <= 250
 
-    async def test_are_few_when_every_watch_brings_garbage(self, following: Following, server: PodServer):
+    async def test_requests_are_few_when_every_watch_sends_garbage(
+        self, following: Following, server: PodServer
+    ):
         streams = [Listed(10) for _ in range(300)]
         for stream in streams:
             stream.feed(b"<html>\n")
@@ -1079,7 +1097,7 @@ class TestRequests:
             await asyncio.sleep(3600)
         assert 120 <= len(server.sent("stream")) <= 250
 
-    async def test_come_sooner_again_after_a_good_watch(self, following: Following, server: PodServer):
+    async def test_watch_backoff_resets_after_a_good_watch(self, following: Following, server: PodServer):
         good = Stream()
         stream = Listed(10)
         stream.end()
@@ -1096,7 +1114,7 @@ class TestRequests:
 
 class TestStopping:
     @pytest.mark.parametrize("sort", ["stream", "list", "watch"])
-    async def test_lets_go_of_the_connection_in_every_state(
+    async def test_reflector_releases_its_connection_when_cancelled_in_any_state(
         self, following: Following, server: PodServer, wire: ScriptedWire, sort: str
     ):
         if sort != "stream":
@@ -1110,7 +1128,9 @@ class TestStopping:
             assert wire.in_progress == 1
         assert wire.in_progress == 0
 
-    async def test_ends_a_pause(self, following: Following, wire: ScriptedWire):
+    async def test_reflector_ends_its_pause_when_it_is_cancelled(
+        self, following: Following, wire: ScriptedWire
+    ):
         wire.on("GET", "/api/v1", Delayed(1, Unreached()))
         async with following.running():
             await asyncio.sleep(10)

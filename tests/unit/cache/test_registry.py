@@ -27,7 +27,7 @@ def owned(name: str, version: int) -> dict[str, Any]:
 
 
 class TestSharing:
-    async def test_one_watch_serves_all_who_ask(self, cache: Cache, wire: ScriptedWire):
+    async def test_cache_shares_one_watch_between_all_users_of_a_kind(self, cache: Cache, wire: ScriptedWire):
         server = PodServer(wire)
         server.on("stream", Listed(10))
         assert cache.informer(Pod) is cache.informer(Pod)
@@ -37,16 +37,16 @@ class TestSharing:
             await moments()
         assert server.sorts() == ["stream"]
 
-    async def test_metadata_has_a_watch_of_its_own(self, cache: Cache):
+    async def test_metadata_informer_has_a_watch_of_its_own(self, cache: Cache):
         assert cache.informer(Pod) is not cache.informer(Pod, metadata_only=True)
 
-    async def test_looking_up_makes_no_informer(self, cache: Cache):
+    async def test_lookup_creates_no_informer(self, cache: Cache):
         assert cache.lookup(Pod) is None
         cache.informer(Pod)
         assert cache.lookup(Pod) is not None
         assert cache.lookup(Pod, metadata_only=True) is None
 
-    async def test_two_models_of_a_kind_share(self, cache: Cache):
+    async def test_models_of_one_kind_share_an_informer(self, cache: Cache):
         class OtherPod(Pod, version="v1", kind="Pod", plural="pods"):
             pass
 
@@ -60,7 +60,7 @@ class TestOthersObjects:
         """The names of what it holds, and whether that is whole."""
         return {record.key.name: not record.is_cut for record in informer.list()}
 
-    async def test_are_held_as_metadata_until_they_are_ours_and_from_when_they_are_not(
+    async def test_foreign_objects_are_held_as_metadata_until_they_become_ours(
         self, cache: Cache, wire: ScriptedWire
     ):
         stream = Listed(10, ("theirs", 1), ("another", 2))
@@ -90,7 +90,7 @@ class TestOthersObjects:
                 "DELETED ns/theirs@12",
             ]
 
-    async def test_stay_so_with_a_new_list(self, cache: Cache, wire: ScriptedWire):
+    async def test_foreign_objects_stay_metadata_after_a_new_list(self, cache: Cache, wire: ScriptedWire):
         first = Listed(10, ("a", 1))
         PodServer(wire).on("stream", first, Listed(30, ("a", 1), ("b", 20)))
         informer = cache.informer(Pod, owned_by=Widget)
@@ -105,7 +105,7 @@ class TestOthersObjects:
             assert informer.get(ObjectKey("ns", "a")) is before
             assert self.held(informer) == {"a": False, "b": False}
 
-    async def test_that_we_write_to_are_whole_at_once(self, cache: Cache):
+    async def test_observe_write_holds_objects_that_we_own_or_manage_whole(self, cache: Cache):
         informer = cache.informer(Pod, owned_by=Widget)
         cache.observe_write(Pod, encoded(pod("theirs", 1)))
         cache.observe_write(Pod, encoded(owned("ours", 2)))
@@ -117,7 +117,9 @@ class TestOthersObjects:
 
     @pytest.mark.parametrize("first", [True, False], ids=["before", "afterwards"])
     @pytest.mark.parametrize("needs", ["all", "index", "selection"])
-    async def test_are_whole_where_somebody_needs_them(self, cache: Cache, needs: str, first: bool):
+    async def test_foreign_objects_are_held_whole_when_a_user_needs_them(
+        self, cache: Cache, needs: str, first: bool
+    ):
         def ask() -> Informer:
             selection = {"label_selector": "!none"} if needs == "selection" else {}
             owner = None if needs == "all" else Widget
@@ -136,7 +138,9 @@ class TestOthersObjects:
         cache.release(informer)
         assert cache.informers == ()
 
-    async def test_are_in_another_cache_for_who_needs_them_later(self, cache: Cache, wire: ScriptedWire):
+    async def test_foreign_objects_get_an_informer_of_their_own_for_a_later_user(
+        self, cache: Cache, wire: ScriptedWire
+    ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)), Listed(10, ("a", 1)))
         children = cache.informer(Pod, owned_by=Widget)
         async with running(cache):
@@ -151,7 +155,9 @@ class TestOthersObjects:
             await moments()
             assert wire.in_progress == 1
 
-    async def test_are_as_they_were_when_they_are_asked_for_too_late(self, cache: Cache, wire: ScriptedWire):
+    async def test_cache_refuses_a_user_of_whole_foreign_objects_after_its_end(
+        self, cache: Cache, wire: ScriptedWire
+    ):
         PodServer(wire).on("stream", Listed(10, ("a", 1)))
         children = cache.informer(Pod, owned_by=Widget)
         async with running(cache):
@@ -162,7 +168,7 @@ class TestOthersObjects:
             assert cache.informers == (children,)
             assert cache.lookup(Pod) is children
 
-    async def test_are_in_the_same_other_cache_when_it_has_ended(self, cache: Cache, wire: ScriptedWire):
+    async def test_cache_returns_the_whole_informer_after_its_end(self, cache: Cache, wire: ScriptedWire):
         PodServer(wire).on("stream", Listed(10, ("a", 1)), Listed(10, ("a", 1)))
         children = cache.informer(Pod, owned_by=Widget)
         async with running(cache):
@@ -172,7 +178,7 @@ class TestOthersObjects:
         assert cache.informer(Pod) is whole
         assert set(cache.informers) == {children, whole}
 
-    async def test_are_known_by_all_kinds_that_own(self, cache: Cache):
+    async def test_informer_recognises_the_children_of_every_owning_kind(self, cache: Cache):
         informer = cache.informer(Pod, owned_by=Node)
         assert cache.informer(Pod, owned_by=Widget) is informer
         cache.observe_write(Pod, encoded(owned("a", 1)))
@@ -180,7 +186,9 @@ class TestOthersObjects:
 
 
 class TestRunning:
-    async def test_starts_what_was_asked_for_before_and_after(self, cache: Cache, wire: ScriptedWire):
+    async def test_cache_starts_informers_requested_before_and_during_its_run(
+        self, cache: Cache, wire: ScriptedWire
+    ):
         server = PodServer(wire)
         server.on("stream", Listed(10))
         cache.informer(Pod)
@@ -191,7 +199,7 @@ class TestRunning:
             await moments()
             assert server.sorts() == ["stream", "stream"]
 
-    async def test_ends_all_watches_when_it_ends(self, cache: Cache, wire: ScriptedWire):
+    async def test_cache_ends_all_watches_when_it_ends(self, cache: Cache, wire: ScriptedWire):
         PodServer(wire).on("stream", Listed(10))
         cache.informer(Pod)
         cache.informer(Pod, metadata_only=True)
@@ -201,7 +209,7 @@ class TestRunning:
         assert wire.in_progress == 0
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    async def test_can_be_done_again_afterwards_but_not_twice_at_once(self, cache: Cache):
+    async def test_cache_may_run_again_but_not_twice_at_once(self, cache: Cache):
         async with running(cache):
             await moments()
             with pytest.raises(RuntimeError, match="runs already"):
@@ -209,7 +217,7 @@ class TestRunning:
         async with running(cache):
             await moments()
 
-    async def test_of_a_kind_that_fails_disturbs_no_other(self, cache: Cache, wire: ScriptedWire):
+    async def test_cache_syncs_a_kind_when_another_kind_fails(self, cache: Cache, wire: ScriptedWire):
         PodServer(wire).on("stream", Listed(10))
         wire.on("GET", "/apis/example.com/v1", Reply.json({"resources": []}))
         pods, widgets = cache.informer(Pod), cache.informer(Widget)
@@ -221,7 +229,7 @@ class TestRunning:
 
 
 class TestReleasing:
-    async def test_by_the_last_user_ends_the_watch(self, cache: Cache, wire: ScriptedWire):
+    async def test_release_by_the_last_user_ends_the_watch(self, cache: Cache, wire: ScriptedWire):
         PodServer(wire).on("stream", Listed(10))
         informer = cache.informer(Pod)
         cache.informer(Pod)
@@ -235,7 +243,7 @@ class TestReleasing:
             assert wire.in_progress == 0
             assert cache.lookup(Pod) is None
 
-    async def test_lets_the_kind_be_watched_anew(self, cache: Cache, wire: ScriptedWire):
+    async def test_release_allows_the_kind_to_be_watched_again(self, cache: Cache, wire: ScriptedWire):
         server = PodServer(wire)
         server.on("stream", Listed(10), Listed(20, ("a", 15)))
         async with running(cache):
@@ -247,7 +255,7 @@ class TestReleasing:
             assert second is not first
             assert len(second) == 1
 
-    async def test_frees_the_memory(self, cache: Cache, wire: ScriptedWire):
+    async def test_release_frees_the_memory(self, cache: Cache, wire: ScriptedWire):
         PodServer(wire).on("stream", Listed(10, ("a", 1)))
         async with running(cache):
             informer = cache.informer(Pod)
@@ -259,26 +267,26 @@ class TestReleasing:
             gc.collect()
             assert gone() is None
 
-    async def test_before_it_ran_is_no_trouble(self, cache: Cache):
+    async def test_release_works_before_the_cache_has_run(self, cache: Cache):
         cache.release(cache.informer(Pod))
         assert cache.informers == ()
 
 
 class TestWrites:
-    async def test_show_in_every_projection(self, cache: Cache):
+    async def test_own_write_shows_in_every_projection(self, cache: Cache):
         full, metadata = cache.informer(Pod), cache.informer(Pod, metadata_only=True)
         cache.observe_write(Pod, encoded(pod("a", 5)))
         assert (len(full), len(metadata)) == (1, 1)
         cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
         assert (len(full), len(metadata)) == (0, 0)
 
-    async def test_of_kinds_that_nobody_watches_are_ignored(self, cache: Cache):
+    async def test_observe_write_ignores_kinds_that_are_not_watched(self, cache: Cache):
         cache.observe_write(Pod, encoded(pod("a", 5)))
         cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
 
 
 class TestNumbers:
-    async def test_are_shown_as_metrics_while_the_informer_lives(self, cache: Cache, metrics: Metrics):
+    async def test_cache_metrics_exist_while_the_informer_lives(self, cache: Cache, metrics: Metrics):
         labels = {"kind": "pods", "projection": "full"}
         informer = cache.informer(Pod)
         raw = encoded(pod("a", 5))
@@ -290,9 +298,7 @@ class TestNumbers:
 
 
 class TestSelecting:
-    async def test_by_labels_fields_or_namespaces_is_a_watch_of_its_own(
-        self, cache: Cache, wire: ScriptedWire
-    ):
+    async def test_informer_of_each_selection_has_its_own_watch(self, cache: Cache, wire: ScriptedWire):
         server = PodServer(wire)
         server.on("stream", Listed(10))
         informers = [
@@ -315,7 +321,7 @@ class TestSelecting:
         assert asked == {(None, None), ("app=web", None), (None, node), ("app=web", node)}
         assert wire.sent("GET", "/api/v1/namespaces/two/pods")
 
-    async def test_narrows_what_our_writes_show_in(self, cache: Cache):
+    async def test_own_write_shows_only_in_informers_that_select_it(self, cache: Cache):
         whole, web = cache.informer(Pod), cache.informer(Pod, label_selector="app=web")
         cache.observe_write(Pod, encoded(pod("a", 5, labels={"app": "web"})))
         cache.observe_write(Pod, encoded(pod("b", 6, labels={"app": "db"})))
@@ -323,7 +329,9 @@ class TestSelecting:
         cache.observe_write(Pod, encoded(pod("a", 7, labels={"app": "db"})))
         assert (len(whole), len(web)) == (2, 0)
 
-    async def test_ends_apart_and_counts_together(self, cache: Cache, metrics: Metrics):
+    async def test_informers_of_two_selections_end_separately_and_share_metrics(
+        self, cache: Cache, metrics: Metrics
+    ):
         labels = {"kind": "pods", "projection": "full"}
 
         def objects() -> float | None:
@@ -342,7 +350,7 @@ class TestSelecting:
         cache.release(web)
         assert objects() is None
 
-    async def test_of_namespaces_goes_before_those_of_the_cache(
+    async def test_informer_namespaces_override_those_of_the_cache(
         self, transport: Transport, metrics: Metrics, rng: random.Random
     ):
         own = ("one",)

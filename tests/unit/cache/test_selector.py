@@ -60,12 +60,12 @@ def test_a_selector_means_what_kubectl_means(text: str, matches: bool):
         "a b",
     ],
 )
-def test_what_is_no_selector_is_refused_and_shown(text: str):
+def test_selector_parse_refuses_an_invalid_label_selector(text: str):
     with pytest.raises(ValueError, match="not a label selector"):
         Selector.parse(text)
 
 
-def test_what_has_to_be_equal_is_told_apart_for_the_index():
+def test_selector_split_separates_equalities_from_other_requirements():
     equal, others = Selector.parse("app=web,tier in (front),app=db,!owner,env in (a,b)").split()
     assert equal == {"app": "web", "tier": "front"}
     assert [str(each) for each in others] == ["app=db", "!owner", "env in (a,b)"]
@@ -84,13 +84,13 @@ requirements = st.one_of(
 
 
 @given(st.lists(requirements, max_size=4).map(",".join), st.dictionaries(names, values))
-def test_its_text_reads_back_as_the_same_selector(text: str, labels: dict[str, str]):
+def test_selector_text_parses_back_to_the_same_selector(text: str, labels: dict[str, str]):
     selector = Selector.parse(text)
     assert Selector.parse(str(selector)) == selector
     assert Selector.parse(str(selector)).matches(labels) is selector.matches(labels)
 
 
-def test_everything_is_watched_unless_told_otherwise():
+def test_watch_spec_covers_all_namespaces_by_default():
     spec = WatchSpec.of(Pod)
     assert spec.namespaces == ("",)
     assert spec.covers("any")
@@ -104,7 +104,7 @@ def test_namespaces_are_watched_each_on_its_own_and_once():
     assert not spec.covers("three")
 
 
-def test_all_namespaces_and_one_more_are_all():
+def test_watch_spec_ignores_a_namespace_beside_all_namespaces():
     assert WatchSpec.of(Pod, namespaces=("one", "")).namespaces == ("",)
 
 
@@ -124,7 +124,7 @@ def test_namespaces_of_a_selection_take_precedence():
     assert watched(Node, "two") == ("",)
 
 
-def test_what_selects_the_same_is_the_same_selection():
+def test_selections_are_equal_when_they_select_the_same():
     one = Selection.of(label_selector="app = web, tier!=db,app==web", namespaces=["b", "a", "b"])
     assert one == Selection.of(label_selector="tier!=db,app=web", namespaces=("a", "b"))
     assert one != Selection.of(label_selector="app=web", namespaces=("a", "b"))

@@ -23,7 +23,7 @@ def listed(*records: Record) -> dict[ObjectKey, Record]:
 
 
 class TestAWatch:
-    def test_counts_what_is_held(self, store: Store):
+    def test_store_counts_held_objects(self, store: Store):
         store.put(record("a", 1))
         store.put(record("b", 2, labels={"long": "x" * 50}))
         store.put(record("b", 3))
@@ -31,7 +31,7 @@ class TestAWatch:
         store.remove(record("a", 4))
         assert store.bytes == len(record("b", 3).raw)
 
-    def test_keeps_the_names_it_has_when_an_object_changes(self, store: Store):
+    def test_store_reuses_key_and_uid_when_an_object_changes(self, store: Store):
         store.put(record("a", 1))
         first = store.get(A)
         store.put(record("a", 2))
@@ -43,7 +43,7 @@ class TestAWatch:
 
 
 class TestADeletionOfOurOwn:
-    def test_is_remembered_for_a_bounded_number_of_objects(
+    def test_own_deletions_are_remembered_for_a_bounded_number_of_objects(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setattr("manager.cache.store.FLOORS", 3)
@@ -51,19 +51,19 @@ class TestADeletionOfOurOwn:
             store.observe_deletion(ObjectKey("ns", name), f"{name}-1")
         assert [name for name in "abcdefg" if store.put(record(name, 20))] == ["a", "b", "c", "d"]
 
-    def test_is_remembered_past_the_deletion_of_a_namesake_before_it(self, store: Store):
+    def test_own_deletion_is_remembered_past_the_deletion_of_an_earlier_namesake(self, store: Store):
         store.observe_write(*taken(pod("a", 3, uid="second")))
         store.observe_deletion(A, "second")
         assert told(store.put(record("a", 1, uid="first"))) == []
         assert told(store.remove(record("a", 2, uid="first"))) == []
         assert told(store.put(record("a", 3, uid="second"))) == []
 
-    def test_is_forgotten_when_the_watch_tells_of_it(self, store: Store):
+    def test_own_deletion_is_forgotten_when_the_watch_tells_it(self, store: Store):
         store.observe_deletion(A, "a-1")
         store.remove(record("a", 3))
         assert store._floors == {}
 
-    def test_is_doubted_when_something_of_the_object_arrives_until_its_end_is_told(self, store: Store):
+    def test_own_deletion_is_doubted_from_a_later_event_until_the_end_is_told(self, store: Store):
         store.observe_deletion(A, "a-1", 5)
         assert store.doubted("") == set()
         store.put(record("a", 9))
@@ -72,7 +72,9 @@ class TestADeletionOfOurOwn:
         store.remove(record("a", 10))
         assert store.doubted("") == set()
 
-    def test_is_doubted_no_more_once_it_is_forgotten(self, store: Store, monkeypatch: pytest.MonkeyPatch):
+    def test_own_deletion_is_no_longer_doubted_once_it_is_forgotten(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ):
         monkeypatch.setattr("manager.cache.store.FLOORS", 2)
         for name in "abc":
             key = ObjectKey("ns", name)
@@ -82,7 +84,7 @@ class TestADeletionOfOurOwn:
 
 
 class TestAList:
-    def test_brings_what_is_new_changed_and_gone(self, store: Store):
+    def test_list_yields_additions_changes_and_deletions(self, store: Store):
         for name in ("gone", "same", "changed", "replaced"):
             store.put(record(name, 1, uid=f"{name}-1"))
         now = listed(
@@ -97,19 +99,19 @@ class TestAList:
         ]
         assert store.progress("") == 8
 
-    def test_shows_all_of_it_before_any_of_it_is_told(self, store: Store):
+    def test_list_is_in_the_store_before_its_first_event(self, store: Store):
         store.put(record("a", 1))
         events = store.replace("", listed(record("b", 2)), 3)
         assert [each.key.name for each in store] == ["b"]
         assert len(events) == 2
 
-    def test_of_one_namespace_leaves_the_others_alone(self, store: Store):
+    def test_list_of_one_namespace_changes_no_other(self, store: Store):
         store.put(record("a", 1, namespace="one"))
         store.put(record("a", 2, namespace="two"))
         assert told(store.replace("one", {}, 5)) == ["DELETED one/a@1"]
         assert (store.progress("one"), store.progress("two")) == (5, 0)
 
-    def test_after_the_server_was_restored_from_a_backup_is_believed_over_what_is_newer(self, store: Store):
+    def test_list_of_a_restored_server_replaces_newer_objects(self, store: Store):
         store.put(record("changed-back", 50))
         store.put(record("came-later", 60))
         store.put(record("deleted-later", 3))
@@ -122,7 +124,7 @@ class TestAList:
             "ADDED ns/deleted-later@3",
         ]
 
-    def test_is_believed_over_a_state_that_it_would_know_of_had_it_ever_been(self, store: Store):
+    def test_list_replaces_an_own_write_that_its_version_would_contain(self, store: Store):
         """What a write of ours led to before the restore, and no watch ever told."""
         store.put(record("a", 10))
         store.advance("", 20)
@@ -130,7 +132,7 @@ class TestAList:
         assert told(store.replace("", listed(record("a", 10)), 25)) == []
         assert told(store.replace("", listed(record("a", 10)), 30)) == ["MODIFIED ns/a@10"]
 
-    def test_is_believed_over_one_of_a_later_version_that_broke_off(self, store: Store):
+    def test_list_replaces_an_incomplete_one_of_a_later_version(self, store: Store):
         """The server was restored from a backup before the first list was complete."""
         store.put(record("a", 50), initial=True)
         store.put(record("b", 60), initial=True)
@@ -143,19 +145,19 @@ class TestALabelSelector:
     def store(self) -> Store:
         return Store(selector=Selector.parse("app=web"))
 
-    def test_remembers_a_deletion_past_the_late_answer_of_a_write_that_left_it(self, store: Store):
+    def test_store_with_selector_keeps_a_deletion_past_a_late_write_answer(self, store: Store):
         store.observe_deletion(A, "a-1")
         store.observe_write(*taken(pod("a", 2)))
         assert told(store.put(record("a", 3, labels={"app": "web"}))) == []
 
-    def test_remembers_a_deletion_past_an_event_of_leaving(self, store: Store):
+    def test_store_with_selector_keeps_a_deletion_past_a_leaving_event(self, store: Store):
         store.observe_deletion(A, "a-1")
         store.remove(record("a", 2))
         assert told(store.put(record("a", 3, labels={"app": "web"}))) == []
 
 
 class TestAFieldSelector:
-    def test_takes_a_write_of_ours_for_a_change_of_what_is_held_and_of_no_namesake(self):
+    def test_filtered_store_takes_own_writes_of_held_objects_only(self):
         store = Store(filtered=True)
         store.put(record("a", 1))
         assert told(store.observe_write(*taken(pod("a", 2)))) == ["MODIFIED ns/a@2"]

@@ -306,7 +306,7 @@ class FollowingFields(Following):
     sees_own_writes = False
 
 
-def test_a_late_answer_brings_nothing_back_that_left_before_the_end_of_the_first_list():
+def test_late_write_answer_brings_no_object_back_that_left_during_the_list():
     following = FollowingLabels()
     following.start()
     following.we_write("a", selected=True)
@@ -322,7 +322,7 @@ def test_a_late_answer_brings_nothing_back_that_left_before_the_end_of_the_first
     assert not len(following.store)
 
 
-def test_a_restore_from_a_backup_in_the_middle_of_the_first_list_leaves_nothing_hidden():
+def test_restore_during_the_first_list_leaves_no_object_hidden():
     following = Following()
     following.start()
     for _ in range(9):

@@ -53,7 +53,7 @@ async def assemble(flags: dict[str, str], then: Callable[[Any], Any] = lambda ma
 
 
 @pytest.mark.virtual_time
-async def test_every_operator_is_set_up_with_its_limit(wire: ScriptedWire, set_up: list[str]):
+async def test_assembly_sets_up_every_operator_with_its_concurrency(wire: ScriptedWire, set_up: list[str]):
 
     def limits(manager: Manager) -> list[int]:
         return [each.options.max_concurrent_reconciles for each in manager.controllers]
@@ -90,7 +90,7 @@ async def test_an_election_is_held_only_when_asked_for(wire: ScriptedWire):
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("flag", [{"leader_elect": "true"}, {"shards": "4"}])
-async def test_the_lease_has_connections_of_its_own(
+async def test_lease_requests_use_connections_of_their_own(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, flag: dict[str, str]
 ):
     lane, stop = ScriptedWire(), asyncio.Event()
@@ -112,7 +112,7 @@ async def test_the_lease_has_connections_of_its_own(
     assert lane.closed
 
 
-async def test_pages_are_served_unless_they_are_off(wire: ScriptedWire):
+async def test_assembly_serves_each_page_unless_its_address_is_0(wire: ScriptedWire):
     flags = dict.fromkeys(PAGES, "127.0.0.1:0")
     for off in (None, *PAGES):
         flags |= {} if off is None else {off: "0"}
@@ -146,12 +146,12 @@ async def metrics_answer(
     raise AssertionError("it is not served")
 
 
-async def test_metrics_are_for_everybody_unless_they_are_to_be_secure(wire: ScriptedWire):
+async def test_metrics_need_a_token_only_when_metrics_secure_is_set(wire: ScriptedWire):
     assert await metrics_answer({}) == ("http", 200)
     assert await metrics_answer({"metrics_secure": "true"}) == ("https", 401)
 
 
-async def test_what_became_of_objects_is_for_everybody_on_a_persons_machine_and_for_whoever_may_in_a_pod(
+async def test_console_serves_objects_without_a_token_outside_a_pod_only(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch
 ):
     wire.on("GET", "/apis/cache.example.com/v1", Reply.status(404, "NotFound"))
@@ -283,7 +283,7 @@ async def test_manager_ends_in_one_line_when_the_server_that_came_up_refuses_it(
 
 
 @pytest.mark.virtual_time
-async def test_not_being_allowed_to_ask_for_the_version_is_no_hindrance(
+async def test_manager_is_assembled_when_reading_the_server_version_is_forbidden(
     wire: ScriptedWire, set_up: list[str]
 ):
     wire.on("GET", "/version", Reply.status(403, "Forbidden"))
@@ -291,7 +291,9 @@ async def test_not_being_allowed_to_ask_for_the_version_is_no_hindrance(
     assert len(set_up) == 3
 
 
-async def test_no_configuration_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch):
+async def test_assembly_passes_on_the_error_of_a_missing_cluster_configuration(
+    monkeypatch: pytest.MonkeyPatch,
+):
     async def load_config(**_: object) -> None:
         raise ConfigError("no cluster to talk to")
 
@@ -333,9 +335,7 @@ async def test_assembled_manager_takes_free_ports_where_the_default_ones_are_in_
     ]
 
 
-async def test_a_port_of_the_console_that_is_in_use_is_found_before_an_operator_keeps_anything(
-    wire: ScriptedWire,
-):
+async def test_console_port_in_use_fails_the_start_before_operators_open_connections(wire: ScriptedWire):
     opened: list[str] = []
 
     @asynccontextmanager

@@ -31,14 +31,14 @@ def test_help_lists_the_commands(command: Command, argv: tuple[str, ...]):
     assert all(f"\n  {name} " in outcome.out for name in COMMANDS)
 
 
-def test_without_a_command_help_is_an_error(command: Command):
+def test_program_prints_help_and_fails_when_no_command_is_given(command: Command):
     outcome = command()
     assert (outcome.code, outcome.out) == (2, "")
     assert "Usage: operator-manager COMMAND" in outcome.err
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself(command: Command, name: str):
+def test_every_command_prints_its_usage_as_help(command: Command, name: str):
     for argv in ((name, "--help"), (name, "-h"), ("help", name)):
         outcome = command(*argv)
         assert outcome.code == 0
@@ -60,7 +60,7 @@ def test_every_command_explains_itself(command: Command, name: str):
         (("init", "--domain"), "init: --domain needs a value, as in --domain=VALUE"),
     ],
 )
-def test_what_is_unknown_is_told_in_one_line(command: Command, argv: tuple[str, ...], expected: str):
+def test_command_line_errors_are_one_printable_line(command: Command, argv: tuple[str, ...], expected: str):
     told = command(*argv).refusal()
     assert told.startswith(expected)
     assert told.isprintable()
@@ -120,7 +120,7 @@ def test_crds_ask_the_manager_that_is_deployed_for_conversion(command: Command):
     ("before", "meanwhile"),
     [(signal.default_int_handler, signal.SIG_DFL), (signal.SIG_IGN, signal.SIG_IGN)],
 )
-def test_an_interrupt_ends_a_command_without_a_traceback_unless_it_is_ignored(
+def test_command_replaces_the_interrupt_handler_while_it_runs(
     command: Command, monkeypatch: pytest.MonkeyPatch, before: Any, meanwhile: Any
 ):
     seen: list[Any] = []
@@ -164,7 +164,7 @@ def test_main_ends_by_signals_as_the_first_process_of_a_container(
 
 
 @pytest.mark.parametrize("argv", ["run", "crds"])
-def test_what_is_wrong_with_operators_is_told_in_one_line(command: Command, argv: str):
+def test_command_reports_invalid_operators_in_one_line(command: Command, argv: str):
     class Lossy(Operator[Gadget]):
         versions = (OldGadget,)
 

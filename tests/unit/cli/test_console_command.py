@@ -8,13 +8,13 @@ from manager.cli.arguments import UsageError
 from manager.cli.console import ConsoleArguments, parse_console_arguments
 
 
-def test_without_flags_it_is_the_manager_that_is_deployed():
+def test_parse_console_arguments_defaults_to_the_deployed_manager():
     assert parse_console_arguments([], PROGRAM) == ConsoleArguments(
         "operator-manager-system", "operator-manager-"
     )
 
 
-def test_every_flag_is_read():
+def test_parse_console_arguments_reads_every_flag():
     argv = "-n zoo --kubeconfig k --context=c --port 9 --bind-address=localhost:7 --no-browser"
     argv += " --manager https://manager:8082/ --manager-ca-file ca.crt --manager-token-file token"
     argv += " --name-prefix zoo-"
@@ -62,7 +62,7 @@ def test_every_flag_is_read():
         (["--browser"], "unknown flag '--browser'; did you mean --no-browser?"),
     ],
 )
-def test_what_is_wrong_is_told_by_the_name_of_the_flag(argv: list[str], told: str):
+def test_parse_console_arguments_names_the_wrong_argument(argv: list[str], told: str):
     with pytest.raises(UsageError) as error:
         parse_console_arguments(argv, PROGRAM)
     assert str(error.value).startswith(f"console: {told}")

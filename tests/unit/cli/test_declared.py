@@ -39,11 +39,11 @@ def none_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 # Names.
 
 
-def test_all_are_known_in_the_order_of_their_operators():
+def test_declared_settings_come_in_the_order_of_their_operators():
     assert declared_settings(OPERATORS, PROGRAM) == (LABEL, INTERVAL, GREETING)
 
 
-def test_one_that_operators_share_is_one():
+def test_declared_settings_list_a_shared_setting_once():
     assert declared_settings([STORE, operator("other", LABEL)], PROGRAM) == (*(LABEL, INTERVAL),)
 
 
@@ -109,7 +109,7 @@ def test_commands_agree_on_what_operators_cannot_be(command: Command, more: tupl
         assert command(each, operators=(*OPERATORS, *more)).refusal(1).startswith(told)
 
 
-def test_two_operators_may_be_for_one_kind(command: Command):
+def test_crds_lists_a_kind_of_two_operators_once(command: Command):
     both = (operator("first"), operator("second"))
     assert command("crds", operators=both).out == command("crds", operators=both[:1]).out
 
@@ -184,7 +184,7 @@ def test_a_name_of_the_managers_own_is_refused(name: str, told: str):
 # Flags and help.
 
 
-def test_help_shows_them_under_their_operator(command: Command):
+def test_run_help_lists_settings_under_their_operator(command: Command):
     text = command("run", "--help", operators=OPERATORS).out
     shown = text[text.index("\nOperator store:") :]
     assert shown == (
@@ -245,7 +245,7 @@ def test_settings_of_an_operator_that_does_not_run_are_accepted_and_left_unread(
         (["--greeting="], {"greeting": ""}),
     ],
 )
-def test_flags_are_read_as_go_programs_read_them(argv: list[str], expected: dict[str, str]):
+def test_parse_flags_reads_flags_as_go_programs_do(argv: list[str], expected: dict[str, str]):
     assert parse_flags(argv, OPERATORS, PROGRAM) == expected
 
 
@@ -265,7 +265,7 @@ def test_flags_are_read_as_go_programs_read_them(argv: list[str], expected: dict
         (["--controllers", "-foo"], "run: --controllers needs a value, as in --controllers=VALUE"),
     ],
 )
-def test_what_is_wrong_with_a_flag_is_told_in_one_line(argv: list[str], expected: str):
+def test_parse_flags_reports_a_wrong_flag_in_one_line(argv: list[str], expected: str):
     with pytest.raises(UsageError) as error:
         parse_flags(argv, OPERATORS, PROGRAM)
     assert str(error.value).startswith(expected)
@@ -273,7 +273,7 @@ def test_what_is_wrong_with_a_flag_is_told_in_one_line(argv: list[str], expected
 
 
 @pytest.mark.parametrize("setting", OWN, ids=lambda setting: setting.name)
-def test_every_setting_is_shown_with_its_flag_and_its_variables(command: Command, setting: Setting[Any]):
+def test_run_help_shows_every_setting_with_its_flag_and_variables(command: Command, setting: Setting[Any]):
     text = command("run", "--help").out
     assert f"\n  {setting.flag} " in text
     assert all(name in text for name in setting.variables(PROGRAM))
@@ -285,7 +285,7 @@ def test_every_setting_is_shown_with_its_flag_and_its_variables(command: Command
 @pytest.mark.parametrize(
     "default", ["15s", "30s", "127.0.0.1:8080", "127.0.0.1:8081", "info", "auto", "false", "*"]
 )
-def test_defaults_are_shown_as_they_would_be_written(command: Command, default: str):
+def test_run_help_shows_defaults_as_a_user_would_write_them(command: Command, default: str):
     assert f"(default {default};" in " ".join(command("run", "--help").out.split())
 
 
@@ -298,11 +298,11 @@ def test_a_default_that_is_another_in_a_pod_is_shown_alike_everywhere(
     assert command("run", "--help").out == outside
 
 
-def test_the_controllers_are_listed(command: Command):
+def test_run_help_lists_the_controllers(command: Command):
     assert "The controllers are: memcached, foo, pet." in command("run", "--help").out
 
 
-def test_no_flag_in_a_text_is_torn_apart(command: Command, monkeypatch: pytest.MonkeyPatch):
+def test_run_help_breaks_no_line_within_a_flag(command: Command, monkeypatch: pytest.MonkeyPatch):
     for columns in map(str, range(60, 110)):
         monkeypatch.setenv("COLUMNS", columns)
         lines = command("run", "--help").out.splitlines()

@@ -113,7 +113,7 @@ async def test_a_manager_tells_its_runs():
         assert await asked(manager) == ([CONTROLLER], "")
 
 
-async def test_a_manager_tells_which_replica_works_on_it():
+async def test_explain_reads_the_owning_replica_from_the_manager():
     for manager_answer, owners in (
         ({"controllers": [CONTROLLER], "owners": [OWNER]}, [OWNER]),
         ({"controllers": [CONTROLLER], "owners": []}, []),
@@ -168,7 +168,7 @@ async def test_a_redirect_and_a_refusal_are_told_by_their_number():
             assert f"answers {status}:" in (await asked(manager))[1]
 
 
-async def test_who_does_not_listen_is_no_manager():
+async def test_explain_reports_no_manager_when_nothing_listens():
     async with answering() as manager:
         pass
     assert (await asked(manager))[1].startswith(f"No manager answers at {manager} (")
@@ -198,7 +198,7 @@ async def test_a_file_that_cannot_be_used_is_told_with_its_flag(flag: str, kind:
 
 
 @pytest.mark.virtual_time
-async def test_without_a_manager_the_leases_say_which_replica_works_on_it(program: Program):
+async def test_explain_reads_the_replica_from_leases_without_a_manager(program: Program):
     wire = ScriptedWire()
     program.server.serve(wire)
     transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")

@@ -11,12 +11,12 @@ from manager.cli.explain import ExplainArguments, parse_explain_arguments
 from manager.cli.operators import kind_named, owned_by
 
 
-def test_without_flags_everything_is_as_help_says():
+def test_parse_explain_arguments_uses_defaults_when_no_flag_is_given():
     for argv in (["pet/rex"], ["pet", "rex"]):
         assert parse_explain_arguments(argv, PROGRAM) == ExplainArguments("pet", "rex")
 
 
-def test_every_flag_is_read_wherever_it_stands():
+def test_parse_explain_arguments_reads_every_flag_at_any_place():
     argv = "-n zoo pet/rex -o json --kubeconfig k --context=c --manager https://manager:8082/"
     argv += " --manager-ca-file ca.crt --manager-tls-server-name=om.svc --manager-token-file token"
     argv += " --manager-namespace=system"
@@ -54,7 +54,7 @@ def test_every_flag_is_read_wherever_it_stands():
         (["pet/rex", "--namespaces=a"], "unknown flag '--namespaces'; did you mean --namespace?"),
     ],
 )
-def test_what_is_wrong_is_told_by_the_name_of_the_flag(argv: list[str], told: str):
+def test_parse_explain_arguments_names_the_wrong_argument(argv: list[str], told: str):
     with pytest.raises(UsageError) as error:
         parse_explain_arguments(argv, PROGRAM)
     assert str(error.value).startswith(f"explain: {told}")
@@ -65,10 +65,10 @@ def test_a_kind_goes_by_any_of_its_names(name: str):
     assert kind_named(name, [each.kind for each in OPERATORS], command="explain") is Pet
 
 
-def test_an_unknown_kind_is_told_with_those_that_there_are():
+def test_kind_named_lists_known_kinds_when_the_kind_is_unknown():
     with pytest.raises(UsageError, match=r"unknown kind 'dog'; ours are .*Memcached.*Pet"):
         kind_named("dog", [each.kind for each in OPERATORS], command="explain")
 
 
-def test_what_objects_own_is_what_their_operators_declare():
+def test_owned_by_returns_the_owned_kinds_that_operators_declare():
     assert owned_by(OPERATORS)[Memcached.gvk] == [Deployment.gvk]

@@ -58,7 +58,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_the_files_of_this_repository_are_current(command: Command):
+def test_generated_files_of_this_repository_are_current(command: Command):
     outcome = command("generate", "--check", operators=OPERATORS)
     assert outcome.code == 0, outcome.err
 
@@ -71,9 +71,7 @@ def test_a_check_names_what_is_not_current_and_writes_nothing(command: Command, 
     assert not (config / "crd").exists()
 
 
-def test_what_was_for_webhooks_goes_with_the_last_one_and_who_still_names_it_is_told(
-    command: Command, config: Path
-):
+def test_generate_removes_webhook_files_and_reports_a_stale_reference_to_them(command: Command, config: Path):
     assert command("generate", operators=[PetOperator]).code == 0
     overlay = config / "default" / "kustomization.yaml"
     overlay.parent.mkdir()
@@ -89,7 +87,7 @@ def test_what_was_for_webhooks_goes_with_the_last_one_and_who_still_names_it_is_
     assert (again.code, again.err) == (1, told)
 
 
-def test_generating_makes_everything_current(command: Command, config: Path):
+def test_generate_makes_every_file_current(command: Command, config: Path):
     outcome = command("generate", operators=[widget.WidgetOperator])
     assert outcome.code == 0
     assert "generated config/rbac/role.yaml\n" in outcome.out

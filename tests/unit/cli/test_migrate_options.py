@@ -13,13 +13,13 @@ from tests.support.widget import Widget
 KINDS = [Memcached, Pet, Widget]
 
 
-def test_without_arguments_everything_is_as_help_says():
+def test_parse_migrate_arguments_uses_defaults_when_none_is_given():
     arguments = parse_migrate_arguments([], PROGRAM)
     assert (arguments.kinds, arguments.kubeconfig, arguments.context) == ((), None, None)
     assert arguments.options == MigrationOptions()
 
 
-def test_every_flag_is_read_wherever_it_stands():
+def test_parse_migrate_arguments_reads_every_flag_at_any_place():
     argv = "Pet --kubeconfig k --page-size=7 memcacheds --dry-run foos --rate=0.5 --concurrency 2 --settle 1m"
     arguments = parse_migrate_arguments([*argv.split(), "--context=c"], PROGRAM)
     assert arguments.kinds == ("Pet", "memcacheds", "foos")
@@ -52,13 +52,13 @@ def test_a_dry_run_can_be_said_either_way(text: str, value: bool):
         ([""], "unexpected argument ''"),
     ],
 )
-def test_what_is_wrong_is_told_by_the_name_of_the_flag(argv: list[str], told: str):
+def test_parse_migrate_arguments_names_the_wrong_argument(argv: list[str], told: str):
     with pytest.raises(UsageError) as error:
         parse_migrate_arguments(argv, PROGRAM)
     assert str(error.value).startswith(f"migrate-storage: {told}")
 
 
-def test_without_a_name_all_kinds_are_meant():
+def test_named_definitions_returns_all_kinds_when_no_name_is_given():
     assert named_definitions([], KINDS) == [
         "memcacheds.cache.example.com",
         "pets.petstore.example.com",
@@ -71,25 +71,25 @@ def test_a_kind_goes_by_any_of_its_names(name: str):
     assert named_definitions([name], KINDS) == ["widgets.test.example.com"]
 
 
-def test_named_twice_it_is_meant_once():
+def test_named_definitions_returns_a_kind_once_when_it_is_named_twice():
     assert named_definitions(["pets", "Pet", "wd"], KINDS) == [
         "pets.petstore.example.com",
         "widgets.test.example.com",
     ]
 
 
-def test_any_other_definition_goes_by_its_full_name():
+def test_named_definitions_accepts_the_full_name_of_an_unknown_definition():
     assert named_definitions(["certificates.cert-manager.io"], KINDS) == ["certificates.cert-manager.io"]
 
 
-def test_a_name_that_nobody_has_is_told_with_those_that_there_are():
+def test_named_definitions_lists_known_kinds_when_a_name_is_unknown():
     with pytest.raises(
         UsageError, match=r"unknown kind 'cat'; ours are Memcached, Pet, Widget; any other goes by the full"
     ):
         named_definitions(["cat"], KINDS)
 
 
-def test_a_name_that_two_have_is_not_guessed_at():
+def test_named_definitions_refuses_an_ambiguous_name():
     class Other(Widget, group="other.example.com", version="v1", plural="others", kind="Widget"):
         """Another widget."""
 

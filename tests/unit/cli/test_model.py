@@ -21,7 +21,7 @@ VENDOR = ROOT / "tests/unit/codegen/installation.yaml"
 FOOS = ROOT / "config/crd/bases/tutorial.my.domain_foos.yaml"
 
 
-def test_the_model_is_printed_and_what_it_does_not_say_told_beside_it(command: Command):
+def test_model_prints_code_to_stdout_and_notes_to_stderr(command: Command):
     done = command("model", f"--from={VENDOR}")
     assert done.code == 0
     assert done.out.startswith('"""Installation of ops.vendor.io/v1, as installation.yaml has it."""\n')
@@ -31,7 +31,7 @@ def test_the_model_is_printed_and_what_it_does_not_say_told_beside_it(command: C
     assert "v1alpha1" in command("model", "--from", str(VENDOR), "--version=v1alpha1").out
 
 
-def test_it_is_written_to_a_file_which_is_never_overwritten(command: Command, tmp_path: Path):
+def test_model_writes_a_new_file_and_overwrites_none(command: Command, tmp_path: Path):
     output = tmp_path / "foo.py"
     assert command("model", f"--from={FOOS}", "-o", str(output)).out == ""
     written = output.read_text()
@@ -41,7 +41,7 @@ def test_it_is_written_to_a_file_which_is_never_overwritten(command: Command, tm
     assert output.read_text() == written
 
 
-def test_one_of_several_definitions_is_chosen_by_its_kind(command: Command, tmp_path: Path):
+def test_model_needs_kind_when_the_file_defines_several(command: Command, tmp_path: Path):
     both = tmp_path / "both.yaml"
     both.write_text(VENDOR.read_text() + FOOS.read_text())
     assert "class Foo(" in command("model", f"--from={both}", "--kind=foo").out
@@ -70,9 +70,7 @@ async def modelled(command: Command, folder: Path, answer: Page) -> Outcome:
         return await asyncio.to_thread(command, "model", "--from=A", f"--kubeconfig={config}")
 
 
-async def test_a_server_of_which_the_answers_are_code_has_none_of_it_written(
-    command: Command, tmp_path: Path
-):
+async def test_model_writes_no_code_that_a_server_injects(command: Command, tmp_path: Path):
     kind = "X(object):\n    pass\nimport os\nclass A"
     group = {"name": "b.c", "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
     answers = {
@@ -101,7 +99,7 @@ async def test_a_terminal_obeys_nothing_that_a_server_says(command: Command, tmp
     assert done.err.endswith(r"no\x1b]0;owned\x07 another line" + "\n")
 
 
-def test_it_is_read_from_stdin(command: Command, monkeypatch: pytest.MonkeyPatch):
+def test_model_reads_stdin_when_from_is_a_dash(command: Command, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FOOS.read_bytes())))
     assert command("model", "--from=-").out.startswith(
         '"""Foo of tutorial.my.domain/v1, as stdin has it."""\n'
@@ -122,7 +120,7 @@ def test_it_is_read_from_stdin(command: Command, monkeypatch: pytest.MonkeyPatch
         (("--form=x",), "unknown flag '--form'; did you mean --from?"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(command: Command, flags: tuple[str, ...], said: str):
+def test_model_reports_errors_in_one_line(command: Command, flags: tuple[str, ...], said: str):
     assert command("model", *flags).refusal() == f"model: {said}"
 
 

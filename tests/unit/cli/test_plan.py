@@ -34,7 +34,7 @@ def test_a_file_that_names_no_object_of_ours_is_told_in_one_line(
     assert command("plan", "-f", str(path)).refusal().startswith(f"plan: {told.replace('FILE', str(path))}")
 
 
-def test_what_is_too_long_is_refused_from_standard_input_too(
+def test_plan_refuses_a_file_or_stdin_longer_than_16_mib(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     path = tmp_path / "objects.yaml"

@@ -91,7 +91,7 @@ def test_a_manager_reads_no_source_at_its_start():
 
 
 @pytest.mark.parametrize("argv", ["version", "crds"])
-def test_output_that_nobody_reads_is_no_error(argv: str, tmp_path: Path):
+def test_command_succeeds_when_its_output_pipe_is_closed(argv: str, tmp_path: Path):
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as nobody, (tmp_path / "errors").open("wb") as errors:
@@ -133,7 +133,7 @@ with configured() as lines, Watchdog(stop_within=0.1, before_exit=lines.flush) a
 """
 
 
-def test_a_log_that_nobody_reads_does_not_keep_a_stuck_process_alive():
+def test_stuck_process_exits_when_its_log_pipe_is_full():
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     with os.fdopen(reading, "rb"), os.fdopen(writing, "wb") as full:
@@ -145,7 +145,7 @@ def test_a_log_that_nobody_reads_does_not_keep_a_stuck_process_alive():
     assert ended.returncode == 1
 
 
-def test_the_version_is_that_of_the_library_and_of_the_application_which_needs_just_this_one():
+def test_version_is_the_same_in_library_and_application():
     library, application = [
         tomllib.loads((ROOT / path).read_text())["project"]
         for path in ("pyproject.toml", "controllers/pyproject.toml")
@@ -155,7 +155,7 @@ def test_the_version_is_that_of_the_library_and_of_the_application_which_needs_j
 
 
 @pytest.mark.parametrize("argument", ["version", "--version", "--help"])
-def test_what_needs_no_operator_imports_none(argument: str):
+def test_version_and_help_import_no_operator(argument: str):
     code = (
         f"import sys; sys.argv = ['operator-manager', {argument!r}]\n"
         "from controllers.program import main\n"
@@ -232,7 +232,7 @@ def test_bash_offers_commands_and_the_flags_of_each(program: str, words: list[st
     assert completed(PROGRAMS[program], *words) == offered
 
 
-def test_a_project_of_ones_own_completes_as_well():
+def test_completion_works_for_the_library_program():
     assert completed(LIBRARY, "init", "--dom") == ["--domain"]
 
 
@@ -246,7 +246,7 @@ def test_fish_offers_the_shells_as_words_and_flags_as_flags(program: str):
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_other_shells_read_it(shell: str, program: str):
+def test_completion_script_is_valid_in_zsh_and_fish(shell: str, program: str):
     text = script(shell, *PROGRAMS[program])
     assert program in text
     if shutil.which(shell) is None:
@@ -255,7 +255,7 @@ def test_other_shells_read_it(shell: str, program: str):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_another_shell_is_refused(program: str):
+def test_completion_refuses_an_unknown_shell(program: str):
     done = run(*PROGRAMS[program], "completion", "csh", environ=os.environ, timeout=GENEROUS)
     assert done.returncode == 2
     assert done.stderr == f"{program}: completion: one of bash, zsh, fish is expected, not 'csh'\n"

@@ -86,7 +86,7 @@ async def test_a_server_that_calls_is_told_a_port_of_this_machine():
         ("[::1]:19443", "https://[::1]:19443"),
     ],
 )
-async def test_it_is_told_the_address_that_somebody_has_given(given: str, url: str):
+async def test_reached_address_uses_the_given_bind_address(given: str, url: str):
     assert await tried(Server(), {"webhook_bind_address": given}) == (given, url)
 
 
@@ -118,7 +118,7 @@ async def test_a_server_elsewhere_is_asked_nothing():
     assert server.wire.requests == []
 
 
-async def test_who_may_not_register_webhooks_is_not_refused_but_serves_none():
+async def test_reached_address_raises_not_called_without_the_right_to_register_webhooks():
     server = Server(allowed=False)
     with pytest.raises(NotCalled, match=r"^these credentials may not register any$"):
         await tried(server, {})

@@ -86,7 +86,7 @@ def test_a_signal_before_the_cluster_answers_ends_the_start(
         (ExceptionGroup("a", [ExceptionGroup("b", [Unreachable("no\n way"), KeyError()])]), "no way"),
     ],
 )
-def test_what_comes_from_outside_ends_in_one_line_and_failure(
+def test_run_fails_with_one_log_line_after_an_external_error(
     command: Command, assemble: Assemble, error: Exception, said: str
 ):
     assemble(failing(error))
@@ -103,7 +103,7 @@ def test_what_comes_from_outside_ends_in_one_line_and_failure(
     ("error", "code"),
     [(ConfigError("kubeconfig /nope: no such file"), 1), (SettingsError("MEMCACHED_IMAGE is empty"), 2)],
 )
-def test_what_is_wrong_in_a_file_or_setting_is_told_as_a_wrong_flag_is_whatever_the_format_of_the_log(
+def test_run_reports_config_errors_in_plain_text_even_with_json_logs(
     command: Command, assemble: Assemble, error: Exception, code: int
 ):
     assemble(failing(error))
@@ -111,7 +111,7 @@ def test_what_is_wrong_in_a_file_or_setting_is_told_as_a_wrong_flag_is_whatever_
     assert outcome.refusal(code) == f"run: {error}"
 
 
-def test_what_is_told_in_one_line_is_told_in_full_to_whoever_debugs(command: Command, assemble: Assemble):
+def test_run_logs_the_traceback_of_a_start_error_at_debug(command: Command, assemble: Assemble):
     error = CannotStart("cannot start the connection to the store: KeyError: 'x'")
     error.__cause__ = KeyError("x")
     assemble(failing(error))
@@ -231,7 +231,7 @@ def test_an_installed_operator_runs_beside_ours(command: Command, install: Insta
     ]
 
 
-def test_help_says_where_it_comes_from(command: Command, install: Install):
+def test_run_help_names_the_package_of_an_installed_operator(command: Command, install: Install):
     install(f"hi = {MODULE}:Greeter")
     help_ = command("run", "--help").out
     assert "The controllers are: memcached, foo, pet, greeter.\n" in help_
@@ -239,7 +239,7 @@ def test_help_says_where_it_comes_from(command: Command, install: Install):
     assert "\nOperator greeter:\n  --greeter-words VALUE\n" in help_
 
 
-def test_what_is_installed_for_another_program_is_left_alone(command: Command, install: Install):
+def test_run_ignores_entry_points_of_another_program(command: Command, install: Install):
     install(f"hi = {MODULE}:Greeter", group="greenhouse.operators")
     assert "greeter" not in command("run", "--help").out
 
@@ -257,7 +257,7 @@ def test_what_is_installed_for_another_program_is_left_alone(command: Command, i
     ],
 )
 @pytest.mark.parametrize("argv", [("run",), ("crds",), ("run", "--help")], ids=" ".join)
-def test_a_broken_one_is_named_in_one_line(
+def test_run_names_a_broken_installed_operator_in_one_line(
     command: Command, install: Install, value: str, said: str, argv: tuple[str, ...]
 ):
     install(f"hi = {value}")
@@ -266,14 +266,16 @@ def test_a_broken_one_is_named_in_one_line(
     assert said in told
 
 
-def test_one_that_has_the_name_of_ours_is_named_with_both(command: Command, install: Install):
+def test_run_refuses_an_installed_operator_with_the_name_of_a_built_in_one(
+    command: Command, install: Install
+):
     install(f"hi = {MODULE}:Second")
     assert command("run").refusal(1) == (
         "Named and Second of hello-operators 1.2 are both called foo: give one of them another `name`"
     )
 
 
-def test_two_of_one_name_are_named_with_both(command: Command, install: Install):
+def test_run_refuses_two_installed_operators_of_one_name(command: Command, install: Install):
     (Path(sys.path[0]) / f"{MODULE}_again.py").write_text(GREETER)
     install(f"a = {MODULE}:Greeter")
     install(f"b = {MODULE}_again:Greeter", package="other-operators")
@@ -284,7 +286,7 @@ def test_two_of_one_name_are_named_with_both(command: Command, install: Install)
 
 
 @pytest.mark.parametrize("argv", ["version", "--version", "--help"])
-def test_what_needs_no_operator_answers_also_beside_a_broken_one(
+def test_version_and_help_work_beside_a_broken_operator_package(
     command: Command, install: Install, argv: str
 ):
     install("hi = no_such_module:X")

@@ -138,7 +138,7 @@ def test_a_project_with_kinds_added_passes_its_style_types_tests_and_demo(comman
     ],
     ids=["api", "webhook"],
 )
-def test_what_is_written_is_listed_and_git_takes_it_back(
+def test_create_lists_every_file_it_writes_and_git_reverts_them(
     command: Command, project: Path, argv: tuple[str, ...], expected: dict[str, str]
 ):
     before = files(project)
@@ -188,7 +188,7 @@ def test_an_api_and_webhooks_can_be_created_in_this_repository(command: Command,
     assert "6 passed" in tests
 
 
-def test_nothing_that_is_there_is_overwritten(command: Command, project: Path):
+def test_scaffold_overwrites_no_existing_file_or_operator(command: Command, project: Path):
     for mine in ("test_company.py", "test_greeting_validation.py"):
         (project / "tests" / mine).write_text("# mine\n")
     before = files(project)
@@ -252,7 +252,7 @@ def test_nothing_that_is_there_is_overwritten(command: Command, project: Path):
         ),
     ],
 )
-def test_what_cannot_be_is_told_in_one_line(
+def test_scaffold_refuses_wrong_arguments_in_one_line_and_writes_nothing(
     command: Command, project: Path, argv: tuple[str, ...], expected: str
 ):
     before = files(project)
@@ -284,7 +284,7 @@ def test_a_folder_that_is_no_project_is_told_in_one_line(
         ),
     ],
 )
-def test_the_list_may_be_written_in_each_way_that_a_formatter_leaves(project: Path, there: str, then: str):
+def test_with_operator_extends_the_list_in_each_format(project: Path, there: str, then: str):
     path = project / "controllers" / "main.py"
     main_module = path.read_text()
     assert "OPERATORS = (GreetingOperator,)\n" in main_module
@@ -349,7 +349,7 @@ def test_a_list_that_nothing_can_be_added_to_is_told_in_one_line(command: Comman
         ),
     ],
 )
-def test_a_file_that_no_webhook_can_be_put_to_is_told_in_one_line_that_says_what_to_do(
+def test_create_webhook_refuses_an_unsuitable_file_and_says_what_to_do(
     command: Command, project: Path, path: str, there: str, then: str, expected: str
 ):
     text = (project / path).read_text()
@@ -360,7 +360,7 @@ def test_a_file_that_no_webhook_can_be_put_to_is_told_in_one_line_that_says_what
     assert files(project) == before
 
 
-def test_of_two_groups_with_a_kind_of_one_name_one_has_to_be_named(command: Command, project: Path):
+def test_create_webhook_needs_group_when_two_groups_have_the_kind(command: Command, project: Path):
     operator = project / "controllers" / "hello" / "greeting.py"
     other = project / "controllers" / "store" / "greeting.py"
     other.parent.mkdir()
@@ -392,7 +392,7 @@ def test_of_two_groups_with_a_kind_of_one_name_one_has_to_be_named(command: Comm
         ("(Operator[Greeting]):\n    versions = (\n        V1,\n    )", "    versions = (V1, V2)"),
     ],
 )
-def test_versions_and_methods_get_to_where_they_belong_in_a_class(there: str, then: str):
+def test_with_members_puts_versions_and_methods_in_place_in_a_class(there: str, then: str):
     changed = with_members(f"class It{there}\n\n\nX = 1\n", "It", "    def g(self): ...\n", "V2")
     assert changed == f"class It(Operator[Greeting]):\n{then}\n\n    def g(self): ...\n\n\nX = 1\n"
 
@@ -422,7 +422,7 @@ def test_versions_and_methods_get_to_where_they_belong_in_a_class(there: str, th
         ),
     ],
 )
-def test_imports_get_to_where_they_belong(there: str, then: str):
+def test_with_import_puts_an_import_in_its_place(there: str, then: str):
     assert with_import(there, "manager", "webhook", ours=OURS) == then
 
 
@@ -441,7 +441,7 @@ def test_a_program_that_fails_to_generate_is_told_with_its_reason(command: Comma
         (("--group=hello", "--plural=greetings"), "Company: Greeting has the plural greetings already"),
     ],
 )
-def test_where_a_name_makes_no_program_nothing_is_left_of_what_was_written(
+def test_create_api_leaves_no_file_when_the_name_breaks_the_program(
     command: Command, project: Path, flags: tuple[str, ...], reason: str
 ):
     before, folders = files(project), [*project.rglob("*/")]
@@ -450,14 +450,14 @@ def test_where_a_name_makes_no_program_nothing_is_left_of_what_was_written(
     assert [path for path in project.rglob("*/") if "__pycache__" not in path.parts] == folders
 
 
-def test_there_is_a_beginning_for_each_kind_of_kubernetes_that_the_library_has():
+def test_beginnings_cover_each_kubernetes_kind_of_the_library():
     modules = (apps_v1, core_v1, networking_v1)
     known = [getattr(module, name) for module in modules for name in module.__all__]
     assert [*beginnings()] == sorted(each.__name__ for each in known if issubclass(each, Resource))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in beginnings() if kind != "Namespace"])
-async def test_each_beginning_gets_ready_with_its_child(kind: str):
+async def test_beginning_of_each_kind_becomes_ready_with_its_child(kind: str):
     module = importlib.import_module(f"manager.scaffold.project.controllers.owning.{kind.lower()}")
     async with operated(module.GreetingOperator) as world:
         greeting = await world.create(Greeting(metadata=ObjectMeta(name="sample")))
@@ -468,7 +468,7 @@ async def test_each_beginning_gets_ready_with_its_child(kind: str):
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_making_the_environment_tells_how_far_it_has_come(project: Path, tmp_path: Path, code: int):
+def test_make_venv_prints_its_progress(project: Path, tmp_path: Path, code: int):
     """A script is both the Python that makes it, and the pip in it."""
     script = tmp_path / "python"
     said = (
@@ -515,7 +515,7 @@ def test_tilt_runs_the_project_on_a_cluster_of_this_machine_or_on_devcluster(pro
                 assert f"\n{target}:" in makefile
 
 
-def test_names_that_are_those_of_the_template_are_not_taken_for_them():
+def test_names_in_place_never_replaces_its_own_replacements():
     names = Names(program="hello", domain="greeting.v1", group="greeting", version="v2", kind="Hello")
     text = "hello greeter hello.example.com/v1 Greeting GreetingSpec greetings test_greeting apps_v1"
     assert names.in_place(text) == (
@@ -535,7 +535,7 @@ def test_names_that_are_those_of_the_template_are_not_taken_for_them():
         ("Y", "ys"),
     ],
 )
-def test_plurals_are_those_of_english(kind: str, plural: str):
+def test_plural_of_follows_english(kind: str, plural: str):
     assert plural_of(kind) == plural
 
 

@@ -22,12 +22,14 @@ def enabled(*entries: str) -> list[str]:
         (("-foo", "foo", "*"), ["memcached", "pet"]),
     ],
 )
-def test_the_first_entry_that_names_a_controller_decides(entries: tuple[str, ...], expected: list[str]):
+def test_controllers_setting_obeys_the_first_entry_that_names_a_controller(
+    entries: tuple[str, ...], expected: list[str]
+):
     assert enabled(*entries) == expected
 
 
 @pytest.mark.parametrize("entry", ["memcache", "-memcache"])
-def test_an_unknown_name_is_told_with_those_that_exist(entry: str):
+def test_controllers_setting_lists_known_names_when_a_name_is_unknown(entry: str):
     with pytest.raises(SettingsError) as error:
         enabled("*", entry)
     assert str(error.value) == (
@@ -36,7 +38,7 @@ def test_an_unknown_name_is_told_with_those_that_exist(entry: str):
     )
 
 
-def test_leaving_nothing_to_run_is_an_error():
+def test_controllers_setting_is_refused_when_it_leaves_no_controller():
     with pytest.raises(SettingsError, match="'-foo' leaves no controller to run; to run all but some"):
         enabled("-foo")
     with pytest.raises(SettingsError, match=r"leaves no controller to run$"):

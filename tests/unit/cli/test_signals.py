@@ -31,7 +31,7 @@ def send(number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_the_first_signal_asks_to_stop(
+async def test_first_signal_sets_the_stop_event(
     exits: list[int], lines: list[structlog.typing.EventDict], number: signal.Signals
 ):
     with Watchdog(stop_within=3600) as watchdog, StopSignals(watchdog) as signals:
@@ -44,7 +44,7 @@ async def test_the_first_signal_asks_to_stop(
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("taken", ["by nobody else", "by a handler of the loop"])
-async def test_signals_are_heard_though_somebody_has_had_them_sent_elsewhere(exits: list[int], taken: str):
+async def test_stop_signals_work_when_the_wakeup_fd_was_changed(exits: list[int], taken: str):
     flushed = threading.Event()
     loop = asyncio.get_running_loop()
     with (
@@ -63,7 +63,7 @@ async def test_signals_are_heard_though_somebody_has_had_them_sent_elsewhere(exi
     assert exits == [1]
 
 
-async def test_the_second_signal_exits_at_once_after_the_last_lines(
+async def test_second_signal_exits_at_once_after_the_log_is_flushed(
     exits: list[int], lines: list[structlog.typing.EventDict]
 ):
     flushed = threading.Event()
@@ -81,7 +81,7 @@ async def test_the_second_signal_exits_at_once_after_the_last_lines(
     assert [line["log_level"] for line in lines[:2]] == ["info", "error"]
 
 
-async def test_two_signals_end_it_though_the_loop_is_blocked(
+async def test_second_signal_exits_the_process_when_the_loop_is_blocked(
     exits: list[int], lines: list[structlog.typing.EventDict]
 ):
     flushed = threading.Event()
@@ -114,7 +114,7 @@ async def test_work_that_fails_raises_its_error():
         await signals.unless_stopped(work())
 
 
-async def test_the_stop_cancels_work_that_has_not_ended():
+async def test_unless_stopped_cancels_the_work_when_stop_is_set():
     cancelled = asyncio.Event()
 
     async def work() -> None:
@@ -129,7 +129,7 @@ async def test_the_stop_cancels_work_that_has_not_ended():
     assert cancelled.is_set()
 
 
-async def test_being_cancelled_cancels_the_work():
+async def test_unless_stopped_cancels_the_work_when_it_is_cancelled():
     started, cancelled = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
@@ -149,7 +149,7 @@ async def test_being_cancelled_cancels_the_work():
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_leaving_puts_back_what_was_there(number: signal.Signals):
+async def test_stop_signals_restore_the_earlier_handler_on_exit(number: signal.Signals):
     def earlier(*_: object) -> None:
         pass
 

@@ -34,7 +34,7 @@ def test_a_message_is_one_line_of_limited_length_that_no_terminal_obeys(
 
 
 @pytest.mark.parametrize("condition", [{}, {"type": "Ready"}, {"message": "x"}])
-def test_a_condition_of_another_shape_keeps_nobody_from_knowing_how_to_go_on(
+def test_uninstall_prints_the_next_command_when_a_condition_is_malformed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: dict[str, Any]
 ):
     assert "kubectl patch -n ns pets/rex" in told(tmp_path, capsys, condition)

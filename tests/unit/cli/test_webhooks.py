@@ -63,9 +63,7 @@ async def test_webhooks_can_be_turned_off(wire: ScriptedWire, off: dict[str, str
     assert await assemble({**FILES, **off}) == (False, ["webhooks are off, as the settings say"])
 
 
-async def test_without_a_way_to_be_reached_they_are_off_and_the_log_says_how_to_turn_them_on(
-    wire: ScriptedWire,
-):
+async def test_webhooks_are_off_with_a_hint_when_the_server_cannot_reach_them(wire: ScriptedWire):
     served, [line] = await assemble({})
     assert not served
     assert line.startswith("webhooks are off: the API server https://api.example.com is not on this machine;")
@@ -91,7 +89,9 @@ async def test_webhooks_that_the_api_server_will_not_reach_are_told_with_what_to
     assert ["give --webhook-bind-address=:9443" in line for line in told] == [True] * warned
 
 
-async def test_another_port_in_the_url_than_the_one_listened_at_is_told(wire: ScriptedWire, tmp_path: Path):
+async def test_webhooks_warn_when_the_url_has_another_port_than_the_listener(
+    wire: ScriptedWire, tmp_path: Path
+):
     served, [line] = await assemble(
         {"webhook_local_path": str(tmp_path), "webhook_url": "https://127.0.0.1:19443"}
     )
@@ -99,7 +99,7 @@ async def test_another_port_in_the_url_than_the_one_listened_at_is_told(wire: Sc
     assert line.endswith("give --webhook-bind-address=:19443")
 
 
-async def test_the_api_server_is_asked_at_the_address_at_which_it_was_found_to_reach_us(
+async def test_webhooks_are_served_at_the_reached_address(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     async def reached(*_: object) -> tuple[BindAddress, str]:
@@ -139,7 +139,7 @@ async def test_webhooks_come_on_by_themselves_after_the_api_server_was_too_slow(
     )
 
 
-async def test_webhooks_stay_off_when_the_api_server_turns_out_not_to_reach_them(
+async def test_webhooks_stay_off_when_the_api_server_cannot_reach_them(
     wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, log_lines: LogLines
 ):
     tests = iter([True, False])
@@ -155,7 +155,7 @@ async def test_webhooks_stay_off_when_the_api_server_turns_out_not_to_reach_them
     assert "--webhook-url" in log_lines[-1]["event"]
 
 
-async def test_nothing_is_said_where_no_operator_has_any(wire: ScriptedWire):
+async def test_manager_logs_nothing_of_webhooks_when_no_operator_has_any(wire: ScriptedWire):
     assert await assemble(FILES, known=OPERATORS[0]) == (False, [])
 
 
@@ -197,7 +197,7 @@ async def test_authorities_of_clients_that_cannot_be_read_are_told_at_the_start(
         ({"webhook_certificates": "local", "webhook_url": "https://localhost:9443"}, IN_CLUSTER, "local"),
     ],
 )
-def test_certificates_come_from_where_it_can_be_seen_that_they_must(
+def test_certificate_way_follows_from_flags_and_config_source(
     flags: dict[str, str], source: str, way: str | None
 ):
     config: Any = Config(source)

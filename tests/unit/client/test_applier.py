@@ -70,7 +70,7 @@ async def test_a_create_answers_what_there_is(client: Client, wire: ScriptedWire
     assert (now.spec, before, outcome) == ({"replicas": 1}, None, Outcome.CREATED)
 
 
-async def test_what_is_there_and_not_yet_in_the_cache_is_looked_at(
+async def test_apply_reads_the_server_when_the_cache_misses_an_existing_object(
     client: Client, cache: Cache, wire: ScriptedWire
 ):
     """Created by a request of ours whose answer was lost, say, and no watch has told of it."""
@@ -82,7 +82,7 @@ async def test_what_is_there_and_not_yet_in_the_cache_is_looked_at(
 
 
 @pytest.mark.parametrize(("manager", "writes"), [("test", 0), ("other", 1)])
-async def test_nothing_is_sent_when_that_was_applied_by_us_and_not_by_others(
+async def test_apply_sends_a_patch_only_when_another_manager_applied_the_fields(
     client: Client, wire: ScriptedWire, manager: str, writes: int
 ):
     wire.on("GET", PATH, stored(1, manager))
@@ -92,7 +92,7 @@ async def test_nothing_is_sent_when_that_was_applied_by_us_and_not_by_others(
 
 
 @pytest.mark.parametrize("changed", ["nothing", "status", "spec", "owner"])
-async def test_what_is_as_we_have_written_it_is_left_alone_until_it_changes(
+async def test_apply_skips_an_object_as_we_wrote_it_until_spec_or_manager_changes(
     client: Client, wire: ScriptedWire, changed: str
 ):
     """Also where the server spells a value in its own way, so that no comparison finds it equal."""
@@ -124,7 +124,7 @@ class Sort(Enum):
     PLAIN = "plain"
 
 
-async def test_whatever_a_model_can_write_is_applied_and_compared_as_json(client: Client, wire: ScriptedWire):
+async def test_apply_sends_and_compares_any_value_of_a_model_as_json(client: Client, wire: ScriptedWire):
     moment = datetime(2026, 1, 2, tzinfo=UTC)
     words: list[tuple[Any, Any]] = [
         (Sort.PLAIN, "plain"),
@@ -154,7 +154,7 @@ def created_by_us(version: int) -> dict[str, Any]:
     return {"metadata": {**metadata, "managedFields": [entry]}, "spec": {"replicas": 5}}
 
 
-async def test_an_unforced_apply_names_who_has_set_the_fields_and_is_none_of_the_races(
+async def test_unforced_apply_raises_apply_conflict_with_the_other_managers(
     client: Client, wire: ScriptedWire
 ):
     metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": "1"}
@@ -202,7 +202,7 @@ class TestOutcome:
         return await client.apply(Deployment(metadata=WANTED.metadata, spec=spec))
 
     @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the one that applied it"])
-    async def test_is_restored_when_another_manager_has_set_the_field(
+    async def test_outcome_is_restored_when_another_manager_has_set_the_field(
         self, client: Client, wire: ScriptedWire, known: bool
     ):
         if known:
@@ -218,7 +218,7 @@ class TestOutcome:
         assert [sent.query["force"] for sent in wire.sent("PATCH")] == ["false", "true"]
 
     @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the one that applied it"])
-    async def test_is_updated_when_our_own_field_is_wanted_differently(
+    async def test_outcome_is_updated_when_our_own_field_is_wanted_differently(
         self, client: Client, wire: ScriptedWire, known: bool
     ):
         wire.on("GET", PATH, applied({"replicas": 1, "paused": True}, self.OURS))
@@ -229,7 +229,7 @@ class TestOutcome:
         assert (came.outcome, came.conflicts) == (Outcome.UPDATED, ())
         assert len(wire.sent("PATCH")) == 1
 
-    async def test_is_updated_when_a_new_version_changes_one_field_and_another_manager_another(
+    async def test_outcome_is_updated_when_we_and_another_manager_change_different_fields(
         self, client: Client, wire: ScriptedWire
     ):
         wire.on("GET", PATH, applied({"replicas": 5, "paused": True}, {"f:spec": {"f:paused": {}}}))
@@ -237,7 +237,7 @@ class TestOutcome:
         came = await self.apply(client, wire, self.CONFLICT, done, replicas=1, paused=False)
         assert (came.outcome, len(came.conflicts)) == (Outcome.UPDATED, 1)
 
-    async def test_is_restored_when_somebody_has_removed_a_field_of_the_last_apply(
+    async def test_outcome_is_restored_when_a_field_of_the_last_apply_was_removed(
         self, client: Client, wire: ScriptedWire
     ):
         wire.on("GET", PATH, applied({"replicas": 1, "paused": True}, self.OURS))
@@ -247,7 +247,7 @@ class TestOutcome:
         assert (await self.apply(client, wire, done, replicas=1, paused=True)).outcome is Outcome.RESTORED
 
     @pytest.mark.parametrize("same", [True, False])
-    async def test_follows_the_digest_of_a_create_when_another_process_has_created_it(
+    async def test_outcome_follows_the_digest_of_a_create_by_another_process(
         self, client: Client, wire: ScriptedWire, same: bool
     ):
         name = {"name": "cache", "namespace": "team"}
@@ -381,7 +381,7 @@ async def test_an_owner_that_cannot_be_read_is_an_error_of_the_protocol(client: 
         await client.apply(WANTED, owner=owner)
 
 
-async def test_who_is_always_slower_than_others_has_a_conflict(client: Client, wire: ScriptedWire):
+async def test_apply_raises_conflict_when_others_are_always_faster(client: Client, wire: ScriptedWire):
     wire.on("GET", PATH, *(Reply.json(created_by_us(version)) for version in range(1, 9)))
     wire.on("PATCH", PATH, stored(1), Reply.status(422, "Invalid", "the server rejected our request"))
     with pytest.raises(Conflict, match=r"^Deployment team/cache keeps being changed by others$"):
@@ -416,7 +416,7 @@ class TestAChildWhoseNameSomebodyHas:
         cache.observe_write(Deployment, held.body)
         return held
 
-    async def test_another_controller_is_named_without_a_request(
+    async def test_apply_names_another_controller_without_a_request(
         self, client: Client, cache: Cache, wire: ScriptedWire
     ):
         self.hold(cache, {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "a", "controller": True})
@@ -428,7 +428,7 @@ class TestAChildWhoseNameSomebodyHas:
                 await refused
         assert wire.sent("GET", PATH) == []
 
-    async def test_what_has_no_controller_is_looked_at(
+    async def test_apply_reads_the_server_when_the_cached_holder_has_no_controller(
         self, client: Client, cache: Cache, wire: ScriptedWire
     ):
         held = self.hold(cache)
@@ -437,7 +437,9 @@ class TestAChildWhoseNameSomebodyHas:
             await client.apply(WANTED, owner=self.OWNER)
         assert len(wire.sent("GET", PATH)) == 1
 
-    async def test_what_has_gone_meanwhile_is_created(self, client: Client, cache: Cache, wire: ScriptedWire):
+    async def test_apply_creates_the_child_when_the_cached_holder_is_gone(
+        self, client: Client, cache: Cache, wire: ScriptedWire
+    ):
         self.hold(cache)
         wire.on("GET", PATH, Reply.status(404, "NotFound"))
         wire.on("POST", COLLECTION, stored(1))

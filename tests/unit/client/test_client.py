@@ -51,7 +51,7 @@ WRITES: dict[str, Callable[[Client, Pod], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-async def test_a_dry_run_says_so_and_no_read_shows_it(
+async def test_dry_run_is_sent_as_one_and_leaves_the_cache_unchanged(
     client: Client, cache: Cache, wire: ScriptedWire, write: Callable[[Client, Pod], Awaitable[object]]
 ):
     cache.informer(Pod)
@@ -72,7 +72,7 @@ async def test_create_names_a_namespace_that_is_missing(client: Client, wire: Sc
     assert wire.sent("POST") == []
 
 
-async def test_of_metadata_alone_a_patch_returns_metadata_and_every_cache_learns_of_it(
+async def test_patch_of_metadata_returns_metadata_and_updates_every_cache(
     client: Client, cache: Cache, wire: ScriptedWire
 ):
     for metadata_only in (False, True):
@@ -93,7 +93,7 @@ async def test_of_metadata_alone_a_patch_returns_metadata_and_every_cache_learns
     assert await client.metadata.find(Pod, KEY) == patched
 
 
-async def test_metadata_of_what_is_in_no_namespace_gets_no_owner_that_is_in_one(
+async def test_metadata_of_a_cluster_scoped_object_gets_no_namespaced_owner(
     client: Client, cache: Cache, wire: ScriptedWire
 ):
     cache.informer(Node, metadata_only=True)
@@ -113,7 +113,7 @@ class TestPages:
         pages = client.uncached.pages(Pod, namespace="ns", labels={"app": "web"}, limit=2)
         return [[each.metadata.name for each in found] async for found in pages]
 
-    async def test_come_one_by_one(self, client: Client, wire: ScriptedWire):
+    async def test_pages_come_one_by_one(self, client: Client, wire: ScriptedWire):
         wire.on("GET", PATH, page(9, ("a", 1), ("b", 2), resume="c1"), page(9, ("c", 3)))
         assert await self.read(client) == [["a", "b"], ["c"]]
         assert [sent.query for sent in wire.sent("GET", PATH)] == [
@@ -121,7 +121,7 @@ class TestPages:
             {"limit": "2", "labelSelector": "app=web", "continue": "c1"},
         ]
 
-    async def test_go_on_in_what_there_is_when_the_first_ones_time_is_over(
+    async def test_pages_continue_in_the_current_list_when_the_first_one_expired(
         self, client: Client, wire: ScriptedWire
     ):
         too_old = Reply.json(expired() | {"metadata": {"continue": "c2"}}, status=410)
@@ -130,7 +130,7 @@ class TestPages:
         assert [sent.query.get("continue") for sent in wire.sent("GET", PATH)] == [None, "c1", "c2"]
 
     @pytest.mark.parametrize("resume", ["", "c1"])
-    async def test_end_where_the_server_has_nothing_to_go_on_with(
+    async def test_pages_raise_gone_when_the_server_gives_no_token_to_continue(
         self, client: Client, wire: ScriptedWire, resume: str
     ):
         too_old = Reply.json(expired() | {"metadata": {"continue": resume}}, status=410)
@@ -138,13 +138,13 @@ class TestPages:
         with pytest.raises(Gone):
             await self.read(client)
 
-    async def test_have_at_least_one_object(self, client: Client):
+    async def test_pages_refuse_a_limit_below_one(self, client: Client):
         with pytest.raises(ValueError, match="limit must be at least 1, not 0"):
             await anext(client.uncached.pages(Pod, limit=0))
 
 
 class TestDeletingACollection:
-    async def test_says_what_is_meant_and_waits_for_the_watch(
+    async def test_delete_collection_sends_its_selectors_and_leaves_the_cache_to_the_watch(
         self, client: Client, cache: Cache, wire: ScriptedWire
     ):
         cache.informer(Pod)
@@ -159,7 +159,9 @@ class TestDeletingACollection:
         # It may have a finalizer.
         assert await client.find(Pod, KEY) is not None
 
-    async def test_needs_the_namespace_of_a_kind_that_has_them(self, client: Client, wire: ScriptedWire):
+    async def test_delete_collection_needs_a_namespace_for_a_namespaced_kind(
+        self, client: Client, wire: ScriptedWire
+    ):
         with pytest.raises(ValueError, match=r"Pod\.v1 is namespaced: .* one namespace at a time"):
             await client.delete_collection(Pod)
         wire.on("DELETE", "/api/v1/nodes", Reply.status(200, ""))

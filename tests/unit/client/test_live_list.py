@@ -24,7 +24,9 @@ def names(pods: list[Pod]) -> list[str]:
     return [each.metadata.name for each in pods]
 
 
-async def test_the_whole_list_comes_first_and_again_with_every_change(client: Client, server: PodServer):
+async def test_live_list_yields_the_whole_list_first_and_after_every_change(
+    client: Client, server: PodServer
+):
     stream = Listed(5, ("b", 2), ("a", 1))
     server.on("stream", stream)
     async with client.watch(Pod) as live:
@@ -35,7 +37,7 @@ async def test_the_whole_list_comes_first_and_again_with_every_change(client: Cl
         assert names(await anext(live)) == ["b", "c"]
 
 
-async def test_that_there_is_nothing_is_told_too(client: Client, server: PodServer):
+async def test_live_list_yields_an_empty_list_when_no_object_exists(client: Client, server: PodServer):
     server.on("stream", Listed(5))
     async with client.watch(Pod) as live:
         assert await anext(live) == []
@@ -43,7 +45,7 @@ async def test_that_there_is_nothing_is_told_too(client: Client, server: PodServ
             await asyncio.wait_for(anext(live), 10)
 
 
-async def test_who_reads_slowly_sees_the_latest_only(client: Client, server: PodServer):
+async def test_live_list_yields_only_the_latest_state_to_a_slow_reader(client: Client, server: PodServer):
     stream = Listed(5)
     server.on("stream", stream)
     async with client.watch(Pod) as live:
@@ -67,7 +69,9 @@ async def test_a_watch_that_breaks_mends_itself(client: Client, server: PodServe
         assert live.problem is None
 
 
-async def test_what_is_wrong_from_the_start_is_raised(client: Client, server: PodServer, wire: ScriptedWire):
+async def test_live_list_raises_the_error_of_the_first_request(
+    client: Client, server: PodServer, wire: ScriptedWire
+):
     server.on("check", Reply.status(403, "Forbidden", "no pods for you"))
     with pytest.raises(Forbidden, match="no pods for you"):
         async with client.watch(Pod):
@@ -87,7 +91,7 @@ async def test_selectors_reach_the_server(client: Client, wire: ScriptedWire):
         assert wanted.items() <= sent.query.items()
 
 
-async def test_leaving_ends_the_watch(client: Client, server: PodServer, wire: ScriptedWire):
+async def test_live_list_closes_the_watch_on_exit(client: Client, server: PodServer, wire: ScriptedWire):
     stream = Listed(5)
     server.on("stream", stream)
     async with client.watch(Pod) as live:

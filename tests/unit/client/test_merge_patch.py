@@ -51,5 +51,7 @@ def test_equal_documents_have_no_difference(document: dict[str, Any]):
         ({"a": {"b": 1}}, {"a": []}, {"a": []}),
     ],
 )
-def test_only_what_changed_is_sent(before: dict[str, Any], after: dict[str, Any], patch: dict[str, Any]):
+def test_merge_diff_contains_only_changes(
+    before: dict[str, Any], after: dict[str, Any], patch: dict[str, Any]
+):
     assert merge_diff(before, after) == patch

@@ -38,21 +38,19 @@ def read() -> Pod:
     return Pod.decode(Reply.json(pod("a", 5)).body)
 
 
-async def test_a_create_followed_nothing(client: Client, read: Pod):
+async def test_own_writes_record_a_create_with_no_earlier_version(client: Client, read: Pod):
     written = own_writes_from_here()
     await client.create(read)
     assert written == {(read.metadata.uid, 0, 7)}
 
 
-async def test_an_update_followed_the_version_that_it_demanded(client: Client, read: Pod):
+async def test_own_writes_record_the_version_that_an_update_demanded(client: Client, read: Pod):
     written = own_writes_from_here()
     await client.update(read)
     assert written == {(read.metadata.uid, 5, 7)}
 
 
-async def test_a_whole_object_is_sent_without_the_record_of_who_owns_which_field(
-    client: Client, wire: ScriptedWire
-):
+async def test_update_sends_no_managed_fields(client: Client, wire: ScriptedWire):
     # Of which the cache keeps our own entries only; left out, all stay as they are.
     own = [{"manager": "test", "operation": "Apply", "fieldsV1": {}}]
     held = Pod.decode(Reply.json(pod("a", 5, managedFields=own)).body)
@@ -63,7 +61,7 @@ async def test_a_whole_object_is_sent_without_the_record_of_who_owns_which_field
 
 
 @pytest.mark.parametrize("version", ["", "0"])  # of which the server takes the one for the other
-async def test_an_update_that_demands_no_version_may_have_followed_anything(
+async def test_own_writes_leave_out_an_update_that_demands_no_version(
     client: Client, read: Pod, version: str
 ):
     written = own_writes_from_here()
@@ -72,21 +70,21 @@ async def test_an_update_that_demands_no_version_may_have_followed_anything(
     assert written == set()
 
 
-async def test_a_patch_of_finalizers_followed_the_version_that_it_demanded(client: Client, read: Pod):
+async def test_own_writes_record_the_version_that_a_finalizer_patch_demanded(client: Client, read: Pod):
     written = own_writes_from_here()
     read.metadata.finalizers.append("example.com/x")
     await client.patch(read)
     assert written == {(read.metadata.uid, 5, 7)}
 
 
-async def test_other_patches_may_have_followed_anything(client: Client, read: Pod):
+async def test_own_writes_leave_out_a_patch_that_demands_no_version(client: Client, read: Pod):
     written = own_writes_from_here()
     read.metadata.labels["x"] = "y"
     await client.patch(read)
     assert written == set()
 
 
-async def test_writes_count_for_the_task_that_collects_and_those_it_starts(client: Client, read: Pod):
+async def test_own_writes_include_those_of_child_tasks(client: Client, read: Pod):
     other = asyncio.create_task(client.create(read))
     written = own_writes_from_here()
     await other
@@ -96,7 +94,7 @@ async def test_writes_count_for_the_task_that_collects_and_those_it_starts(clien
     assert len(written) == 1
 
 
-async def test_a_task_that_outlives_who_collects_keeps_nothing(client: Client, read: Pod):
+async def test_own_writes_are_freed_when_a_child_task_outlives_the_collector(client: Client, read: Pod):
     async def collect() -> tuple[weakref.ref[set[Change]], asyncio.Task[Pod]]:
         return weakref.ref(own_writes_from_here()), asyncio.create_task(client.create(read))
 
@@ -105,7 +103,7 @@ async def test_a_task_that_outlives_who_collects_keeps_nothing(client: Client, r
     await outliving
 
 
-async def test_each_collects_its_own(client: Client, read: Pod):
+async def test_own_writes_are_separate_for_each_task(client: Client, read: Pod):
     async def collect(*, write: bool) -> int:
         written = own_writes_from_here()
         await asyncio.sleep(1)
@@ -117,7 +115,7 @@ async def test_each_collects_its_own(client: Client, read: Pod):
     assert await asyncio.gather(collect(write=True), collect(write=False)) == [1, 0]
 
 
-async def test_what_is_read_is_not_written(client: Client, wire: ScriptedWire, read: Pod):
+async def test_own_writes_contain_no_reads(client: Client, wire: ScriptedWire, read: Pod):
     wire.on("GET", f"{PATH}/a", Reply.json(pod("a", 5)))
     written = own_writes_from_here()
     await client.uncached.get(Pod, ObjectKey("ns", "a"))

@@ -44,7 +44,7 @@ def reference(name: str, uid: str, **more: Any) -> dict[str, Any]:
     ],
     ids=["another", "an earlier one of the name", "an owner that is not the controller"],
 )
-async def test_nothing_is_applied_over_what_another_controls(
+async def test_apply_refuses_an_object_that_its_owner_does_not_control(
     client: Client, wire: ScriptedWire, owner: dict[str, Any], message: str, controller: str | None
 ):
     wire.on("GET", "/apis/apps/v1", Reply.json(RESOURCES))
@@ -70,7 +70,7 @@ async def test_an_owner_in_another_namespace_is_refused_before_anything_is_sent(
 
 
 @pytest.mark.parametrize("write", ["create", "update", "patch", "apply"])
-async def test_what_is_in_no_namespace_gets_no_owner_that_is_in_one(
+async def test_client_refuses_a_namespaced_owner_of_a_cluster_scoped_object(
     client: Client, wire: ScriptedWire, write: str
 ):
     served = {"resources": [{"name": "memcacheds", "kind": "Memcached", "namespaced": True}]}

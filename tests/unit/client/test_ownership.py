@@ -91,7 +91,7 @@ def container(document: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_an_object_with_everything_wanted_holds_it():
+def test_holds_exactly_accepts_an_object_with_every_wanted_field():
     assert holds_exactly(WANTED, live(), OWNED)
 
 
@@ -142,7 +142,7 @@ def test_a_field_that_is_owned_and_no_longer_wanted_is_seen(forget: Any):
     assert not holds_exactly(wanted, live(), OWNED)
 
 
-def test_the_defaults_booked_with_a_create_do_not_count_as_drift():
+def test_holds_ignores_defaults_that_a_create_has_booked():
     owned = copy.deepcopy(OWNED)
     owned["f:spec"]["f:revisionHistoryLimit"] = {}
     assert holds(WANTED, live(), owned)
@@ -245,13 +245,13 @@ def test_may_repeat_keys_lets_the_usual_object_be_created_by_post():
     assert not may_repeat_keys(WANTED)
 
 
-def test_true_is_not_one():
+def test_holds_exactly_tells_true_from_one():
     assert not holds_exactly({"a": True}, {"a": 1}, {"f:a": {}})
     assert holds_exactly({"a": True}, {"a": True}, {"f:a": {}})
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_an_item_that_was_as_wanted_is_compared_again_once_anything_of_it_differs(exact: bool):
+def test_holds_compares_a_matching_item_again_once_it_differs(exact: bool):
     compare = holds_exactly if exact else holds
     item = {"name": "web", "a": True, "b": 1, "c": 2, "d": 3, "e": 4}
     record = {".": {}, **{f"f:{name}": {} for name in item}}
@@ -269,7 +269,7 @@ def test_an_item_that_was_as_wanted_is_compared_again_once_anything_of_it_differ
     assert held()
 
 
-def test_of_items_that_were_as_wanted_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch):
+def test_holds_remembers_a_bounded_number_of_matching_items(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ownership, "_MOST_MATCHING_ITEMS", 8)
     for number in range(20):
         item = {"name": "web", "a": number, "b": 1, "c": 2, "d": 3, "e": 4}
@@ -278,7 +278,7 @@ def test_of_items_that_were_as_wanted_only_so_many_are_remembered(monkeypatch: p
         assert len(ownership._matching_items) <= 8
 
 
-def test_keys_as_long_as_somebody_likes_are_not_kept():
+def test_holds_keeps_no_long_keys_in_memory():
     web = {"ports": [{"name": "web"}]}
     tracemalloc.start()
     try:
@@ -300,7 +300,7 @@ def test_keys_as_long_as_somebody_likes_are_not_kept():
     ],
     ids=["of items that nobody wants", "of one item over and over", "of values"],
 )
-def test_a_forged_record_beside_a_long_list_costs_no_more_than_the_two_of_them(path: str, held: bool):
+def test_holds_takes_linear_time_for_a_forged_record_and_a_long_list(path: str, held: bool):
     count = 5_000
     ports: list[Any] = [{"containerPort": number} for number in (*range(20_000, 20_000 + count), 11211)]
     live, wanted = (ports, ports[-1:]) if path[0] == "k" else (list(range(count)), [count - 1])

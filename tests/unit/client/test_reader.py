@@ -105,7 +105,7 @@ async def test_an_object_that_is_nested_deeply_is_read_and_written_as_any_other(
 
 
 class TestAnObjectOfAnotherShape:
-    async def test_is_left_out_of_lists_and_named(self, world: World):
+    async def test_list_leaves_out_and_names_an_undecodable_object(self, world: World):
         pods = await world.client.list(Pod)
         assert names(pods) == ["a", "z"]
         [error] = pods.undecodable
@@ -115,7 +115,7 @@ class TestAnObjectOfAnotherShape:
             "Pod ns/odd: spec: Input should be an object",
         )
 
-    async def test_is_raised_by_who_wants_all(self, world: World):
+    async def test_complete_raises_for_an_undecodable_object(self, world: World):
         with pytest.raises(Undecodable, match="ns/odd"):
             (await world.client.list(Pod)).complete()
         pods = await world.client.list(Pod, labels="!odd,app!=x")
@@ -123,7 +123,9 @@ class TestAnObjectOfAnotherShape:
         world.holds("odd", 4)
         assert names((await world.client.list(Pod)).complete()) == ["a", "odd", "z"]
 
-    async def test_is_counted_and_logged_once_for_each_state(self, world: World, log_lines: LogLines):
+    async def test_undecodable_object_is_counted_and_logged_once_for_each_state(
+        self, world: World, log_lines: LogLines
+    ):
         assert world.left_out == 0
         for _ in range(3):
             await world.client.list(Pod)
@@ -134,12 +136,12 @@ class TestAnObjectOfAnotherShape:
             ("an object is left out of lists", "ns/odd")
         ] * 2
 
-    async def test_is_raised_when_it_is_asked_for(self, world: World):
+    async def test_get_and_find_raise_for_an_undecodable_object(self, world: World):
         for read in (world.client.get, world.client.find):
             with pytest.raises(Undecodable):
                 await read(Pod, ObjectKey("ns", "odd"))
 
-    async def test_is_told_in_the_same_way_by_the_server(self, world: World):
+    async def test_uncached_reads_report_an_undecodable_object_alike(self, world: World):
         odd = pod("odd", 2, spec="none")
         world.wire.on("GET", "/api/v1/namespaces/ns/pods/odd", Reply.json(odd))
         items = {"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": [odd, pod("z", 3)]}
@@ -153,7 +155,7 @@ class TestAnObjectOfAnotherShape:
 
 class TestNamespaces:
     @pytest.mark.parametrize("namespace", ["", None])
-    async def test_none_means_all_that_are_watched(self, namespace: str | None):
+    async def test_list_reads_all_watched_namespaces_when_none_is_given(self, namespace: str | None):
         for watched in ((), ("n1", "n2")):
             world = World(*watched)
             for name in ("n1", "n2"):
@@ -166,7 +168,7 @@ class TestNamespaces:
                 assert [each.key for each in await world.client.metadata.list(Pod, **read)] == everywhere
                 assert await world.client.metadata.keys(Pod, **read) == everywhere
 
-    async def test_one_that_is_not_watched_is_said_to_be_so_and_not_empty(self):
+    async def test_reader_raises_not_cached_for_an_unwatched_namespace(self):
         world = World("n1", "n2")
         client, key = world.client, ObjectKey("n3", "a")
         for reader in (client, client.metadata):
@@ -180,7 +182,7 @@ class TestNamespaces:
             await client.metadata.keys(Pod, namespace="n3")
         assert await client.find(Pod, ObjectKey("n1", "a")) is None
 
-    async def test_objects_without_one_are_watched_all_the_same(self):
+    async def test_reader_serves_cluster_scoped_kinds_when_namespaces_are_limited(self):
         world = World("n1")
         world.cache.informer(Node)
         assert await world.client.find(Node, ObjectKey("", "a")) is None
@@ -205,7 +207,7 @@ class TestASelection:
         world.holds("b", 2)
         return world
 
-    async def test_is_read_by_who_names_it(self, world: World):
+    async def test_selecting_reads_the_objects_of_the_selection(self, world: World):
         web = world.client.selecting(label_selector="app = web")
         assert names(await web.list(Pod)) == ["a"]
         assert (await web.get(Pod, ObjectKey("ns", "a"))).metadata.name == "a"
@@ -215,7 +217,7 @@ class TestASelection:
         assert await metadata.find(Pod, ObjectKey("ns", "b")) is None
         assert [each.key for each in await metadata.list(Pod)] == [("ns", "a")]
 
-    async def test_is_not_taken_for_all_there_is(self, world: World):
+    async def test_reader_raises_not_cached_when_only_a_selection_is_cached(self, world: World):
         ways = r"Pod as a whole is not cached: .* client\.selecting\(label_selector='app=web'\)"
         for key in (ObjectKey("ns", "a"), ObjectKey("ns", "b")):
             with pytest.raises(NotCached, match=ways):
@@ -225,12 +227,12 @@ class TestASelection:
         with pytest.raises(NotCached, match=r"metadata of Pod as a whole .* client\.metadata\.selecting"):
             await world.client.metadata.keys(Pod)
 
-    async def test_that_nobody_declared_is_said_to_be_so(self, world: World):
+    async def test_selecting_raises_not_cached_when_nobody_declared_the_selection(self, world: World):
         world.cache.informer(Pod)
         with pytest.raises(NotCached, match=r"Pod with label_selector='app=db' .* or client, "):
             await world.client.selecting(label_selector="app=db").list(Pod)
 
-    async def test_spares_an_apply_the_read_of_what_it_holds_and_of_nothing_else(self, world: World):
+    async def test_apply_skips_the_read_of_an_object_that_a_selection_holds(self, world: World):
         for name in ("a", "b"):
             held = pod(name, 3, labels={"app": "web"} if name == "a" else {})
             world.wire.on("GET", f"/api/v1/namespaces/ns/pods/{name}", Reply.json(held))
@@ -318,7 +320,7 @@ class TestWhatIsLargeOrMany:
             pytest.param(lambda client: client.uncached.list(Pod, namespace="ns"), id="from the server"),
         ],
     )
-    async def test_is_read_so_that_others_have_their_turn_after_each(
+    async def test_list_yields_to_the_loop_after_each_large_object(
         self, large: World, read: Callable[[Client], Awaitable[list[object]]]
     ):
         alone = await turns_of_others(asyncio.sleep(0))
@@ -336,14 +338,14 @@ class TestWhatIsLargeOrMany:
             ),
         ],
     )
-    async def test_is_looked_through_so_for_an_index_and_once(
+    async def test_reader_yields_to_the_loop_while_it_builds_an_index_and_builds_it_once(
         self, large: World, read: Callable[[Client], Awaitable[list[object]]]
     ):
         alone = await turns_of_others(asyncio.sleep(0))
         assert await turns_of_others(read(large.client)) >= alone + self.COUNT
         assert await turns_of_others(read(large.client)) <= alone + 1
 
-    async def test_is_found_whatever_becomes_of_it_while_an_index_is_built(self, large: World):
+    async def test_list_is_right_when_objects_change_while_its_index_is_built(self, large: World):
         building = asyncio.create_task(large.client.list(Pod, labels={"app": "web"}))
         other = asyncio.create_task(large.client.list(Pod, labels={"app": "web"}))
         at_once = asyncio.create_task(large.client.list(Pod, labels={"app": "other"}))
@@ -369,7 +371,7 @@ class TestWhatIsLargeOrMany:
         ]
         assert found == set(again)
 
-    async def test_is_read_so_though_each_of_many_is_small(self):
+    async def test_list_yields_to_the_loop_among_many_small_objects(self):
         world = World()
         for number in range(1000):
             world.holds(f"p{number}", number + 1, labels={"app": "x" * 60})
@@ -389,7 +391,7 @@ class TestWhatIsLargeOrMany:
             ),
         ],
     )
-    async def test_is_not_begun_by_many_in_one_turn(
+    async def test_simultaneous_reads_of_a_large_object_take_separate_turns(
         self, large: World, read: Callable[[Client], Awaitable[object]]
     ):
         async def at_once(number: int) -> None:
@@ -400,7 +402,7 @@ class TestWhatIsLargeOrMany:
         few, many = await turns_of_others(at_once(1)), await turns_of_others(at_once(21))
         assert many >= few + 20
 
-    async def test_keeps_no_small_one_waiting(self, large: World):
+    async def test_find_of_a_small_object_does_not_wait_for_a_large_list(self, large: World):
         large.holds("small", 40)
         listed = asyncio.create_task(large.client.list(Pod))
         await asyncio.sleep(0)
@@ -428,7 +430,7 @@ class TestAKindThatIsOnlyOwned:
             world.cache.observe_write(Pod, encoded(each))
         return found
 
-    async def test_one_is_got_from_the_server(self, world: World):
+    async def test_get_reads_a_foreign_object_of_an_owned_kind_from_the_server(self, world: World):
         [theirs] = self.others(world, 0)
         key, path = ObjectKey("ns", "p00"), "/api/v1/namespaces/ns/pods/p00"
         world.wire.on("GET", path, Reply.json(theirs), Reply.status(404, "NotFound"))
@@ -444,7 +446,7 @@ class TestAKindThatIsOnlyOwned:
         assert names(await world.client.list(Pod, owner=self.node, labels="app!=b")) == ["ours"]
         assert world.wire.sent("GET") == []
 
-    async def test_a_few_of_a_list_are_read_one_by_one(self, world: World):
+    async def test_list_reads_a_few_foreign_objects_one_by_one(self, world: World):
         gone, relabelled, there = self.others(world, 0, 1, 2)
         self.others(world, 3, label="b")
         path = "/api/v1/namespaces/ns/pods"
@@ -458,7 +460,7 @@ class TestAKindThatIsOnlyOwned:
             ("p02", {"nodeName": "n1"}),
         ]
 
-    async def test_many_of_a_list_are_read_by_a_list(self, world: World):
+    async def test_list_reads_many_foreign_objects_by_one_list(self, world: World):
         theirs = self.others(world, *range(FEW + 1))
         new = pod("new", 90, labels={"app": "a"})
         items = [{name: value for name, value in each.items() if name != "kind"} for each in (new, *theirs)]
@@ -470,7 +472,7 @@ class TestAKindThatIsOnlyOwned:
         assert sent.query["labelSelector"] == "app in (a, b)"
 
     @pytest.mark.parametrize("labels", [None, {}, {"app": "a"}, {"app": "a", "x": ""}, ""])
-    async def test_the_server_is_asked_for_the_labels_that_are_wanted(
+    async def test_list_sends_the_wanted_labels_to_the_server(
         self, world: World, labels: dict[str, str] | str | None
     ):
         for number in range(FEW + 1):

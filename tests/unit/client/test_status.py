@@ -129,7 +129,7 @@ OURS, THEIRS = statuses("AB", "ab"), statuses("CD", "cd")
 
 
 @given(st.one_of(st.none(), st.just({}), OURS), THEIRS, OURS, THEIRS)
-async def test_what_two_writers_change_at_the_same_time_is_there_in_the_end(
+async def test_status_report_keeps_the_changes_of_two_concurrent_writers(
     ours: Status | None, theirs: Status, wanted: Status, others: Status
 ):
     def interfere(server: Server) -> None:
@@ -160,7 +160,7 @@ async def test_patch_of_a_first_status_leaves_what_others_have_set_meanwhile():
     assert (stored.status.ready, stored.status.notes) == (7, {"a": "ours"})
 
 
-async def test_without_anybody_else_it_is_one_request():
+async def test_status_report_sends_one_patch_when_there_is_no_other_writer():
     server = Server(joined({"a": 1}, {"conditions": [condition("A", "1")]}))
     thing = server.read()
     thing.status["conditions"] = [condition("A", "2")]
@@ -172,7 +172,7 @@ async def test_without_anybody_else_it_is_one_request():
 @pytest.mark.parametrize(
     "since", [{"a": 1, "b": 2}, {"a": 2, "b": 1}, {"a": 2}, {"a": 1, "conditions": [condition("A", "1")]}]
 )
-async def test_what_the_server_has_otherwise_and_was_not_written_is_told(since: dict[str, Any]):
+async def test_status_report_is_true_when_the_server_differs_in_an_unwritten_field(since: dict[str, Any]):
     server = Server({"a": 1, "b": 1})
     thing = server.read()
     thing.status = {"a": 3, "b": 1}
@@ -184,7 +184,7 @@ async def test_what_the_server_has_otherwise_and_was_not_written_is_told(since: 
     assert not await server.report(thing)
 
 
-async def test_what_somebody_has_written_over_it_since_is_not_told():
+async def test_status_report_is_false_when_another_writer_has_overwritten_it_since():
     """That is an event of its own."""
     server = Server({"a": 1})
     thing = server.read()
@@ -204,7 +204,7 @@ async def test_a_patch_answers_what_the_server_has_now():
     assert (written.status, written.metadata.resource_version) == ({"a": 3, "b": 2}, "2")
 
 
-async def test_the_status_of_an_object_that_was_replaced_is_not_written_to_the_next():
+async def test_status_patch_raises_conflict_when_the_object_was_replaced():
     server = Server({"a": 1})
     thing = server.read()
     thing.status["a"] = 2
@@ -214,7 +214,7 @@ async def test_the_status_of_an_object_that_was_replaced_is_not_written_to_the_n
     assert server.status == {"a": 1}
 
 
-async def test_one_who_is_always_quicker_makes_it_a_conflict():
+async def test_status_report_raises_conflict_when_another_writer_is_always_faster():
     def again(server: Server) -> None:
         server.version += 1
         server.status = {"conditions": [condition("C", str(server.version))]}
@@ -227,7 +227,7 @@ async def test_one_who_is_always_quicker_makes_it_a_conflict():
     assert server.writes == 5
 
 
-async def test_what_somebody_has_written_already_is_not_written_again():
+async def test_status_patch_is_not_repeated_when_another_writer_has_written_the_same():
     def the_same(server: Server) -> None:
         server.status = {"conditions": [condition("A", "1")]}
 
@@ -270,9 +270,7 @@ async def test_a_garbled_look_at_what_others_have_written_is_an_error_of_the_pro
 @pytest.mark.parametrize(
     "lost", [LostAfter, lambda _: Reply.status(500, "InternalError")], ids=["cut off", "500"]
 )
-async def test_a_write_of_which_the_answer_is_lost_is_made_good_although_the_cache_knows_nothing_of_it(
-    lost: Callable[[Reply], Step],
-):
+async def test_status_report_repairs_a_write_whose_answer_was_lost(lost: Callable[[Reply], Step]):
     server = Server({"text": "good", "conditions": [condition("Ready", "good"), condition("Theirs", "x")]})
     cached = server.read()
     server.lost = lost
@@ -293,7 +291,7 @@ async def test_a_write_of_which_the_answer_is_lost_is_made_good_although_the_cac
     assert [len(sent.json()) for sent in server.wire.sent("PATCH")][1] == 1
 
 
-async def test_writes_of_which_answers_are_lost_are_remembered_of_a_bounded_number_of_objects(
+async def test_lost_status_writes_are_remembered_for_a_bounded_number_of_objects(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr("manager.client.subresource._MOST_IN_DOUBT", 2)

@@ -5,7 +5,7 @@ import random
 from manager.controller.options import KeyBackoff
 
 
-def test_each_key_has_a_back_off_of_its_own(rng: random.Random):
+def test_key_backoff_grows_separately_for_each_key(rng: random.Random):
     backoff = KeyBackoff[str](base=1, cap=100, jitter=0, rng=rng)
     delays = [
         backoff.next_delay("a", now=0),
@@ -33,7 +33,7 @@ def test_a_forgotten_key_starts_over_and_leaves_nothing_behind(rng: random.Rando
     assert backoff.next_delay("a", now=0) == 1
 
 
-def test_delays_go_from_five_milliseconds_to_a_thousand_seconds_unless_told_otherwise(rng: random.Random):
+def test_key_backoff_defaults_to_5_milliseconds_up_to_1000_seconds(rng: random.Random):
     backoff = KeyBackoff[str](rng=rng)
     now, delays = 0.0, []
     for _ in range(40):

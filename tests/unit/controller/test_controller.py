@@ -40,7 +40,7 @@ def controller(reconciler: Reconciler, source: ManualSource, metrics: Metrics) -
     )
 
 
-async def test_nothing_is_reconciled_before_every_source_is_in_sync():
+async def test_controller_reconciles_nothing_until_every_source_is_synced():
     first, second = ManualSource(synced=False), ManualSource(synced=False)
     async with Running(Reconciler(), sources=[first, second]) as running:
         first.add("a")
@@ -53,7 +53,7 @@ async def test_nothing_is_reconciled_before_every_source_is_in_sync():
         assert running.reconciler.calls == [("a", 20)]
 
 
-async def test_while_it_waits_for_caches_it_says_for_which():
+async def test_ready_problem_names_the_caches_that_the_controller_waits_for():
     first = ManualSource(synced=False, problem="pods: forbidden")
     same = ManualSource(synced=False, problem="pods: forbidden")
     other = ManualSource(synced=False, problem="foos: the CRD is not installed")
@@ -80,7 +80,7 @@ async def test_standby_is_no_problem_and_holds_nothing(metrics: Metrics):
     assert standby.needs_leader_election
 
 
-async def test_as_many_reconciles_run_at_once_as_allowed_and_no_more():
+async def test_controller_runs_exactly_max_concurrent_reconciles_at_once():
     async with Running(taking(1), max_concurrent_reconciles=3) as running:
         running.add(*"abcdefg")
         await asyncio.sleep(0.5)
@@ -93,7 +93,7 @@ async def test_as_many_reconciles_run_at_once_as_allowed_and_no_more():
         assert running.sample("controller_runtime_active_workers") == 0
 
 
-async def test_one_object_is_never_reconciled_twice_at_once():
+async def test_controller_never_reconciles_one_object_twice_at_once():
     async with Running(taking(1)) as running:
         for _ in range(25):
             running.add("a")
@@ -139,7 +139,7 @@ class Quota:
             await asyncio.sleep(1000 - now())
 
 
-async def test_controllers_may_share_a_rate_limiter_of_ones_own():
+async def test_controllers_may_share_a_custom_rate_limiter():
     quota = Quota(3)
     async with (
         Running(Reconciler(), rate_limiter=quota) as one,
@@ -174,7 +174,7 @@ class Steady:
         self.failures.pop(key, None)
 
 
-async def test_a_back_off_of_ones_own_says_how_long_objects_wait():
+async def test_controller_waits_as_long_as_a_custom_backoff_says():
     backoff = Steady(40)
     answers = iter([OSError("no"), OSError("no"), Result(requeue=True), None])
 
@@ -220,7 +220,7 @@ async def test_stopping_lets_running_reconciles_finish_and_starts_no_more(log_li
     assert not [line for line in log_lines if line["event"] == "reconciles cancelled"]
 
 
-async def test_what_has_not_finished_by_the_end_of_the_grace_is_cancelled(log_lines: LogLines):
+async def test_stop_cancels_unfinished_reconciles_after_the_grace(log_lines: LogLines):
     cancelled: list[str] = []
 
     async def act(request: Request) -> Result | None:
@@ -243,7 +243,7 @@ async def test_what_has_not_finished_by_the_end_of_the_grace_is_cancelled(log_li
     assert (line["count"], line["controller"]) == (2, "test")
 
 
-async def test_stopping_step_by_step():
+async def test_controller_finishes_running_work_after_stop_taking_work():
     async with Running(taking(10)) as running:
         running.add("a")
         await asyncio.sleep(1)
@@ -274,7 +274,7 @@ async def test_a_controller_that_waits_for_caches_stops_at_once():
         assert running.reconciler.calls == []
 
 
-async def test_stopping_just_when_caches_are_in_sync_starts_nothing():
+async def test_stop_taking_work_during_the_start_lets_no_reconcile_begin():
     source = ManualSource(synced=False)
     async with Running(Reconciler(), sources=[source]) as running:
         source.add("a")
@@ -296,7 +296,7 @@ async def test_waiting_for_the_rate_limit_does_not_delay_the_stop():
         assert running.reconciler.names == ["a"]
 
 
-async def test_nothing_begins_after_the_stop_though_the_rate_limit_would_let_it():
+async def test_stop_starts_no_reconcile_that_waits_for_the_rate_limit():
     async with Running(taking(20), rate_limit=0.1) as running:
         running.add("a", "b")
         await asyncio.sleep(5)
@@ -304,7 +304,7 @@ async def test_nothing_begins_after_the_stop_though_the_rate_limit_would_let_it(
         assert running.reconciler.names == ["a"]
 
 
-async def test_a_controller_stopped_before_it_was_started_never_starts(metrics: Metrics):
+async def test_controller_never_starts_when_it_was_stopped_before(metrics: Metrics):
     source = ManualSource()
     standby = controller(Reconciler(), source, metrics)
     await standby.stop(grace=30)
@@ -314,7 +314,7 @@ async def test_a_controller_stopped_before_it_was_started_never_starts(metrics: 
     assert standby.state is ControllerState.STOPPED
 
 
-async def test_stopping_twice_is_stopping_once():
+async def test_controller_stop_may_be_called_twice():
     async with Running(taking(10)) as running:
         running.add("a")
         await asyncio.sleep(1)
@@ -325,13 +325,13 @@ async def test_stopping_twice_is_stopping_once():
         await running.controller.stop(grace=30)
 
 
-async def test_it_runs_once_only(metrics: Metrics):
+async def test_controller_run_raises_when_it_was_started_before(metrics: Metrics):
     async with Running(Reconciler()) as running:
         with pytest.raises(RuntimeError, match="started twice"):
             await running.controller.run()
 
 
-async def test_cancelling_it_cancels_reconciles_and_passes_through():
+async def test_controller_passes_its_cancellation_on_to_reconciles():
     seen: list[BaseException] = []
 
     async def act(request: Request) -> Result | None:
@@ -405,7 +405,7 @@ async def test_a_source_that_fails_ends_the_controller():
         assert now() == 5
 
 
-async def test_nothing_of_it_is_left_when_it_has_stopped():
+async def test_controller_leaves_no_task_and_no_timer_after_stop():
     loop = asyncio.get_running_loop()
 
     async def act(request: Request) -> Result | None:
@@ -422,7 +422,7 @@ async def test_nothing_of_it_is_left_when_it_has_stopped():
         assert not loop.timers
 
 
-async def test_all_its_series_are_there_from_the_start(metrics: Metrics):
+async def test_controller_metrics_exist_with_zero_from_the_start(metrics: Metrics):
     controller(Reconciler(), ManualSource(), metrics)
     for result in ("success", "error", "requeue", "requeue_after"):
         labels = {"controller": "test", "result": result}

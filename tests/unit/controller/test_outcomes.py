@@ -98,7 +98,9 @@ COMES_OF: dict[str, tuple[list[Any], list[float], dict[str, int]]] = {
 
 
 @pytest.mark.parametrize(("answers", "times", "counted"), COMES_OF.values(), ids=COMES_OF)
-async def test_what_comes_of_an_answer(answers: list[Any], times: list[float], counted: dict[str, int]):
+async def test_reconcile_answer_determines_retry_times_and_metrics(
+    answers: list[Any], times: list[float], counted: dict[str, int]
+):
     running = await ran(answering(*answers), seconds=5000)
     assert running.reconciler.times == pytest.approx(times, rel=0.3)
     for result in ("requeue_after", "requeue", "error"):
@@ -118,7 +120,7 @@ async def test_requeue_after_starts_the_back_off_afresh():
     assert times[5] - times[4] == pytest.approx(0.0055, abs=0.001)
 
 
-async def test_with_jitter_the_time_asked_for_is_the_least():
+async def test_requeue_after_with_jitter_never_comes_early():
     running = await ran(answering(*[Result(requeue_after=10, jitter=0.5)] * 20))
     gaps = [later - earlier for earlier, later in pairwise(running.reconciler.times)]
     assert len(gaps) == 20
@@ -147,7 +149,7 @@ def test_a_time_that_never_comes_is_refused(seconds: float):
         (Result(requeue_after=1, priority=Priority.HIGH), ["a", "blocker", "a", "b"]),
     ],
 )
-async def test_the_next_call_keeps_the_priority_unless_told_otherwise(answer: Result, order: list[str]):
+async def test_requeue_keeps_the_priority_unless_the_result_names_another(answer: Result, order: list[str]):
     async def act(request: Request) -> Result | None:
         if request.name == "blocker":
             await asyncio.sleep(5)
@@ -163,7 +165,7 @@ async def test_the_next_call_keeps_the_priority_unless_told_otherwise(answer: Re
         assert running.reconciler.names == order
 
 
-async def test_changes_during_an_outage_do_not_put_off_what_comes_after_it():
+async def test_backoff_is_not_prolonged_by_changes_during_an_outage():
     async def fail_for_eleven_seconds(request: Request) -> Result | None:
         if asyncio.get_running_loop().time() < 11:
             raise OSError("the server is gone")
@@ -179,7 +181,7 @@ async def test_changes_during_an_outage_do_not_put_off_what_comes_after_it():
         assert running.sample(TOTAL, result="success") == 1
 
 
-async def test_a_terminal_error_leaves_the_back_off_as_it_was():
+async def test_terminal_error_leaves_the_backoff_unchanged():
     failures = [OSError()] * 6
     async with Running(answering(*failures, TerminalError("no such flavour"), OSError())) as running:
         running.add("a")
@@ -232,7 +234,7 @@ async def test_a_wish_to_exit_ends_the_controller(wrapped: bool):
         running.task.result()
 
 
-async def test_a_cancellation_that_nobody_asked_for_is_a_failure():
+async def test_reconcile_fails_when_an_inner_task_was_cancelled():
     async def wait_for_something_cancelled(request: Request) -> Result | None:
         other = asyncio.create_task(asyncio.sleep(10))
         other.cancel()
@@ -307,7 +309,7 @@ async def test_a_time_out_of_the_reconciler_s_own_is_an_ordinary_error():
         assert running.sample(ERRORS) == 1
 
 
-async def test_without_a_limit_a_reconcile_may_take_forever():
+async def test_reconcile_never_times_out_when_reconcile_timeout_is_none():
     async with Running(Reconciler(hang), reconcile_timeout=None) as running:
         running.add("a")
         await asyncio.sleep(9_999)
@@ -328,7 +330,7 @@ async def test_a_failure_is_one_line_with_the_object_the_id_and_the_error(log_li
     assert "exc_info" not in line
 
 
-async def test_only_an_unexpected_exception_comes_with_its_traceback(log_lines: LogLines):
+async def test_failure_log_has_a_traceback_for_unexpected_exceptions_only(log_lines: LogLines):
     surprise = RuntimeError("who would have thought")
     async with Running(answering(surprise, TerminalError("no"), OSError("disk"))) as running:
         running.add("a")
@@ -340,7 +342,7 @@ async def test_only_an_unexpected_exception_comes_with_its_traceback(log_lines: 
     assert "retry_in" not in lines[1]
 
 
-async def test_a_lost_race_is_no_error_in_the_log_unless_it_is_lost_again_and_again(log_lines: LogLines):
+async def test_conflict_is_logged_as_error_only_after_ten_in_a_row(log_lines: LogLines):
     async with Running(answering(*[Conflict(409, "Conflict", "changed")] * 13)) as running:
         running.add("a")
         await asyncio.sleep(30)
@@ -348,14 +350,14 @@ async def test_a_lost_race_is_no_error_in_the_log_unless_it_is_lost_again_and_ag
     assert levels == ["info"] + ["debug"] * 9 + ["error"] + ["debug"] * 2
 
 
-async def test_that_an_object_is_gone_is_no_news(log_lines: LogLines):
+async def test_controller_logs_at_debug_when_the_reconciled_object_is_not_found(log_lines: LogLines):
     gone = NotFound(404, "NotFound", 'foos "a" not found', {"name": "a", "kind": "foos"})
     running = await ran(answering(gone, gone), seconds=30)
     assert running.sample(ERRORS) == 2
     assert {line["log_level"] for line in log_lines if "failed" in line["event"]} == {"debug"}
 
 
-async def test_a_time_out_shows_where_it_hung(log_lines: LogLines):
+async def test_reconcile_timeout_is_logged_with_its_traceback(log_lines: LogLines):
     async with Running(Reconciler(hang), reconcile_timeout=60) as running:
         running.add("a")
         await asyncio.sleep(61)
@@ -364,7 +366,7 @@ async def test_a_time_out_shows_where_it_hung(log_lines: LogLines):
     assert isinstance(line["exc_info"], TimeoutError)
 
 
-async def test_the_errors_of_a_group_are_all_told(log_lines: LogLines):
+async def test_failure_log_names_all_errors_of_an_exception_group(log_lines: LogLines):
     group = ExceptionGroup("several", [OSError("one"), ExceptionGroup("more", [OSError("two"), KeyError()])])
     async with Running(answering(group)) as running:
         running.add("a")
@@ -378,7 +380,7 @@ def told(log_lines: LogLines) -> LogLines:
     return [line for line in log_lines if "reconcile" in line["event"] and line["log_level"] != "debug"]
 
 
-async def test_when_everything_fails_for_one_reason_it_is_told_once_and_counted(log_lines: LogLines):
+async def test_failure_log_counts_objects_when_all_fail_for_one_reason(log_lines: LogLines):
     async def forbid_for_five_minutes(request: Request) -> Result | None:
         if asyncio.get_running_loop().time() < 300:
             message = f'foos "{request.name}" is forbidden: User "operator" cannot patch resource "foos"'
@@ -401,7 +403,7 @@ async def test_when_everything_fails_for_one_reason_it_is_told_once_and_counted(
     assert failures > 1_000
 
 
-async def test_an_error_is_over_though_an_object_that_had_it_fails_for_another_by_now(log_lines: LogLines):
+async def test_failure_log_ends_an_error_when_its_last_object_fails_for_another(log_lines: LogLines):
     async def act(request: Request) -> Result | None:
         time = asyncio.get_running_loop().time()
         if request.name == "a" and time > 10:
@@ -417,7 +419,7 @@ async def test_an_error_is_over_though_an_object_that_had_it_fails_for_another_b
     assert ended == ["Forbidden"]
 
 
-async def test_another_error_is_told_though_one_goes_on(log_lines: LogLines):
+async def test_failure_log_reports_each_new_error_while_others_last(log_lines: LogLines):
     errors = {
         "a": Unreachable("no route"),
         "b": Forbidden(403, "Forbidden", 'pods "b" is forbidden: exceeded quota'),
@@ -436,7 +438,7 @@ async def test_another_error_is_told_though_one_goes_on(log_lines: LogLines):
     assert [line["name"] for line in told(log_lines)] == list(errors)
 
 
-async def test_each_object_with_an_error_of_its_own_is_told_of_as_long_as_they_are_few(log_lines: LogLines):
+async def test_failure_log_names_each_object_while_few_have_errors_of_their_own(log_lines: LogLines):
     async def fail(request: Request) -> Result | None:
         raise Invalid(422, "Invalid", f'Foo "{request.name}" is invalid: spec.size: Required value')
 
@@ -449,7 +451,7 @@ async def test_each_object_with_an_error_of_its_own_is_told_of_as_long_as_they_a
         assert len(told(log_lines)) < 20 + 30
 
 
-async def test_what_fails_and_succeeds_in_turns_does_not_flood_the_log(log_lines: LogLines):
+async def test_failure_log_is_bounded_when_an_object_fails_and_succeeds_in_turn(log_lines: LogLines):
     outcomes = itertools.cycle([OSError("now"), None])
 
     async def alternate(request: Request) -> Result | None:
@@ -462,7 +464,7 @@ async def test_what_fails_and_succeeds_in_turns_does_not_flood_the_log(log_lines
     assert len(told(log_lines)) < 2 * 40 + 10
 
 
-async def test_what_a_reconciler_logs_carries_its_request_and_id(log_lines: LogLines):
+async def test_reconcile_log_carries_the_request_and_reconcile_id(log_lines: LogLines):
     async def chatty(request: Request) -> Result | None:
         reconcile_log().info("hello")
         async with asyncio.TaskGroup() as group:
@@ -483,7 +485,7 @@ async def test_what_a_reconciler_logs_carries_its_request_and_id(log_lines: LogL
     assert len(set(ids)) == 2
 
 
-async def test_reconciles_are_timed_from_the_event_that_caused_them():
+async def test_event_to_reconcile_metric_starts_at_the_event():
     async def slow(request: Request) -> Result | None:
         await asyncio.sleep(2)
         return None

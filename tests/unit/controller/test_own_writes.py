@@ -159,7 +159,7 @@ SCENES: dict[str, Scene] = {
 
 
 @pytest.mark.parametrize(("before", "within", "after", "calls"), SCENES.values(), ids=SCENES)
-async def test_who_is_called_again_after_a_write(
+async def test_controller_skips_only_events_that_its_own_write_caused(
     world: World, before: str, within: str, after: str, calls: int
 ):
     known = {"first": world.stored(), "namesake": world.stored(uid="uid-of-the-first")}
@@ -195,7 +195,7 @@ async def test_who_is_called_again_after_a_write(
         assert world.skipped() == 1
 
 
-async def test_without_asking_for_it_a_create_calls_again(world: World):
+async def test_controller_reconciles_after_its_own_create_when_skipping_is_off(world: World):
     assert await world.calls(once(lambda: world.answered(world.stored())), skips=False) == ["f1", "f1"]
     assert world.skipped() == 0
 
@@ -210,7 +210,7 @@ async def test_a_reconcile_that_fails_after_its_write_is_called_again(world: Wor
     assert world.skipped() == 0
 
 
-async def test_several_creates_of_one_reconcile_do_not_call_again(world: World):
+async def test_controller_skips_the_events_of_several_creates_of_one_reconcile(world: World):
     async def create() -> None:
         async with asyncio.TaskGroup() as group:
             for name in ("p1", "p2", "p3"):
@@ -222,7 +222,7 @@ async def test_several_creates_of_one_reconcile_do_not_call_again(world: World):
     assert await world.calls(once(create), seconds=1) == ["f1"]
 
 
-async def test_another_controller_of_the_same_kind_is_called(world: World):
+async def test_controller_reconciles_after_a_write_of_another_controller_of_the_kind(world: World):
     async def create() -> None:
         await asyncio.sleep(1)
         world.answered(world.stored())
@@ -235,7 +235,7 @@ async def test_another_controller_of_the_same_kind_is_called(world: World):
     assert other.names == ["f1", "f1"]
 
 
-async def test_the_write_of_another_objects_reconcile_calls_even_while_this_one_runs(world: World):
+async def test_controller_reconciles_an_object_again_after_a_write_for_another_object(world: World):
     """Two workers: f2 makes a pod for f1, which is being worked on."""
     began = asyncio.Event()
 

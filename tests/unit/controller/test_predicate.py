@@ -75,11 +75,11 @@ EVENTS = {
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_what_each_predicate_lets_pass(predicate: Predicate, passing: set[str]):
+def test_predicate_passes_exactly_its_events(predicate: Predicate, passing: set[str]):
     assert {name for name, event in EVENTS.items() if predicate(event)} == passing
 
 
-def test_the_status_alone_is_looked_at():
+def test_status_changed_compares_the_status_alone():
     def told(record: Record, status: bytes) -> Record:
         return msgspec.structs.replace(record, raw=record.raw[:-1] + b',"status":%b}' % status)
 
@@ -92,16 +92,16 @@ def test_the_status_alone_is_looked_at():
     assert not any(map(status_changed, EVENTS.values()))
 
 
-def test_the_end_of_a_termination_changes_no_presence():
+def test_presence_changed_rejects_events_of_a_deleting_object():
     assert not presence_changed(removed(deletionTimestamp=NOW))
     assert not presence_changed(added(deletionTimestamp=NOW))
 
 
-def test_a_kind_without_generations_passes_whatever_changes():
+def test_generation_changed_passes_events_of_a_kind_without_generations():
     assert generation_changed(Change(generation=0).to())
 
 
-def test_the_same_version_again_is_no_change():
+def test_resource_version_changed_rejects_an_unchanged_version():
     event = changed()
     assert not resource_version_changed(CacheEvent(event.new, event.new))
 
@@ -127,13 +127,13 @@ def test_an_object_asks_for_itself():
     assert names(enqueue_object, removed(name="b", namespace="")) == ["b"]
 
 
-def test_an_object_asks_for_the_owner_that_controls_it():
+def test_enqueue_owner_enqueues_the_controlling_owner():
     handler = enqueue_owner(Foo)
     assert names(handler, added(ownerReferences=[owner("foo-1")])) == ["ns/foo-1"]
     assert names(handler, removed(ownerReferences=[owner("foo-1")])) == ["ns/foo-1"]
 
 
-def test_owners_of_another_kind_or_group_or_without_control_do_not_count():
+def test_enqueue_owner_ignores_owners_of_another_kind_or_without_control():
     handler = enqueue_owner(Foo)
     references = [
         owner(controller=False),
@@ -146,7 +146,7 @@ def test_owners_of_another_kind_or_group_or_without_control_do_not_count():
     assert names(handler, added()) == []
 
 
-def test_the_version_of_the_owner_reference_does_not_matter():
+def test_enqueue_owner_ignores_the_version_of_the_owner_reference():
     reference = {**owner("foo-1"), "apiVersion": "tutorial.my.domain/v1alpha1"}
     assert names(enqueue_owner(Foo), added(ownerReferences=[reference])) == ["ns/foo-1"]
 
@@ -156,7 +156,7 @@ def test_a_cluster_scoped_owner_is_asked_for_without_a_namespace():
     assert names(enqueue_owner(Cluster), added(ownerReferences=[reference])) == ["prod"]
 
 
-def test_when_the_owner_changes_both_are_asked_for():
+def test_enqueue_owner_enqueues_old_and_new_owner_when_the_owner_changes():
     handler = enqueue_owner(Foo)
     event = Change(ownerReferences=[owner("old")]).to(ownerReferences=[owner("new")])
     assert names(handler, event) == ["ns/new", "ns/old"]

@@ -77,7 +77,7 @@ class Server:
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_when_it_answers_again_all_that_waited_are_tried_soon(error: KubeError):
+async def test_controller_retries_all_waiting_objects_soon_after_an_outage(error: KubeError):
     server = Server(error)
     async with Running(Reconciler(server.write)) as running:
         running.add(*(f"{number}" for number in range(20)))
@@ -107,7 +107,7 @@ def test_cause_awaits_nothing_when_the_server_refuses_the_object_itself(error: K
     assert Cause.of(error).awaited is None
 
 
-async def test_who_looks_at_what_waited_sees_that_it_was_answered():
+async def test_run_triggers_name_the_answer_of_the_api_server_after_an_outage():
     server = Server(Unreachable("no route"))
     seen = set[str]()
 
@@ -124,7 +124,7 @@ async def test_who_looks_at_what_waited_sees_that_it_was_answered():
     assert "the API server has answered" in seen
 
 
-async def test_those_that_waited_come_at_the_pace_of_the_answers():
+async def test_controller_retries_waiting_objects_at_the_pace_of_answers():
     server = Server(Unreachable("no route"))
     async with Running(Reconciler(server.write), max_concurrent_reconciles=100) as running:
         running.add(*(f"{number}" for number in range(100)))
@@ -148,7 +148,7 @@ async def test_those_that_waited_come_at_the_pace_of_the_answers():
     ],
     ids=["one error", "in turn", "at once", "not to be told from having no right"],
 )
-async def test_an_outage_costs_one_attempt_in_some_seconds_whatever_waits(errors: list[Exception]):
+async def test_controller_makes_few_attempts_during_an_outage(errors: list[Exception]):
     server = Server(*errors)
     async with Running(Reconciler(server.write)) as running:
         running.add(*(f"{number}" for number in range(40)))
@@ -159,7 +159,7 @@ async def test_an_outage_costs_one_attempt_in_some_seconds_whatever_waits(errors
         assert running.sample(ERRORS) - before < (OUTAGE / 2 / 10 + 40 * 4) * len(errors)
 
 
-async def test_those_that_wait_try_by_turns():
+async def test_controller_probes_an_outage_with_each_waiting_object_in_turn():
     server = Server(ServiceUnavailable(503))
     async with Running(Reconciler(server.write)) as running:
         running.add(*"abcde")
@@ -193,7 +193,7 @@ async def test_an_object_that_goes_on_failing_neither_keeps_nor_calls_the_others
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_what_is_refused_in_one_namespace_for_good_keeps_no_other_waiting(
+async def test_refusals_in_one_namespace_do_not_delay_other_namespaces(
     before: KubeError | None, refusal: KubeError
 ):
     server = Server(before or refusal, refusal=refusal, until=600)
@@ -224,7 +224,7 @@ async def test_a_lost_race_is_an_answer():
         assert running.sample("operator_manager_failing_objects") == 0
 
 
-async def test_an_object_that_goes_while_it_waits_leaves_the_trying_to_another():
+async def test_controller_probes_with_another_object_when_the_probing_one_is_gone():
     gone: set[str] = set()
     server = Server(Unreachable("no route"))
 
@@ -240,7 +240,7 @@ async def test_an_object_that_goes_while_it_waits_leaves_the_trying_to_another()
         assert server.done.keys() == {"c"}
 
 
-async def test_more_causes_than_anybody_reads_are_kept_by_type_alone():
+async def test_troubles_merge_causes_by_type_when_there_are_too_many():
     async def fail(request: Request) -> Result | None:
         raise ServiceUnavailable(503, "", f"request {'x' * int(request.name)} failed")
 

@@ -142,7 +142,7 @@ async def test_condition_is_set_when_the_list_is_null(status: Any, words: set[st
         assert await world.events(await world.get(kind, "a")) == ["Kept"]
 
 
-async def test_condition_of_others_stays_and_ours_keeps_its_time_when_it_is_set_again():
+async def test_condition_keeps_its_time_and_those_of_others_when_it_is_set_again():
     kind = kind_with(TheirStatus | None)
 
     async def set_words(_: Doing, obj: Any, ctx: Context) -> None:
@@ -285,7 +285,7 @@ def test_status_is_refused_by_field_when_it_cannot_be_made_empty():
         Context(without_manager(operator), thing(kind)).condition("Ready", True, "Kept")
 
 
-def test_no_conditions_are_searched_when_the_list_is_null():
+def test_find_condition_finds_none_when_the_list_is_null():
     assert find_condition(None, "Ready") is None
     assert not is_true(None, "Ready")
 

@@ -33,13 +33,13 @@ from tests.support.gadget import Gadget, OldGadget
         ("former_finalizers", "names of finalizers"),
     ],
 )
-def test_several_of_something_are_a_tuple(name: str, takes: str):
+def test_operator_refuses_a_declaration_of_several_that_is_not_a_tuple(name: str, takes: str):
     with pytest.raises(TypeError, match=rf"^Bad.{name} has to be a tuple, as in .*: it takes {takes}"):
         type("Bad", (Operator,), {"kind": Gadget, name: Gadget})
 
 
 @pytest.mark.parametrize("name", ["reconcile", "reconcile_key", "cleanup", "gone", "on_error"])
-def test_what_the_runtime_awaits_is_async(name: str):
+def test_operator_refuses_a_sync_method_that_the_runtime_awaits(name: str):
     with pytest.raises(TypeError, match=rf"^Bad.{name} has to be an `async def`$"):
         type("Bad", (Operator,), {"kind": Gadget, name: lambda *_: None})
 
@@ -174,7 +174,9 @@ def test_option_of_a_webhook_is_refused_when_the_server_would(name: str, value: 
         ("watch_over", something, None),
     ],
 )
-def test_what_is_misspelt_is_refused_with_what_was_meant(name: str, value: Any, meant: str | None):
+def test_operator_refuses_a_misspelt_attribute_and_suggests_the_right_one(
+    name: str, value: Any, meant: str | None
+):
     members = {"kind": Gadget, name: value}
     if meant is None:
         type("Some", (Operator,), members)
@@ -213,7 +215,7 @@ def test_an_index_by_a_field_that_is_not_there_is_refused(kind: type[Resource], 
             type("Some", (Operator,), members)
 
 
-def test_one_without_a_kind_is_made_by_nobody():
+def test_operator_is_refused_when_it_has_no_kind():
     class Lost(Operator[Any]):
         """Of nothing."""
 
@@ -221,7 +223,7 @@ def test_one_without_a_kind_is_made_by_nobody():
         without_manager(Lost)
 
 
-def test_one_that_would_do_nothing_is_refused():
+def test_operator_is_refused_when_it_has_neither_reconcile_nor_webhook():
     class Idle(Operator[Gadget]):
         """Neither reconciles nor judges."""
 
@@ -241,7 +243,7 @@ def test_operator_with_finalizers_and_without_reconcile_is_refused():
         add_controller(without_manager(Idle))
 
 
-def test_versions_that_nobody_converts_are_refused():
+def test_versions_are_refused_when_no_method_converts_them():
     class Lossy(Operator[Gadget]):
         """Its second version would lose what the first one does not have."""
 

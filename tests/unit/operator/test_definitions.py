@@ -185,9 +185,7 @@ async def following(
         await transport.aclose()
 
 
-async def test_gate_opens_when_the_definition_is_installed_and_the_queue_halts_when_it_is_spoilt(
-    log_lines: LogLines,
-):
+async def test_gate_opens_with_the_definition_and_halts_the_queue_when_it_is_spoilt(log_lines: LogLines):
     async with cluster_alone() as cluster, following(cluster) as (definitions, gate):
         await asyncio.sleep(1)
         assert definitions.problem() == f"{NAME} is not installed"

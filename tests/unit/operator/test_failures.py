@@ -289,7 +289,7 @@ async def test_reconcile_that_ran_out_of_time_says_so():
         assert conditions(world)["Degraded"] == ("True", "Timeout", f"{FAILED}it took longer than 20 s")
 
 
-async def test_another_reason_is_news_and_another_message_is_not():
+async def test_failure_event_repeats_for_another_reason_and_not_for_another_message():
     errors = [
         Invalid(422, "Invalid", "field a"),
         Invalid(422, "Invalid", "field b"),
@@ -545,7 +545,7 @@ async def test_undecodable_object_says_so(fields: dict[str, Any], types: set[str
             assert reasons(world) == {"Available": ("True", "Works"), "Degraded": ("False", "AsExpected")}
 
 
-async def test_no_match_is_one_line_for_all_objects_and_a_condition_of_each(log_lines: LogLines):
+async def test_no_match_error_is_logged_once_and_set_as_condition_of_each_object(log_lines: LogLines):
     away = True
 
     async def act(operator: Doing, obj: Any, ctx: Context) -> None:

@@ -145,7 +145,7 @@ async def settled(world: World) -> int:
     return version
 
 
-async def test_the_status_is_written_once_with_the_generation_it_was_made_for():
+async def test_status_is_written_once_with_the_generation_of_its_reconcile():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         assert ctx.object is obj
         obj.status.text = "Hello, "
@@ -165,7 +165,7 @@ async def test_the_status_is_written_once_with_the_generation_it_was_made_for():
         assert writes(world) == before  # what is said again is not written again
 
 
-async def test_what_another_writer_says_meanwhile_stays():
+async def test_condition_of_another_writer_stays_when_it_comes_during_a_reconcile():
     theirs = {"type": "Theirs", "status": "True", "reason": "Set", "message": "", "lastTransitionTime": NOW}
 
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
@@ -274,7 +274,7 @@ WORLD: list[World] = []
     "other", [None, {}, {"text": None, "observedGeneration": None}, {"text": "what an earlier process told"}]
 )
 @pytest.mark.parametrize("on", [Operator.on, any_of(generation_changed, status_changed)])
-async def test_a_status_that_somebody_else_has_changed_is_written_again(on: Predicate, other: Any):
+async def test_status_is_written_again_when_another_writer_has_changed_it(on: Predicate, other: Any):
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "Hello"
 
@@ -295,7 +295,7 @@ async def test_a_status_that_somebody_else_has_changed_is_written_again(on: Pred
         assert len(LAST[-1].seen) == 2
 
 
-async def test_a_status_that_somebody_else_changes_while_the_object_is_reconciled_is_written_again():
+async def test_status_is_written_again_when_it_changes_during_the_reconcile():
     entered, going_on = asyncio.Event(), asyncio.Event()
     going_on.set()
 
@@ -321,7 +321,7 @@ async def test_a_status_that_somebody_else_changes_while_the_object_is_reconcile
 
 
 @pytest.mark.parametrize("cluster_scoped", [False, True])
-async def test_on_lets_no_status_of_others_pass_unless_it_names_it(cluster_scoped: bool):
+async def test_on_predicate_ignores_foreign_status_writes_unless_it_names_them(cluster_scoped: bool):
     entered, going_on = asyncio.Event(), asyncio.Event()
     going_on.set()
 
@@ -351,7 +351,7 @@ async def test_on_lets_no_status_of_others_pass_unless_it_names_it(cluster_scope
         assert len(LAST[-1].seen) == 2
 
 
-async def test_on_lets_the_beginning_of_a_deletion_pass_when_there_is_a_cleanup():
+async def test_on_predicate_never_hides_a_deletion_from_cleanup():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         pass
 
@@ -389,7 +389,7 @@ async def test_a_condition_tells_the_beginning_of_what_is_too_long_for_one():
         assert len(message) < 1_100
 
 
-async def test_what_waits_for_the_status_is_not_told_when_that_is_not_written():
+async def test_context_event_once_written_is_not_sent_when_the_reconcile_fails():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         ctx.condition("Available", True, "Greeted", "it is greeted", event="Normal")
         ctx.event("Later", "in its time", once_written=True)
@@ -401,7 +401,7 @@ async def test_what_waits_for_the_status_is_not_told_when_that_is_not_written():
         assert await world.events(found) == ["Greeted", "Later"]
 
 
-async def test_one_that_is_gone_or_going_never_arrives():
+async def test_reconcile_is_not_called_for_a_deleted_or_deleting_object():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         assert obj.metadata.deletion_timestamp is None
 
@@ -417,7 +417,7 @@ async def test_one_that_is_gone_or_going_never_arrives():
         assert set(operator.forgotten) == {"held", "hello"}
 
 
-async def test_a_name_that_is_taken_is_told_and_taken_when_it_comes_free():
+async def test_taken_name_is_reported_and_used_when_it_becomes_free():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "tried"
         await ctx.apply(secret("child"))
@@ -438,7 +438,7 @@ async def test_a_name_that_is_taken_is_told_and_taken_when_it_comes_free():
         assert await world.events(obj) == ["NameTaken", "Created"]
 
 
-async def test_a_name_that_somebody_has_whom_the_cache_never_shows_is_taken_when_it_comes_free():
+async def test_taken_name_outside_the_cache_is_used_when_it_becomes_free():
     """Its end is no event."""
 
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
@@ -455,7 +455,7 @@ async def test_a_name_that_somebody_has_whom_the_cache_never_shows_is_taken_when
         await world.until(obj, lambda it: said(it)["Available"] == ("True", "Greeted"), timeout=60)
 
 
-async def test_what_an_earlier_owner_left_is_waited_for_without_alarm():
+async def test_child_of_an_earlier_owner_makes_the_object_progressing_and_not_degraded():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret("child"))
         ctx.condition("Available", True, "Greeted")
@@ -477,7 +477,7 @@ async def test_what_an_earlier_owner_left_is_waited_for_without_alarm():
         assert await world.events(obj) == ["Created"]
 
 
-async def test_the_log_has_a_line_for_each_deed_with_the_fields_and_whose_they_were(log_lines: LogLines):
+async def test_log_has_a_line_for_each_write_with_fields_and_their_managers(log_lines: LogLines):
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         child = secret("child")
         if obj.spec.name == "nobody":
@@ -518,7 +518,7 @@ async def test_the_log_has_a_line_for_each_deed_with_the_fields_and_whose_they_w
 
 @pytest.mark.parametrize("by_us", [False, True], ids=["another client", "another process of ours"])
 @pytest.mark.parametrize("applied", [False, True], ids=["created", "applied"])
-async def test_context_apply_has_restored_a_child_only_if_another_client_has_changed_it(
+async def test_context_apply_reports_restored_only_if_another_client_changed_the_child(
     applied: bool, by_us: bool
 ):
     asked: list[str] = []
@@ -591,7 +591,7 @@ async def test_apply_changes_nothing_when_the_server_refuses_it(applied: bool):
 
 
 @pytest.mark.parametrize("spoiled", [False, True], ids=["", "and something else is refused"])
-async def test_apply_replaces_a_list_that_somebody_has_changed_if_only_that_is_in_the_way(spoiled: bool):
+async def test_apply_replaces_a_foreign_change_of_a_list_that_blocks_it(spoiled: bool):
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         if obj.spec.name != "nobody":
             await ctx.apply(deployment(fewer=obj.spec.name == "refused"))
@@ -658,7 +658,7 @@ class TestAListThatAnotherClientHasExtended:
             await ctx.apply(self.wanted(obj.spec.name))
         obj.status.text = obj.spec.name
 
-    async def test_gets_our_items_and_loses_what_is_in_their_way_alone(self):
+    async def test_apply_changes_our_items_and_keeps_those_of_another_client(self):
         async with operated(self.operator(self.act), objects=[greeting()]) as world:
             obj, child = await self.started(world)
             await world.update(obj, lambda it: setattr(it.spec, "name", "me"))
@@ -681,7 +681,7 @@ class TestAListThatAnotherClientHasExtended:
             found = await world.client.uncached.get(Deployment, child.key)
             assert "env" not in found.spec["template"]["spec"]["containers"][1], "nobody else owns it"
 
-    async def test_is_put_back_when_the_same_is_wanted(self):
+    async def test_apply_restores_our_item_when_the_object_is_wanted_unchanged(self):
         async with operated(self.operator(self.act), objects=[greeting()]) as world:
             obj, _ = await self.started(world)
             await world.update(obj, lambda it: setattr(it.spec, "name", "you"))
@@ -695,7 +695,7 @@ class TestAListThatAnotherClientHasExtended:
             port = '.spec.template.spec.containers[name="main"].ports[containerPort=8080,protocol="TCP"]'
             assert event["message"] == f"Put Deployment child back as it should be: test-test had set {port}"
 
-    async def test_stays_as_it_is_when_the_rest_is_refused_and_the_repair_is_tried_once(self):
+    async def test_apply_tries_the_repair_once_when_the_server_refuses_the_rest(self):
         asked: list[str] = []
         async with operated(self.operator(self.act, asked), objects=[greeting()]) as world:
             obj, child = await self.started(world)
@@ -719,7 +719,7 @@ class TestAListThatAnotherClientHasExtended:
             assert 1 < len(asked) < 6
 
     @pytest.mark.parametrize("image", ["", "image:2"])
-    async def test_has_no_part_in_it_when_our_own_items_are_refused(self, image: str):
+    async def test_apply_sends_no_repair_when_the_server_refuses_our_own_items(self, image: str):
         async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
             child = deployment(image="image:1" if obj.spec.name == "you" else image)
             if obj.spec.name != "you":
@@ -754,7 +754,7 @@ class TestAChildThatIsChangedTooOften:
         after = await world.get(Secret, "child")
         return int(after.metadata.annotations["n"]) - int(before.metadata.annotations["n"])
 
-    async def test_is_told_and_slowed_down_when_each_reconcile_wants_it_differently(
+    async def test_child_changes_slow_down_when_each_reconcile_wants_it_differently(
         self, log_lines: LogLines
     ):
         count = itertools.count(1)
@@ -788,7 +788,7 @@ class TestAChildThatIsChangedTooOften:
             await world.until(obj, lambda it: said(it)["ChildrenStable"] == ("True", "AsWanted"), timeout=300)
             assert self.gauge(world, "WantedDifferently") == 0
 
-    async def test_is_told_with_the_other_manager_when_both_change_it_in_turn(self):
+    async def test_children_stable_names_the_other_manager_that_changes_a_child_in_turn(self):
         async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
             child = secret("child")
             child.metadata.labels = {"for": obj.spec.name}
@@ -821,7 +821,7 @@ class TestAChildThatIsChangedTooOften:
             await world.until(obj, lambda it: said(it)["ChildrenStable"][0] == "True", timeout=300)
             assert (await world.get(Secret, "child")).metadata.labels["for"] == "you"
 
-    async def test_is_changed_at_once_when_the_spec_changes(self):
+    async def test_child_slowed_down_is_changed_at_once_when_the_spec_changes(self):
         count = itertools.count(1)
 
         async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
@@ -838,7 +838,7 @@ class TestAChildThatIsChangedTooOften:
             obj = await world.until(obj, lambda it: said(it)["ChildrenStable"][0] == "True", timeout=5)
             assert (await world.get(Secret, "child")).metadata.annotations["n"] == "calm"
 
-    async def test_is_told_when_its_kind_is_watched_and_not_owned(self):
+    async def test_children_stable_reports_a_child_whose_kind_is_only_watched(self):
         count = itertools.count(1)
 
         async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
@@ -853,7 +853,7 @@ class TestAChildThatIsChangedTooOften:
             await world.until(greeting(namespace="default"), lambda it: "ChildrenStable" in said(it))
             assert next(count) < 20
 
-    async def test_is_created_once_a_minute_where_each_reconcile_takes_another_name(self):
+    async def test_children_created_without_end_block_the_object(self):
         count = itertools.count(1)
 
         async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
@@ -870,7 +870,7 @@ class TestAChildThatIsChangedTooOften:
             assert self.gauge(world, "CreatedWithoutEnd") == 1
             assert next(count) < 310
 
-    async def test_is_not_slowed_down_when_a_watched_object_changes_it(self):
+    async def test_child_is_not_slowed_down_when_a_watched_object_changes_it(self):
         async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
             child = secret("child")
             source = await ctx.find(ConfigMap, "source")
@@ -963,7 +963,7 @@ async def test_rollouts_of_others_do_not_delay_a_change_of_the_spec():
         )
 
 
-def test_of_what_changed_meanwhile_only_what_is_wanted_is_told():
+def test_changed_fields_names_wanted_and_removed_fields_only():
     before, after, wanted = secret("child"), secret("child"), secret("child")
     before.metadata.labels = {"for": "all", "old": "a", "theirs": "1"}
     after.metadata.labels = wanted.metadata.labels = {"for": "you"}
@@ -978,7 +978,7 @@ def test_an_owner_that_a_child_has_got_again_is_told():
     assert changed_fields(before, after, secret("child")) == [".metadata.ownerReferences"]
 
 
-async def test_at_debug_each_reconcile_has_a_line_with_why_and_what_came_of_it(log_lines: LogLines):
+async def test_debug_log_has_a_line_with_cause_and_result_of_each_reconcile(log_lines: LogLines):
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> Result | None:
         await ctx.apply(secret("child"))
         obj.status.text = obj.spec.name
@@ -997,7 +997,7 @@ async def test_at_debug_each_reconcile_has_a_line_with_why_and_what_came_of_it(l
     assert told[-1] == ("again, as it said itself", "requeue_after", 0)
 
 
-async def test_a_run_is_recorded_with_all_that_it_did():
+async def test_run_record_contains_its_requests_and_outcome():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret("child"))
         obj.status.text = obj.spec.name
@@ -1060,7 +1060,7 @@ async def test_a_run_that_fails_is_recorded_with_what_is_next():
     assert all(run.why.startswith("again, after its back-off") for run in runs[1:])
 
 
-async def test_when_its_object_is_deleted_the_record_knows():
+async def test_run_record_is_marked_gone_when_its_object_is_deleted():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         obj.status.text = obj.spec.name
 
@@ -1154,7 +1154,7 @@ async def test_context_delete_sends_nothing_for_a_child_that_is_being_deleted():
         assert sent.count("delete") == 1
 
 
-async def test_what_is_blocked_is_looked_at_again_after_its_time():
+async def test_blocked_object_is_reconciled_again_after_retry_after():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         if len(operator.seen) < 3:
             raise Blocked("NotYet", "wait for it", passing=True, retry_after=0.01)
@@ -1184,7 +1184,7 @@ async def test_an_error_that_the_operator_knows_ends_in_the_status():
         assert len(LAST[-1].seen) == 1
 
 
-async def test_an_error_that_nobody_knows_writes_nothing():
+async def test_unhandled_error_writes_no_status():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "half"
         raise TerminalError("never")
@@ -1201,7 +1201,7 @@ async def cleanup(self: GreetingOperator, obj: Greeting, ctx: Context) -> Result
     return Result(requeue_after=0.01) if self.seen.count("cleanup hello") < 3 else None
 
 
-async def test_cleanup_brings_a_finalizer_which_goes_when_it_is_done():
+async def test_cleanup_adds_a_finalizer_and_removes_it_when_done():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         assert obj.metadata.finalizers == ["example.com/theirs", "greeting.test.example.com/finalizer"]
 
@@ -1329,7 +1329,7 @@ async def test_a_deletion_that_waits_says_what_for(error: Exception, reason: str
             await world.until_gone(obj)
 
 
-async def test_a_cleanup_that_is_not_done_says_so_unless_it_says_more_itself():
+async def test_unfinished_cleanup_sets_a_condition_unless_it_sets_one_itself():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None: ...
 
     async def takes_long(self: GreetingOperator, obj: Greeting, ctx: Context) -> Result:
@@ -1351,7 +1351,7 @@ async def test_a_cleanup_that_is_not_done_says_so_unless_it_says_more_itself():
             assert await world.events(obj) == []
 
 
-async def test_a_finalizer_is_put_there_with_a_note_when_the_operator_asks_for_it():
+async def test_ensure_finalizer_adds_finalizer_and_annotations_once():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         assert obj.metadata.finalizers == []
         version = writes(WORLD[-1])
@@ -1390,7 +1390,7 @@ TOO_MANY = 20
 
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("anew", [True, False])
-async def test_what_is_collected_each_time_is_seldom_created_again(
+async def test_apply_slows_down_when_each_new_child_is_garbage_collected(
     anew: bool, told: bool, monkeypatch: pytest.MonkeyPatch
 ):
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
@@ -1420,7 +1420,7 @@ async def test_what_is_collected_each_time_is_seldom_created_again(
         assert before + 2 <= len(LAST[-1].seen) <= TOO_MANY
 
 
-async def test_what_somebody_deletes_again_and_again_comes_back_at_once_when_its_owner_changes():
+async def test_child_deleted_repeatedly_is_created_at_once_when_its_owner_changes():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret("child"))
 
@@ -1436,7 +1436,7 @@ async def test_what_somebody_deletes_again_and_again_comes_back_at_once_when_its
         await world.until(child, lambda _: True, timeout=1.0)
 
 
-async def test_a_name_that_is_taken_or_freed_before_it_is_wanted_is_told():
+async def test_refuse_taken_enqueues_the_object_when_the_name_is_taken_or_freed():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "free"
         try:
@@ -1453,7 +1453,7 @@ async def test_a_name_that_is_taken_or_freed_before_it_is_wanted_is_told():
         await world.until(obj, lambda it: it.status.text == "free")
 
 
-async def test_what_the_server_has_by_now_is_reconciled_at_once():
+async def test_changed_error_reconciles_its_newer_object_at_once():
     names: list[str] = []
 
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:

@@ -273,14 +273,14 @@ async def test_operator_of_others_kind_writes_nothing_to_its_objects(act: Act, e
         assert told == {fail: {"TerminalError"}, block: {"Waits"}}.get(act, set())
 
 
-def test_operator_of_others_kind_has_no_right_to_write_it():
+def test_operator_of_a_foreign_kind_has_no_right_to_write_it():
     operator = doing(nothing, Deployment, owns=(ConfigMap,))
     assert verbs_of(operator, "deployments") == {"get", "list", "watch"}
     assert verbs_of(operator, "deployments/status") == set()
     assert verbs_of(doing(nothing, Deployment, extends_status=True), "deployments/status") == {"patch"}
 
 
-async def test_operator_that_extends_a_status_writes_its_condition_and_no_observed_generation():
+async def test_extends_status_writes_the_condition_and_no_observed_generation():
     async def tell(_: Any, obj: Any, ctx: Context) -> None:
         ctx.condition("Scanned", True, "Scanned")
 

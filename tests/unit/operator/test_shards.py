@@ -182,7 +182,7 @@ async def peers(
             await each.stop()
 
 
-async def test_each_object_is_reconciled_by_one_and_by_another_when_that_stops():
+async def test_object_is_reconciled_by_one_replica_and_by_another_when_that_stops():
     async with peers() as scene:
         a, b = await scene.start("a", "b")
         await scene.create(*OBJECTS)
@@ -214,7 +214,7 @@ async def test_object_of_another_replica_is_reconciled_only_if_on_lets_it_pass()
         assert a.seen == set(OBJECTS[1::2])
 
 
-async def test_what_somebody_else_takes_over_is_forgotten_and_what_is_gone_by_who_had_it():
+async def test_operator_is_told_of_handed_over_objects_and_of_its_deleted_ones():
     async with peers() as scene:
         (a,) = await scene.start("a")
         await scene.create(*OBJECTS)
@@ -230,7 +230,7 @@ async def test_what_somebody_else_takes_over_is_forgotten_and_what_is_gone_by_wh
         assert set(a.operator.forgotten) == set(OBJECTS) - b.seen
 
 
-async def test_no_object_is_worked_on_by_two_while_ranges_move():
+async def test_replicas_never_reconcile_one_object_at_once_while_shards_move():
     async def slowly(_: Copying, __: Secret, ___: Context) -> None:
         await asyncio.sleep(3)
 
@@ -284,7 +284,7 @@ async def test_a_thread_that_outlives_its_reconcile_holds_its_range_back():
         assert b.seen == cut
 
 
-async def test_what_a_reconcile_leaves_behind_writes_nothing_once_its_range_is_given_up():
+async def test_late_write_of_a_reconcile_is_fenced_after_its_shard_has_moved():
     tasks: dict[str, asyncio.Task[None]] = {}
 
     async def leave_something(operator: Copying, obj: Secret, _: Context) -> None:
@@ -320,7 +320,7 @@ async def test_an_operator_that_is_not_shared_out_is_one_replicas():
         assert other.seen == set(OBJECTS)
 
 
-async def test_what_is_done_once_is_done_where_the_first_range_is():
+async def test_leader_only_work_runs_on_the_replica_of_the_first_shard():
     async with peers() as scene:
         await scene.start("a", "b", "c")
         for _ in range(3):
@@ -336,7 +336,7 @@ async def test_what_is_done_once_is_done_where_the_first_range_is():
             await asyncio.sleep(5)
 
 
-async def test_what_is_done_once_has_ended_when_the_first_range_is_another_ones():
+async def test_leader_only_work_moves_with_the_first_shard():
     async with peers() as scene:
         await scene.start("a", "b")
         (works,) = [each for each in scene.all if each.operator.once]
@@ -365,7 +365,7 @@ async def test_effects_outside_are_permitted_by_the_range_of_the_object():
 
 
 @pytest.mark.parametrize("gates", [(), ("ShardedListAndWatch",)], ids=["old", "sharding"])
-async def test_each_holds_its_own_objects_whatever_the_server_leaves_out(gates: tuple[str, ...]):
+async def test_replica_holds_only_objects_of_its_shards_with_any_feature_gates(gates: tuple[str, ...]):
     async with peers(gates=gates) as scene:
         (a,) = await scene.start("a")
         await scene.create(*OBJECTS)
@@ -389,7 +389,7 @@ async def test_each_holds_its_own_objects_whatever_the_server_leaves_out(gates: 
         assert a.held | c.held == set()
 
 
-async def test_who_reads_others_of_its_kind_says_so_and_holds_all():
+async def test_replica_holds_objects_of_other_shards_only_when_it_declares_reads():
     read: list[object] = []
 
     async def read_all(operator: Copying, obj: Secret, _: Context) -> None:
@@ -419,7 +419,7 @@ async def test_who_reads_others_of_its_kind_says_so_and_holds_all():
         assert not a.seen & b.seen
 
 
-async def test_nothing_is_done_in_a_range_before_its_objects_are_known():
+async def test_replica_reconciles_no_object_of_a_shard_before_the_shard_is_listed():
     refused = True
 
     class Refusing(LocalWire):
@@ -473,7 +473,7 @@ def label_wanted(scene: Peers, name: str) -> str:
     return label_of(owner["metadata"]["uid"])
 
 
-async def test_each_holds_the_children_of_its_own_objects_and_nothing_of_strangers():
+async def test_replica_holds_the_children_of_its_own_objects_only():
     async with peers() as scene:
         for name in ("strangers", "another-ones"):
             await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": name}})
@@ -492,7 +492,7 @@ async def test_each_holds_the_children_of_its_own_objects_and_nothing_of_strange
 
 
 @pytest.mark.parametrize("value", [None, "", "xyz", "another's"])
-async def test_a_child_that_loses_its_label_gets_it_back_and_is_not_made_again(value: str | None):
+async def test_child_gets_a_lost_shard_label_back_and_is_not_created_again(value: str | None):
     async with peers() as scene:
         await scene.start("a", "b", "c")
         await scene.create(*OBJECTS)
@@ -506,7 +506,7 @@ async def test_a_child_that_loses_its_label_gets_it_back_and_is_not_made_again(v
         assert [children_held(peer) for peer in scene.all] == [peer.held for peer in scene.all]
 
 
-async def test_children_from_before_are_not_missed_and_labelled_by_who_has_their_owner():
+async def test_children_without_shard_label_are_found_and_labelled():
     seen: dict[str, list[str]] = {}
 
     async def look(_: Copying, obj: Secret, ctx: Context) -> None:
@@ -529,7 +529,7 @@ async def test_children_from_before_are_not_missed_and_labelled_by_who_has_their
         assert {each["reason"] for each in events} <= {"Created", "LeaderElection"}
 
 
-async def test_without_shards_children_keep_the_label_that_they_have_and_get_none():
+async def test_children_keep_their_shard_label_and_get_none_without_shards():
     async with peers() as scene:
         (alone,) = await scene.start("alone")
         await scene.create(*OBJECTS)
@@ -554,7 +554,7 @@ async def test_without_shards_children_keep_the_label_that_they_have_and_get_non
         await transport.aclose()
 
 
-async def test_what_is_nobodys_child_is_asked_for_and_not_listed():
+async def test_context_finds_an_unowned_child_with_shards_and_does_not_list_it():
     found: dict[str, object] = {}
 
     async def read(_: Copying, obj: Secret, ctx: Context) -> None:
@@ -580,7 +580,7 @@ async def test_what_is_nobodys_child_is_asked_for_and_not_listed():
         }
 
 
-async def test_who_reads_all_of_a_kind_has_them_with_its_children():
+async def test_replica_holds_all_objects_of_a_child_kind_when_it_declares_reads():
     async def read(_: Copying, __: Secret, ctx: Context) -> None:
         await ctx.list(ConfigMap)
 
@@ -595,7 +595,7 @@ async def test_who_reads_all_of_a_kind_has_them_with_its_children():
         assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
 
 
-async def test_nothing_is_done_in_a_range_before_its_children_are_known():
+async def test_replica_reconciles_no_object_of_a_shard_before_its_children_are_listed():
     refused = True
 
     class Refusing(LocalWire):

@@ -104,7 +104,7 @@ async def running(controller: Controller) -> AsyncIterator[None]:
 BY_LABEL = Watch(Pod, label="foo")
 
 
-async def test_the_controller_is_handed_to_the_manager(host: Host):
+async def test_operator_adds_its_controller_to_the_manager(host: Host):
     options = ControllerOptions(max_concurrent_reconciles=3)
     controller, _ = host.runs(declaring(owns=(Pod,)), options)
     assert host.controllers == [controller]
@@ -112,13 +112,13 @@ async def test_the_controller_is_handed_to_the_manager(host: Host):
     assert controller.options is options
 
 
-async def test_the_options_of_the_class_are_the_default(host: Host):
+async def test_controller_options_default_to_those_of_the_class(host: Host):
     options = ControllerOptions(max_concurrent_reconciles=3)
     controller, _ = host.runs(declaring(options=options))
     assert controller.options is options
 
 
-async def test_each_kind_and_projection_is_watched_once(host: Host):
+async def test_cache_watches_each_kind_and_projection_once(host: Host):
     host.runs(declaring(owns=(Pod,), watches=(BY_LABEL,)))
     host.runs(declaring(name="other", owns=(Owns(Pod, metadata_only=True),)))
     watched = [(each.spec.resource, each.spec.projection) for each in host.cache.informers]
@@ -129,7 +129,7 @@ async def test_each_kind_and_projection_is_watched_once(host: Host):
     ]
 
 
-async def test_each_source_may_select_its_objects(host: Host):
+async def test_sources_may_each_have_a_selection(host: Host):
     host.runs(
         declaring(
             selection=Selection.of(namespaces=["here"]),
@@ -153,7 +153,7 @@ async def test_each_source_may_select_its_objects(host: Host):
     assert len(host.cache.informers) == 4
 
 
-async def test_the_primary_its_children_and_what_is_mapped_ask_for_the_primary(host: Host):
+async def test_primary_is_enqueued_for_its_own_child_and_mapped_events(host: Host):
     controller, reconciler = host.runs(declaring(owns=(Pod,), watches=(BY_LABEL,)))
     foos, pods = host.synced(Foo, Pod)
     async with running(controller):
@@ -180,7 +180,7 @@ async def test_owner_and_owned_may_be_kinds_without_a_model(host: Host):
     assert reconciler.names == ["f1", "f2"]
 
 
-async def test_it_waits_for_every_kind_that_it_reads(host: Host):
+async def test_controller_waits_for_the_list_of_every_kind_in_reads(host: Host):
     controller, reconciler = host.runs(declaring(reads=(Reads(Pod, metadata_only=True),)))
     foos, pods = Watched(host.cache, Foo), Watched(host.cache, Pod, metadata_only=True)
     async with running(controller):
@@ -239,9 +239,7 @@ async def test_predicates_of_a_watched_kind_are_its_own(host: Host):
     assert sorted(reconciler.names) == ["mapped", "owner", "owner"]
 
 
-async def test_of_an_owned_kind_others_objects_are_held_as_metadata_and_no_predicate_looks_at_them(
-    host: Host,
-):
+async def test_owned_kind_holds_foreign_objects_as_metadata_and_hides_them_from_on(host: Host):
     judged: list[str] = []
 
     def judge(event: CacheEvent) -> bool:
@@ -276,7 +274,7 @@ async def test_of_an_owned_kind_others_objects_are_held_as_metadata_and_no_predi
     ],
     ids=["owned metadata", "owned and read", "owned", "watched", "watched metadata"],
 )
-async def test_on_of_a_source_lets_only_its_events_pass(host: Host, declared: dict[str, Any]):
+async def test_source_enqueues_only_for_events_that_its_on_passes(host: Host, declared: dict[str, Any]):
     controller, reconciler = host.runs(declaring(**declared))
     [source] = (each for each in declared["owns"] or declared["watches"])
     informer = host.cache.lookup(Pod, metadata_only=source.metadata_only)
@@ -301,7 +299,7 @@ async def test_on_of_a_source_lets_only_its_events_pass(host: Host, declared: di
 
 
 @pytest.mark.parametrize("on", [status_changed, any_of(created, not_(all_of(status_changed)))])
-def test_on_that_compares_a_status_is_refused_when_the_source_keeps_none(on: Any):
+def test_source_refuses_on_status_changed_when_it_keeps_no_status(on: Any):
     for source, why in (
         (Owns(Pod, on=on, metadata_only=True), "Owns(Pod): with metadata_only, "),
         (Watch(Pod, label="foo", on=on, metadata_only=True), "Watch(Pod): with metadata_only, "),
@@ -327,14 +325,16 @@ def test_on_that_compares_a_status_is_refused_when_the_source_keeps_none(on: Any
     ],
     ids=["an index", "reads", "watches"],
 )
-async def test_who_needs_others_objects_too_has_them_whole(host: Host, declared: dict[str, Any]):
+async def test_owned_kind_holds_whole_foreign_objects_when_a_declaration_needs_them(
+    host: Host, declared: dict[str, Any]
+):
     host.runs(declaring(**declared))
     host.cache.observe_write(Pod, raw("others"))
     [record] = cast("Informer", host.cache.lookup(Pod)).list()
     assert not record.is_cut
 
 
-async def test_a_function_says_whom_a_change_concerns_and_may_look_them_up(host: Host):
+async def test_watch_enqueues_the_keys_that_its_function_returns(host: Host):
     def named_alike(pod: Meta, foos: Informer) -> Iterable[ObjectKey]:
         return [foo.key for foo in foos.list(index=("first", pod.name[0]))]
 
@@ -360,7 +360,7 @@ async def test_a_watch_needs_to_know_what_to_ask_for(host: Host):
         Watch(Pod, label="foo", enqueue=lambda _, __: [])
 
 
-async def test_whoever_waits_for_a_name_is_asked_for_whatever_becomes_of_it(host: Host):
+async def test_waits_for_enqueues_the_waiting_object_on_any_event_of_the_name(host: Host):
     asked: list[ByKey] = []
 
     class Waiting(ByKey):
@@ -396,7 +396,7 @@ async def test_an_operator_with_webhooks_alone_has_no_controller(host: Host):
     assert host.controllers == []
 
 
-async def test_other_sources_ask_too(host: Host):
+async def test_operator_enqueue_adds_a_key_before_and_during_the_run(host: Host):
     operators: list[ByKey] = []
 
     class Setting(ByKey):
@@ -413,7 +413,7 @@ async def test_other_sources_ask_too(host: Host):
     assert reconciler.names == ["early", "late"]
 
 
-async def test_every_object_is_looked_at_again_within_half_a_day(host: Host):
+async def test_controller_enqueues_every_object_again_within_half_a_day(host: Host):
     controller, reconciler = host.runs(ByKey)
     foos = Watched(host.cache, Foo)
     foos.listed("f1", "f2")
@@ -425,7 +425,7 @@ async def test_every_object_is_looked_at_again_within_half_a_day(host: Host):
         assert sorted(reconciler.names) == ["f1", "f1", "f2", "f2"]
 
 
-async def test_with_a_resync_period_every_object_is_looked_at_again_and_again(host: Host):
+async def test_resync_period_enqueues_every_object_periodically(host: Host):
     controller, reconciler = host.runs(ByKey, ControllerOptions(resync_period=600))
     foos = Watched(host.cache, Foo)
     foos.listed("f1", "f2")

@@ -61,7 +61,7 @@ def gaps(times: list[float]) -> list[float]:
     return [after - before for before, after in itertools.pairwise(times)]
 
 
-async def test_each_object_is_called_for_again_and_again_and_never_beside_its_reconcile():
+async def test_timer_runs_periodically_and_never_beside_the_reconcile_of_its_object():
     async with operated(Ticking, objects=[greeting("a"), greeting("b")]) as world:
         obj = await world.find(Greeting, "a")
         assert obj is not None
@@ -81,7 +81,7 @@ async def test_each_object_is_called_for_again_and_again_and_never_beside_its_re
         assert written.status.text == str(len(Ticking.times["refresh b"]))
 
 
-async def test_what_fails_is_tried_again_soon_and_what_goes_is_not_called_for():
+async def test_timer_retries_a_failure_soon_and_skips_a_deleting_object():
     held = greeting("held", finalizers=["example.com/hold"])
     async with operated(Ticking, objects=[greeting("a"), held]) as world:
         await world.delete(held)
@@ -92,7 +92,7 @@ async def test_what_fails_is_tried_again_soon_and_what_goes_is_not_called_for():
         await world.update(held, lambda it: it.metadata.finalizers.clear())
 
 
-async def test_a_timer_for_all_objects_goes_on_after_a_failure_that_it_tells():
+async def test_timer_for_all_objects_logs_a_failure_and_continues():
     with capture_logs() as lines:
         async with operated(Ticking, settings={Ticking.pace: 100}) as world:
             runnables = {each.name: each for each in world.manager._runnables}
@@ -130,7 +130,7 @@ def declared(method: Any, **more: Any) -> None:
     type("Some", (Operator,), {"kind": Greeting, "refresh": every(1)(method), **more})
 
 
-def test_what_cannot_be_a_timer_is_refused_in_one_line():
+def test_every_refuses_a_method_that_cannot_be_a_timer():
     async def too_much(self: Any, obj: Any, ctx: Any, more: Any) -> None: ...
     async def for_each(self: Any, obj: Any, ctx: Any) -> None: ...
     async def by_key(self: Any, key: Any) -> None: ...

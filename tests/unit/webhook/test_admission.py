@@ -72,7 +72,7 @@ def functions() -> Functions:
     return Functions()
 
 
-async def test_the_function_sees_the_request_as_it_was_made(functions: Functions):
+async def test_admission_function_gets_the_whole_request(functions: Functions):
     old_version = {"group": "test.example.com", "version": "v1alpha1", "kind": "Thing"}
     await functions.mutating.answer(
         admission_review(
@@ -104,7 +104,7 @@ async def test_a_request_shows_nothing_of_the_objects(functions: Functions):
     assert "hunter2" not in repr(request)
 
 
-async def test_the_answer_has_the_smallest_patch_and_unknown_fields_stay(functions: Functions):
+async def test_admission_answer_has_a_minimal_patch_and_keeps_unknown_fields(functions: Functions):
     async def change(given: JsonObject, request: AdmissionRequest) -> None:
         given["spec"]["size"] = 2
         given["metadata"]["annotations"] = {"a/b": "c"}
@@ -120,7 +120,7 @@ async def test_the_answer_has_the_smallest_patch_and_unknown_fields_stay(functio
     ]
 
 
-async def test_there_is_no_patch_when_nothing_was_changed(functions: Functions):
+async def test_admission_answer_has_no_patch_when_nothing_was_changed(functions: Functions):
     said = response(await functions.mutating.answer(admission_review("CREATE", new=thing())))
     assert said == {"uid": "review-1", "allowed": True}
 
@@ -132,7 +132,9 @@ async def test_defaults_reach_objects_that_no_schema_has_seen(functions: Functio
     assert [given for given, _ in functions.given] == [{}, {"spec": "text"}, {"spec": None, "metadata": []}]
 
 
-async def test_each_validating_function_gets_its_models(functions: Functions, log_lines: LogLines):
+async def test_validating_function_gets_the_models_of_its_operation(
+    functions: Functions, log_lines: LogLines
+):
     new, old = thing(spec={"size": 5}), thing(spec={"size": 3})
     await functions.validating.answer(admission_review("CREATE", new=new))
     await functions.validating.answer(admission_review("UPDATE", new=new, old=old))
@@ -200,7 +202,7 @@ async def test_a_refusal_is_a_status_that_names_the_field(
 
 
 @pytest.mark.parametrize("does", [Refused(invalid("spec.size", 1, "too small")), LookupError()])
-async def test_however_many_are_refused_or_fail_the_log_tells_of_some(
+async def test_admission_log_is_bounded_when_many_reviews_are_refused_or_fail(
     functions: Functions, does: Exception, log_lines: LogLines
 ):
     functions.does = does
@@ -268,7 +270,7 @@ async def test_a_function_is_stopped_before_the_api_server_gives_up(functions: F
     assert functions.panics == 0
 
 
-async def test_a_time_out_of_the_functions_own_is_a_failure_of_it(functions: Functions):
+async def test_admission_fails_when_the_function_raises_timeout_error(functions: Functions):
     functions.does = TimeoutError()
     with pytest.raises(FunctionFailed):
         await functions.mutating.answer(admission_review("CREATE", new=thing()))
@@ -328,7 +330,7 @@ async def test_a_review_of_another_kind_is_no_question_for_this_webhook(function
         await functions.mutating.answer(admission_review("CREATE", new=thing(), kind=pod))
 
 
-async def test_the_options_of_a_connection_are_shown_as_they_came(functions: Functions):
+async def test_connect_review_passes_its_options_to_the_function(functions: Functions):
     admission = Admission(Thing, subresources=("", "proxy"))
     admission.register("validate_connect", functions.create)
     [endpoint] = AdmissionEndpoint.all_of(admission, panics=functions.metrics.webhook_panics)
@@ -396,7 +398,9 @@ _REQUEST = (
         ((_ENVELOPE % (_REQUEST % b"{}")).replace(b"io/v1", b"io/v1beta1"), "but admission.k8s.io/v1beta1"),
     ],
 )
-async def test_what_is_no_review_is_told_where_it_is_wrong(functions: Functions, body: bytes, told: str):
+async def test_admission_refuses_an_invalid_review_and_says_where_it_is_wrong(
+    functions: Functions, body: bytes, told: str
+):
     with pytest.raises(BadReview, match=told) as error:
         await functions.mutating.answer(body)
     assert "\n" not in str(error.value)
@@ -404,7 +408,7 @@ async def test_what_is_no_review_is_told_where_it_is_wrong(functions: Functions,
     assert functions.given == []
 
 
-async def test_only_a_debug_log_has_a_line_for_what_is_accepted(functions: Functions, log_lines: LogLines):
+async def test_admission_logs_an_accepted_review_at_debug_only(functions: Functions, log_lines: LogLines):
     await functions.validating.answer(admission_review("CREATE", new=thing(spec={"size": 77777})))
     [line] = log_lines
     assert line["log_level"] == "debug"
@@ -447,7 +451,9 @@ ENDLESS["new"] = ENDLESS
     [({1}, ""), ({1: "a"}, ""), (object(), ""), (2**70, ""), (ENDLESS, ".*RecursionError")],
     ids=["set", "number", "object", "long", "without an end"],
 )
-async def test_what_is_no_json_is_the_functions_failure(functions: Functions, value: Any, error: str):
+async def test_defaulting_function_fails_when_it_sets_a_value_that_is_not_json(
+    functions: Functions, value: Any, error: str
+):
     async def change(given: JsonObject, request: AdmissionRequest) -> None:
         given["spec"]["new"] = value
 

@@ -40,7 +40,7 @@ def webhooks_of(admission: Admission[Any]) -> tuple[JsonObject, JsonObject]:
     return mutating["webhooks"][0], validating["webhooks"][0]
 
 
-def test_each_sort_of_webhook_has_a_configuration_that_says_all_that_was_registered():
+def test_configuration_of_each_sort_contains_all_registered_options():
     admission = Admission(
         Memcached,
         failure_policy="Fail",
@@ -87,7 +87,7 @@ def test_each_sort_of_webhook_has_a_configuration_that_says_all_that_was_registe
     assert "reinvocationPolicy" not in validating
 
 
-def test_what_is_for_kinds_of_others_lets_pass_and_leaves_out_what_runs_the_cluster_unless_told_otherwise():
+def test_webhook_of_a_foreign_kind_fails_open_and_excludes_kube_system():
     admission = Admission(
         Deployment, subresources=("", "status"), namespaces={"matchLabels": {"team": "blue"}}
     )
@@ -106,7 +106,7 @@ def test_what_is_for_kinds_of_others_lets_pass_and_leaves_out_what_runs_the_clus
         assert "matchConditions" not in webhook
 
 
-def test_webhooks_of_one_kind_are_told_apart_by_what_they_are_asked_about_or_by_a_name():
+def test_webhooks_of_one_kind_have_paths_by_subresource_or_name():
     pods, connections, others = (
         Admission(Pod),
         Admission(Pod, subresources=("exec",)),

@@ -108,7 +108,7 @@ async def test_unknown_fields_are_kept(versions: Versions):
     assert converted["unknown"] == given["unknown"]
 
 
-async def test_of_metadata_only_labels_and_annotations_change(versions: Versions):
+async def test_conversion_changes_only_labels_and_annotations_of_the_metadata(versions: Versions):
     async def act(given: JsonObject) -> None:
         metadata = given["metadata"]
         metadata["labels"]["more"] = "yes"
@@ -258,7 +258,7 @@ async def test_a_version_or_kind_that_nobody_converts_is_told(versions: Versions
     "odd",
     [1, None, "text", [], {}, {"apiVersion": 1}, {**thing(), "metadata": "text"}, {**thing(), "kind": None}],
 )
-async def test_what_is_no_object_is_told(versions: Versions, odd: Any):
+async def test_conversion_reports_a_value_that_is_not_an_object(versions: Versions, odd: Any):
     assert (await versions.fail("v2", thing(), odd)).startswith("one of the objects cannot be read: ")
 
 
@@ -269,7 +269,7 @@ async def test_an_object_without_metadata_gets_none_but_what_is_free(versions: V
     assert converted["metadata"] == {}
 
 
-async def test_others_get_their_turn_during_a_long_review(versions: Versions):
+async def test_conversion_yields_to_the_loop_during_a_long_review(versions: Versions):
     converting = versions.convert("v2", *(thing(f"t{i}") for i in range(2000)))
     assert await turns_of_others(converting) > 10
 
@@ -296,7 +296,7 @@ async def test_a_review_is_stopped_before_the_api_server_gives_up(versions: Vers
         (conversion_review("v2").replace(b"[]", b"{}"), "Expected `array`"),
     ],
 )
-async def test_what_is_no_review_is_told(versions: Versions, body: bytes, told: str):
+async def test_conversion_refuses_an_invalid_review(versions: Versions, body: bytes, told: str):
     with pytest.raises(BadReview, match=told):
         await versions.endpoint.answer(body)
 
@@ -394,7 +394,7 @@ def test_annotations_are_put_back_into_an_object_that_no_schema_has_seen(metadat
 
 @pytest.mark.parametrize("annotations", [None, {}, {"kept": "1"}, "text"])
 @pytest.mark.parametrize("spec", [{}, None, "text"])
-def test_what_was_not_changed_stays_as_it_was_even_if_it_makes_no_sense(spec: Any, annotations: Any):
+def test_spec_and_annotations_leaves_an_unchanged_object_as_it_was(spec: Any, annotations: Any):
     obj = {"spec": spec, "metadata": {"annotations": annotations}}
     with spec_and_annotations(obj) as (_, found):
         found["rides"] = "along"

@@ -59,7 +59,7 @@ class Timed:
 
 
 @pytest.mark.parametrize("name", hostile_reviews(scale=0.0))
-async def test_no_review_keeps_the_loop_from_others_for_long(name: str, reviews: Reviews):
+async def test_endpoint_never_blocks_the_loop_for_long(name: str, reviews: Reviews):
     path, body = reviews[name]
     first = Timed(_endpoint(path).answer(body))
     await first
@@ -87,7 +87,7 @@ async def test_no_review_keeps_the_loop_from_others_for_long(name: str, reviews:
     ],
     ids=["members", "length", "user", "objects", "members of an object"],
 )
-async def test_what_would_cost_too_much_is_refused_before_it_is_read(path: str, body: bytes):
+async def test_endpoint_refuses_a_too_costly_review_before_it_decodes_it(path: str, body: bytes):
     with pytest.raises(
         TooCostly,
         match=r"more lists, objects and members|at most 100000 objects|an object has at most 3145728",
@@ -152,9 +152,7 @@ async def admits(new: dict[str, Any], old: dict[str, Any] | None = None) -> bool
 
 
 @pytest.mark.parametrize("place", ["labels", "finalizers", "spec"])
-async def test_what_admission_lets_in_can_be_converted_and_changed_and_deleted_whatever_comes_to_it(
-    place: str,
-):
+async def test_admitted_object_can_always_be_converted_changed_and_deleted(place: str):
     async def most(limit: int) -> int:
         few, many = [await work_of(orjson.dumps(filled(place, n)), enough=STORED_WORK) for n in (0, 40_000)]
         return (limit - few) * 40_000 // (many - few) - 3
@@ -210,7 +208,7 @@ async def test_pets_with_as_many_managed_fields_as_a_review_holds_are_converted(
     assert b'"status":"Success"' in await _endpoint(CONVERT).answer(conversion(pets))
 
 
-async def test_what_stands_in_a_text_costs_nothing():
+async def test_brackets_inside_a_string_add_no_cost_to_a_review():
     # Quotes and backslashes at every place, so that each way to cut it in pieces is tried.
     text = '[{,"\\' * 300_000
     new = orjson.dumps({"apiVersion": "petstore.example.com/v1beta1", "kind": "Pet", "spec": {"name": text}})
@@ -235,14 +233,14 @@ def test_a_change_of_everything_is_not_looked_into():
     assert json_patch(before, after) == [{"op": "replace", "path": "/spec", "value": after["spec"]}]
 
 
-def test_of_many_members_that_are_wrong_only_the_first_is_told():
+def test_decode_reports_a_bounded_number_of_wrong_members():
     metadata = {"ownerReferences": [{}] * 1000, "labels": {str(number): 1 for number in range(1000)}}
     with pytest.raises(ValueError, match="validation error") as error:
         Pet.decode(b"{}", parsed={"metadata": metadata, "spec": {}})
     assert len(error.value.errors()) < 20  # type: ignore[attr-defined]
 
 
-async def test_what_a_stranger_writes_is_not_repeated_at_length():
+async def test_unanswered_error_truncates_a_long_value_of_the_review():
     body = admission(b"{}").replace(b'"CREATE"', b'"%b"' % (b"C" * 1_000_000))
     with pytest.raises(Unanswered) as error:
         await _endpoint(MUTATE).answer(body)

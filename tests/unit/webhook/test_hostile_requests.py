@@ -164,7 +164,7 @@ def clients(tmp_path: Path) -> Clients:
 
 
 @pytest.mark.each_loop
-async def test_only_clients_with_a_certificate_of_the_authority_may_ask(
+async def test_server_answers_only_clients_with_a_certificate_of_the_authority(
     clients: Clients, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(served, "RECHECK_INTERVAL", 0.01)
@@ -252,7 +252,7 @@ async def test_a_client_whose_certificate_is_over_resumes_no_session_and_is_answ
 
 
 @pytest.mark.each_loop
-async def test_where_objects_are_converted_who_shows_no_certificate_may_ask_for_that_alone(clients: Clients):
+async def test_conversion_endpoint_alone_answers_clients_without_a_certificate(clients: Clients):
     conversion = conversion_review("v1alpha1", thing())
     shown = {"right": clients.right, "wrong": clients.wrong, "none": trusting()}
     async with site(clients=ClientAuthorities(clients.file, required=False)) as made:
@@ -289,7 +289,7 @@ async def test_reviews_are_answered():
     ],
     ids=["text", "empty uid", "no uid", "v1beta1", "50 MB"],
 )
-async def test_what_is_no_review_gets_a_status(body: bytes, status: int, told: str):
+async def test_server_answers_an_invalid_review_with_a_status(body: bytes, status: int, told: str):
     async with site() as made:
         got, answer = await made.ask(io.BytesIO(body))
         assert (got, answer["kind"], answer["code"]) == (status, "Status", status)
@@ -318,7 +318,7 @@ async def test_a_body_of_unknown_length_is_refused():
         JSON | {"Content-Encoding": "gzip"},
     ],
 )
-async def test_another_type_of_content_is_refused(headers: dict[str, str]):
+async def test_server_refuses_another_content_type(headers: dict[str, str]):
     async with site() as made:
         with Effort() as spent:
             status, answer = await made.ask(b"{}", headers=headers)
@@ -370,7 +370,7 @@ async def test_a_client_that_hangs_up_in_the_middle_leaves_nothing_behind():
 
 
 @pytest.mark.each_loop
-async def test_who_waits_for_room_and_hangs_up_waits_no_longer():
+async def test_server_drops_a_request_that_waits_for_room_when_its_client_hangs_up():
     length = 1_000_000
     async with site(bodies=Bodies(at_once=2 * length, patience=LONG, waits=LONG)) as made:
         _, holding = await connect(made.address)
@@ -399,7 +399,7 @@ async def test_a_time_of_any_length_costs_nothing(query: str):
         await made.works()
 
 
-async def test_more_than_fits_is_asked_to_come_again():
+async def test_server_answers_503_when_a_review_has_no_room():
     entered, go_on = asyncio.Event(), asyncio.Event()
 
     async def wait(given: JsonObject, request: AdmissionRequest) -> None:
@@ -418,7 +418,7 @@ async def test_more_than_fits_is_asked_to_come_again():
 
 
 @pytest.mark.each_loop
-async def test_of_those_that_wait_for_room_the_smallest_is_first():
+async def test_bodies_admit_the_smallest_waiting_body_first():
     room, order = 1_000_000, list[int]()
     bodies = Bodies(at_once=room, small=0)
 
@@ -507,7 +507,7 @@ async def test_a_body_of_which_the_rest_does_not_come_gives_way():
 
 
 @pytest.mark.each_loop
-async def test_an_answer_that_is_not_taken_counts_until_it_gives_way():
+async def test_untaken_answer_counts_as_held_until_a_new_request_needs_its_room():
     size = 11_000_000
     async with site(bodies=Bodies(at_once=size * 3, patience=0.0)) as made:
         _, writer = await connect(made.address)
@@ -570,7 +570,7 @@ async def test_a_function_that_is_too_slow_is_a_time_out():
 
 
 @pytest.mark.parametrize("text", ["soon", "-1s", "0s", ""])
-async def test_a_wait_that_is_none_is_not_heeded(text: str):
+async def test_server_ignores_an_invalid_timeout_parameter(text: str):
     async with site() as made:
         assert (await made.ask(REVIEW, path=f"{MUTATE}?timeout={text}"))[0] == 200
 

@@ -29,7 +29,7 @@ def encoded(document: Any) -> bytes:
 
 
 @given(objects, objects)
-def test_the_patch_makes_the_one_document_of_the_other(before: dict[str, Any], after: dict[str, Any]):
+def test_json_patch_turns_the_first_document_into_the_second(before: dict[str, Any], after: dict[str, Any]):
     untouched = copy.deepcopy((before, after))
     patch = json_patch(before, after)
     assert encoded([before, after]) == encoded(list(untouched))
@@ -38,7 +38,7 @@ def test_the_patch_makes_the_one_document_of_the_other(before: dict[str, Any], a
 
 
 @given(objects, st.lists(st.tuples(names, documents), max_size=3))
-def test_the_patch_is_no_longer_than_the_fields_that_changed(
+def test_json_patch_is_no_longer_than_the_changed_fields(
     before: dict[str, Any], changes: list[tuple[str, Any]]
 ):
     after = {**copy.deepcopy(before), **dict(changes)}
@@ -80,7 +80,7 @@ def test_the_patch_is_no_longer_than_the_fields_that_changed(
         ({"a": {"b": 1}}, {"a": [1]}, [{"op": "replace", "path": "/a", "value": [1]}]),
     ],
 )
-def test_the_patch_is_as_small_as_can_be(before: Any, after: Any, patch: Any):
+def test_json_patch_is_minimal(before: Any, after: Any, patch: Any):
     assert json_patch(before, after) == patch
 
 

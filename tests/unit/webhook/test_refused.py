@@ -61,7 +61,7 @@ def test_field_errors_make_a_status_with_causes():
     }
 
 
-def test_one_field_error_stands_without_brackets_and_a_repeated_one_once():
+def test_refused_message_has_one_field_error_without_brackets_or_repetition():
     error = forbidden("spec.a", "no")
     message = 'Pet.petstore.example.com "x" is invalid: spec.a: Forbidden: no'
     assert Refused(error).status(PET, "x")["message"] == message
@@ -73,7 +73,7 @@ def test_a_kind_of_the_core_group_stands_without_a_group():
     assert status["message"] == 'Pod "" is invalid: a: Required value'
 
 
-def test_a_text_alone_is_forbidden():
+def test_refused_with_a_text_alone_has_the_reason_forbidden():
     assert Refused("not on a Sunday").status(PET, "x") == {
         "status": "Failure",
         "code": 403,

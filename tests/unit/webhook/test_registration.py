@@ -35,7 +35,7 @@ def complete_conversion() -> Conversion:
     return conversion
 
 
-def test_a_webhook_has_the_names_that_kubebuilder_gives_it():
+def test_webhook_has_the_name_and_path_that_kubebuilder_gives_it():
     admission = Admission(Thing)
     admission.default(default)
     admission.validate_create(judge)
@@ -52,7 +52,7 @@ def test_a_kind_of_the_core_group_has_an_empty_group_in_its_path():
     assert webhook.path == "/mutate--v1-lonely"
 
 
-def test_the_operations_are_those_that_have_a_function():
+def test_webhook_operations_are_those_with_a_function():
     admission = Admission(Thing)
     admission.default(default)
     admission.validate_delete(judge)
@@ -82,7 +82,7 @@ def test_a_second_function_for_the_same_is_refused():
         admission.validate_create(judge)
 
 
-def test_a_decorator_leaves_the_function_as_it_is():
+def test_admission_decorators_return_the_function_unchanged():
     admission = Admission(Thing)
     assert admission.default(default) is default
     assert admission.validate_create(judge) is judge
@@ -96,7 +96,7 @@ def test_a_conversion_knows_its_versions():
 
 
 @pytest.mark.parametrize("other", [Thing, Lonely])
-def test_only_another_version_of_the_same_kind_can_be_converted(other: type[Resource]):
+def test_conversion_register_refuses_all_but_another_version_of_the_kind(other: type[Resource]):
     with pytest.raises(RegistrationError, match="is not another version of the same kind"):
         Conversion(Thing).register("to_hub", other, convert)
 
@@ -116,7 +116,7 @@ def test_a_registration_without_any_function_has_no_webhook_and_is_refused():
         Webhooks([Conversion(Thing)])
 
 
-def test_two_registrations_for_one_kind_are_refused():
+def test_webhooks_refuse_two_registrations_of_one_kind():
     first, second = Admission(Thing), Admission(Thing)
     first.default(default)
     second.validate_create(judge)
@@ -126,7 +126,7 @@ def test_two_registrations_for_one_kind_are_refused():
         Webhooks([complete_conversion(), complete_conversion()])
 
 
-def test_all_webhooks_are_listed_by_sort():
+def test_webhooks_are_listed_by_sort():
     admission, other = Admission(Thing), Admission(Lonely)
     admission.default(default)
     admission.validate_create(judge)

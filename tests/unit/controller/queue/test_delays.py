@@ -41,21 +41,21 @@ def item(key: str) -> QueueItem[str]:
     return QueueItem(key, Priority.NORMAL)
 
 
-async def test_each_item_is_released_when_due(delayed: DelayedItems[str], released: Released):
+async def test_delayed_items_release_each_item_when_due(delayed: DelayedItems[str], released: Released):
     for key, due in [("c", 3.0), ("a", 1.0), ("b", 2.000001)]:
         delayed.push(item(key), due)
     await asyncio.sleep(10)
     assert released.items == [("a", 1.0), ("b", 2.000001), ("c", 3.0)]
 
 
-async def test_one_timer_serves_all(delayed: DelayedItems[str]):
+async def test_delayed_items_share_one_timer(delayed: DelayedItems[str]):
     before = pending_timers()
     for number in range(1000):
         delayed.push(item(f"{number}"), 1000.0 - number)
     assert pending_timers() == before + 1
 
 
-async def test_no_timer_is_left_when_all_are_released_or_cleared(
+async def test_delayed_items_leave_no_timer_when_all_are_released_or_cleared(
     delayed: DelayedItems[str], released: Released
 ):
     before = pending_timers()
@@ -101,7 +101,7 @@ async def test_cancelled_items_take_no_lasting_space(delayed: DelayedItems[str])
     assert len(delayed._heap) < 200
 
 
-async def test_what_is_released_may_be_delayed_again_at_once():
+async def test_delayed_items_accept_an_item_again_while_they_release_it():
     rounds: list[float] = []
     loop = asyncio.get_running_loop()
 
@@ -116,7 +116,7 @@ async def test_what_is_released_may_be_delayed_again_at_once():
     assert rounds == [1.0, 2.0, 3.0]
 
 
-def test_an_item_may_be_due_at_once_and_another_one_before_it():
+def test_delayed_items_release_overdue_items_in_order_on_the_real_loop():
     # For what is due within the millisecond, uvloop hands out no timer.
     async def released_keys() -> list[str]:
         loop = asyncio.get_running_loop()

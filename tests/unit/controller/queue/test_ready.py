@@ -19,7 +19,7 @@ def push(ready: ReadyItems[str], key: str, priority: Priority, *, since: float) 
     ready.push(item)
 
 
-def test_aged_items_get_one_turn_in_so_many_and_the_rest_goes_to_what_is_fresh(ready: ReadyItems[str]):
+def test_ready_items_give_aged_items_one_turn_in_aged_turn(ready: ReadyItems[str]):
     for number in range(1000):
         push(ready, f"low {number}", Priority.LOW, since=0)
     taken = []
@@ -30,7 +30,7 @@ def test_aged_items_get_one_turn_in_so_many_and_the_rest_goes_to_what_is_fresh(r
     assert low == [f"low {number}" for number in range(10)]
 
 
-def test_the_longest_waiting_of_the_lower_priorities_goes_first(ready: ReadyItems[str]):
+def test_ready_items_pop_the_longest_waiting_aged_item_first(ready: ReadyItems[str]):
     push(ready, "low", Priority.LOW, since=1)
     push(ready, "normal", Priority.NORMAL, since=0)
     for number in range(2 * AGED_TURN):
@@ -39,7 +39,7 @@ def test_the_longest_waiting_of_the_lower_priorities_goes_first(ready: ReadyItem
     assert [key for key in taken if not key.startswith("high")] == ["normal", "low"]
 
 
-def test_there_is_nothing_to_take_where_nothing_waits(ready: ReadyItems[str]):
+def test_ready_items_pop_raises_key_error_when_empty(ready: ReadyItems[str]):
     push(ready, "a", Priority.LOW, since=0)
     ready.pop(now=0)
     with pytest.raises(KeyError):

@@ -9,7 +9,7 @@ from tests.unit.controller.queue.conftest import MakeQueue
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_whoever_waits_is_told_that_there_is_nothing_more(make_queue: MakeQueue):
+async def test_shut_down_makes_every_get_return_none(make_queue: MakeQueue):
     queue = make_queue()
     getting = [asyncio.create_task(queue.get()) for _ in range(3)]
     await asyncio.sleep(1)
@@ -28,7 +28,7 @@ async def test_waiting_keys_are_dropped(make_queue: MakeQueue):
     assert len(queue) == 0
 
 
-async def test_nothing_can_be_added_after(make_queue: MakeQueue):
+async def test_queue_ignores_adds_after_shut_down(make_queue: MakeQueue):
     queue = make_queue()
     queue.add("in progress")
     await queue.get()
@@ -41,7 +41,7 @@ async def test_nothing_can_be_added_after(make_queue: MakeQueue):
     assert await queue.get() is None
 
 
-async def test_nothing_is_left_behind(make_queue: MakeQueue):
+async def test_shut_down_leaves_no_timer_item_or_getter(make_queue: MakeQueue):
     loop = asyncio.get_running_loop()
     queue = make_queue()
     for number in range(100):

@@ -41,7 +41,7 @@ async def test_rate_limited_adds_wait_longer_each_time_until_forgotten(make_queu
     assert queue.add_rate_limited("a") == 0.005
 
 
-async def test_an_item_tells_its_priority_and_the_first_of_what_asked_for_it(make_queue: MakeQueue):
+async def test_queue_item_has_its_priority_and_first_triggers(make_queue: MakeQueue):
     queue = make_queue()
     triggers = [Trigger("event", float(number)) for number in range(MOST_TRIGGERS + 5)]
     queue.add("a")
@@ -52,7 +52,7 @@ async def test_an_item_tells_its_priority_and_the_first_of_what_asked_for_it(mak
     assert item.triggers == tuple(triggers[:MOST_TRIGGERS])
 
 
-async def test_every_key_is_in_one_place(make_queue: MakeQueue):
+async def test_queue_numbers_count_every_key_in_one_place(make_queue: MakeQueue):
     queue = make_queue()
     queue.add("in progress")
     await queue.get()
@@ -79,7 +79,7 @@ async def at_work(make_queue: MakeQueue) -> WorkQueue[str]:
     return queue
 
 
-async def test_a_key_that_only_these_causes_asked_for_is_not_handed_out_again(make_queue: MakeQueue):
+async def test_disregard_drops_a_key_that_only_these_causes_added(make_queue: MakeQueue):
     queue = await at_work(make_queue)
     queue.add("a", cause="x")
     queue.add("a", cause="y")
@@ -89,7 +89,7 @@ async def test_a_key_that_only_these_causes_asked_for_is_not_handed_out_again(ma
 
 
 @pytest.mark.parametrize("also", [{"cause": "y"}, {}, {"priority": Priority.HIGH}])
-async def test_a_key_that_something_else_asked_for_too_is_handed_out_again(
+async def test_disregard_keeps_a_key_that_another_cause_added_too(
     make_queue: MakeQueue, also: dict[str, Any]
 ):
     for order in (({"cause": "x"}, also), (also, {"cause": "x"})):
@@ -101,12 +101,12 @@ async def test_a_key_that_something_else_asked_for_too_is_handed_out_again(
         assert len(queue) == 1
 
 
-async def test_a_key_that_nobody_asked_for_is_nothing_to_disregard(make_queue: MakeQueue):
+async def test_disregard_returns_false_when_nobody_added_the_key(make_queue: MakeQueue):
     queue = await at_work(make_queue)
     assert not queue.disregard("a", {"x"})
 
 
-async def test_a_key_whose_time_has_not_come_stays(make_queue: MakeQueue):
+async def test_disregard_keeps_a_key_that_was_also_added_for_later(make_queue: MakeQueue):
     queue = await at_work(make_queue)
     queue.add("a", after=5)
     queue.add("a", cause="x")  # which makes it due at once
@@ -115,7 +115,7 @@ async def test_a_key_whose_time_has_not_come_stays(make_queue: MakeQueue):
     assert len(queue) == 1
 
 
-async def test_what_causes_asked_for_at_a_later_time_stays(make_queue: MakeQueue):
+async def test_disregard_keeps_a_key_added_with_a_delay(make_queue: MakeQueue):
     queue = await at_work(make_queue)
     queue.add("a", after=5, cause="x")
     assert not queue.disregard("a", {"x"})
@@ -124,7 +124,7 @@ async def test_what_causes_asked_for_at_a_later_time_stays(make_queue: MakeQueue
     assert len(queue) == 1
 
 
-async def test_what_was_asked_for_before_is_not_taken_back(make_queue: MakeQueue):
+async def test_disregard_keeps_a_key_that_is_not_in_progress(make_queue: MakeQueue):
     queue = make_queue()
     queue.add("a", cause="x")
     assert not queue.disregard("a", {"x"})
@@ -132,7 +132,7 @@ async def test_what_was_asked_for_before_is_not_taken_back(make_queue: MakeQueue
     queue.done("a")
 
 
-async def test_after_it_the_key_can_be_added_as_ever(make_queue: MakeQueue):
+async def test_disregard_lets_the_key_be_added_again(make_queue: MakeQueue):
     queue = await at_work(make_queue)
     queue.add("a", cause="x")
     assert queue.disregard("a", {"x"})
@@ -142,7 +142,7 @@ async def test_after_it_the_key_can_be_added_as_ever(make_queue: MakeQueue):
     assert len(queue) == 1
 
 
-async def test_a_queue_that_was_shut_down_has_nothing_to_disregard(make_queue: MakeQueue):
+async def test_disregard_returns_false_after_shut_down(make_queue: MakeQueue):
     queue = await at_work(make_queue)
     queue.add("a", cause="x")
     queue.shut_down()
@@ -165,7 +165,7 @@ async def test_depth_is_shown_by_priority(make_queue: MakeQueue, metrics: Metric
     assert depths == {"-100": 1, "0": 2, "100": 0}
 
 
-async def test_a_key_counts_as_added_once_it_is_ready(make_queue: MakeQueue, metrics: Metrics):
+async def test_adds_metric_counts_a_key_once_it_is_ready(make_queue: MakeQueue, metrics: Metrics):
     queue = make_queue()
     queue.add("a")
     queue.add("a")
@@ -175,7 +175,7 @@ async def test_a_key_counts_as_added_once_it_is_ready(make_queue: MakeQueue, met
     assert sample(metrics, "workqueue_adds_total") == 2
 
 
-async def test_only_what_failed_counts_as_retried(make_queue: MakeQueue, metrics: Metrics):
+async def test_retries_metric_counts_rate_limited_adds_only(make_queue: MakeQueue, metrics: Metrics):
     queue = make_queue()
     queue.add("a", after=1)
     assert sample(metrics, "workqueue_retries_total") == 0
@@ -223,7 +223,7 @@ async def test_a_key_added_while_in_progress_waits_from_then(make_queue: MakeQue
     assert sample(metrics, "workqueue_queue_duration_seconds_sum") == pytest.approx(3)
 
 
-async def test_the_oldest_key_and_the_next_retry_are_shown(make_queue: MakeQueue, metrics: Metrics):
+async def test_queue_metrics_show_the_oldest_key_and_the_next_retry(make_queue: MakeQueue, metrics: Metrics):
     queue = make_queue()
 
     def shown() -> list[float]:

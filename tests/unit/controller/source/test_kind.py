@@ -46,7 +46,7 @@ async def drain(queue: WorkQueue[Request]) -> list[tuple[str, int, float | None]
     return items
 
 
-async def test_what_is_there_already_comes_at_low_priority_and_what_happens_at_normal(
+async def test_kind_source_enqueues_present_objects_at_low_and_events_at_normal_priority(
     pods: Watched, make_queue: MakeQueue
 ):
     queue = make_queue()
@@ -64,7 +64,7 @@ async def test_what_is_there_already_comes_at_low_priority_and_what_happens_at_n
 
 
 @pytest.mark.parametrize(("count", "size"), [(20, 70_000), (1000, 1_400)])
-async def test_what_is_there_already_is_asked_for_with_turns_for_others(
+async def test_kind_source_yields_to_the_loop_while_it_enqueues_present_objects(
     pods: Watched, make_queue: MakeQueue, count: int, size: int
 ):
     queue = make_queue()
@@ -79,7 +79,7 @@ async def test_what_is_there_already_is_asked_for_with_turns_for_others(
     assert await turns_of_others(asked()) >= 20
 
 
-async def test_what_is_listed_after_the_start_comes_at_low_priority_too(pods: Watched, make_queue: MakeQueue):
+async def test_kind_source_enqueues_a_late_first_list_at_low_priority(pods: Watched, make_queue: MakeQueue):
     queue = make_queue()
     source = KindSource(pods.informer, enqueue_object)
     async with running(source, queue):
@@ -104,7 +104,7 @@ async def test_a_change_of_what_was_there_raises_its_priority(pods: Watched, mak
         assert [name for name, _, _ in await drain(queue)] == ["b", "a"]
 
 
-async def test_deletions_are_told(pods: Watched, make_queue: MakeQueue):
+async def test_kind_source_enqueues_deletions(pods: Watched, make_queue: MakeQueue):
     queue = make_queue()
     pods.listed("a")
     pods.synced()
@@ -114,7 +114,9 @@ async def test_deletions_are_told(pods: Watched, make_queue: MakeQueue):
         assert [name for name, _, _ in await drain(queue)] == ["a"]
 
 
-async def test_every_predicate_has_to_let_an_event_pass(pods: Watched, make_queue: MakeQueue):
+async def test_kind_source_enqueues_only_events_that_every_predicate_passes(
+    pods: Watched, make_queue: MakeQueue
+):
     queue = make_queue()
     pods.listed("a")
     pods.synced()
@@ -128,7 +130,7 @@ async def test_every_predicate_has_to_let_an_event_pass(pods: Watched, make_queu
         assert [name for name, _, _ in await drain(queue)] == ["a"]
 
 
-async def test_the_initial_content_is_judged_by_the_predicates_too(pods: Watched, make_queue: MakeQueue):
+async def test_kind_source_applies_its_predicates_to_initial_events(pods: Watched, make_queue: MakeQueue):
     queue = make_queue()
     pods.listed("a")
     pods.synced()
@@ -137,7 +139,9 @@ async def test_the_initial_content_is_judged_by_the_predicates_too(pods: Watched
         assert await drain(queue) == []
 
 
-async def test_without_a_handler_it_asks_for_nothing_but_is_waited_for(pods: Watched, make_queue: MakeQueue):
+async def test_kind_source_without_a_handler_enqueues_nothing_and_is_waited_for(
+    pods: Watched, make_queue: MakeQueue
+):
     queue = make_queue()
     source = KindSource(pods.informer, None)
     async with running(source, queue):
@@ -151,7 +155,7 @@ async def test_without_a_handler_it_asks_for_nothing_but_is_waited_for(pods: Wat
         assert pods.informer._handlers == []
 
 
-async def test_it_ends_its_subscription_when_it_is_cancelled(pods: Watched, make_queue: MakeQueue):
+async def test_kind_source_unsubscribes_when_it_is_cancelled(pods: Watched, make_queue: MakeQueue):
     queue = make_queue()
     async with running(KindSource(pods.informer, enqueue_object), queue):
         assert len(pods.informer._handlers) == 1
@@ -214,7 +218,7 @@ async def test_an_event_that_a_predicate_fails_on_passes(
     assert failures(metrics, "predicate") == 1
 
 
-async def test_a_handler_that_fails_is_asked_again_until_it_does_not(
+async def test_kind_source_retries_a_failed_handler_until_it_succeeds(
     pods: Watched, make_queue: MakeQueue, metrics: Metrics
 ):
     queue, handler = make_queue(), Moody("a", "listed")
@@ -234,7 +238,7 @@ async def test_a_handler_that_fails_is_asked_again_until_it_does_not(
     assert failures(metrics, "handler") == 8  # at 0, 1, 3 and 7 s
 
 
-async def test_what_changes_meanwhile_is_told_as_one_change(pods: Watched, make_queue: MakeQueue):
+async def test_kind_source_merges_changes_while_its_handler_fails(pods: Watched, make_queue: MakeQueue):
     queue, handler = make_queue(), Moody("a")
     pods.put("a", labels={"step": "1"})
     pods.synced()
@@ -272,7 +276,7 @@ async def test_a_handler_that_never_succeeds_is_given_up(
         assert len(handler.asked) == 13
 
 
-async def test_nothing_is_tried_again_once_it_has_ended(pods: Watched, make_queue: MakeQueue):
+async def test_kind_source_retries_no_failed_handler_after_it_has_ended(pods: Watched, make_queue: MakeQueue):
     queue, handler = make_queue(), Moody("a")
     pods.synced()
     async with running(KindSource(pods.informer, handler), queue):

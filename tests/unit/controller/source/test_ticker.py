@@ -14,7 +14,7 @@ from tests.unit.controller.source.conftest import MakeQueue
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_it_asks_again_and_again_at_low_priority(make_queue: MakeQueue, rng: random.Random):
+async def test_ticker_enqueues_periodically_at_low_priority(make_queue: MakeQueue, rng: random.Random):
     queue = make_queue()
     source = TickerSource(60, lambda: [Request("ns", "a")], jitter=0, rng=rng)
     await source.wait_synced()
@@ -31,7 +31,7 @@ async def test_it_asks_again_and_again_at_low_priority(make_queue: MakeQueue, rn
     assert times == [60, 120, 180]
 
 
-async def test_what_it_asks_for_at_a_tick_is_spread_over_a_tenth_of_the_interval(
+async def test_ticker_spreads_its_requests_over_a_tenth_of_the_interval(
     make_queue: MakeQueue, rng: random.Random
 ):
     queue = make_queue()
@@ -52,7 +52,7 @@ async def test_what_it_asks_for_at_a_tick_is_spread_over_a_tenth_of_the_interval
     await asyncio.wait([task])
 
 
-async def test_very_many_come_in_small_portions(make_queue: MakeQueue, rng: random.Random):
+async def test_ticker_enqueues_many_requests_in_small_portions(make_queue: MakeQueue, rng: random.Random):
     queue = make_queue()
     many = [Request("ns", f"{number}") for number in range(20_000)]
     task = asyncio.create_task(TickerSource(10, lambda: iter(many), jitter=0, rng=rng).run(queue))
@@ -85,12 +85,12 @@ async def test_intervals_differ_by_the_jitter(rng: random.Random, make_queue: Ma
 
 
 @pytest.mark.parametrize(("interval", "jitter"), [(0, 0.1), (-1, 0.1), (1, 2), (1, -0.1)])
-def test_numbers_that_make_no_sense_are_refused(interval: float, jitter: float, rng: random.Random):
+def test_ticker_refuses_an_invalid_interval_or_jitter(interval: float, jitter: float, rng: random.Random):
     with pytest.raises(ValueError, match="ticker"):
         TickerSource(interval, list, jitter=jitter, rng=rng)
 
 
-async def test_what_is_sent_is_asked_for(make_queue: MakeQueue):
+async def test_channel_source_enqueues_a_sent_request(make_queue: MakeQueue):
     queue = make_queue()
     source = ChannelSource()
     await source.wait_synced()
@@ -102,7 +102,7 @@ async def test_what_is_sent_is_asked_for(make_queue: MakeQueue):
     await asyncio.wait([task])
 
 
-async def test_what_is_sent_before_it_runs_is_kept_once_at_its_highest_priority(make_queue: MakeQueue):
+async def test_channel_source_merges_requests_sent_early_at_their_highest_priority(make_queue: MakeQueue):
     queue = make_queue()
     source = ChannelSource()
     source.send(Request("ns", "a"), priority=Priority.LOW)
