@@ -20,9 +20,16 @@ ELSEWHERE: Mapping[str, str] = {
     "docs/writing-an-operator.md": (
         "tests/integration/test_documentation.py::test_writing_an_operator_page_yields_a_running_operator"
     ),
-    "docs/webhooks.md": "tests/integration/test_documentation.py::test_webhooks_page_yields_answering_webhooks",
-    "docs/operations.md": "tests/integration/test_documentation.py::test_petstore_serves_from_the_backup_that_operations_page_makes",
-    "examples/workloads/README.md": "tests/integration/test_workloads.py::test_workloads_runs_from_start_to_end",
+    "docs/webhooks.md": (
+        "tests/integration/test_documentation.py::test_webhooks_page_yields_answering_webhooks"
+    ),
+    "docs/operations.md": (
+        "tests/integration/test_documentation.py::"
+        "test_petstore_serves_from_the_backup_that_operations_page_makes"
+    ),
+    "examples/workloads/README.md": (
+        "tests/integration/test_workloads.py::test_workloads_runs_from_start_to_end"
+    ),
 }
 """Other pages with consoles, and the test that follows each of them."""
 
@@ -64,7 +71,9 @@ RUN_BY: Mapping[str, Sequence[str]] = {
         ".venv/bin/operator-manager crds | kubectl apply --server-side --force-conflicts -f -",
         ".venv/bin/operator-manager run",
     ),
-    f"{_DOCUMENTATION}::test_page_commands_print_what_the_page_shows_without_a_cluster": (".venv/bin/devcluster up",),
+    f"{_DOCUMENTATION}::test_page_commands_print_what_the_page_shows_without_a_cluster": (
+        ".venv/bin/devcluster up",
+    ),
     "tests/integration/test_client.py::test_apply_removes_the_fields_of_a_former_manager": (
         "kubectl get deployment web -o yaml --show-managed-fields",
     ),
@@ -117,17 +126,15 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     "tests/integration/test_explain.py::test_explain_blames_image_that_cannot_be_pulled": (
         ".venv/bin/operator-manager explain memcached/web -n default",
     ),
-    "tests/integration/test_console.py::"
-    "test_console_command_opens_cluster_console_with_kubeconfig_rights": (
+    "tests/integration/test_console.py::test_console_command_opens_cluster_console_with_kubeconfig_rights": (
         ".venv/bin/operator-manager console",
     ),
     "tests/integration/test_plan.py::test_plan_shows_new_image_in_child_and_in_status": (
         ".venv/bin/operator-manager plan --all --memcached-image=memcached:1.6.40-alpine",
     ),
-    (
-        "tests/integration/test_tracing.py::"
-        "test_trace_joins_reconcile_api_server_spans_and_webhook_review"
-    ): ("OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 .venv/bin/operator-manager run",),
+    ("tests/integration/test_tracing.py::test_trace_joins_reconcile_api_server_spans_and_webhook_review"): (
+        "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 .venv/bin/operator-manager run",
+    ),
     "tests/integration/test_migrate_storage.py::test_pets_of_the_old_version_are_migrated": (
         ".venv/bin/operator-manager migrate-storage --dry-run",
         ".venv/bin/operator-manager migrate-storage",
@@ -181,7 +188,8 @@ RUN_BY: Mapping[str, Sequence[str]] = {
         "curl ... $SERVER/devcluster/faults",
         "curl ... -X POST $SERVER/devcluster/history/expire",
     ),
-    "tests/integration/test_secure_metrics.py::test_metrics_endpoint_serves_only_accounts_that_may_read_metrics": (
+    "tests/integration/test_secure_metrics.py::"
+    "test_metrics_endpoint_serves_only_accounts_that_may_read_metrics": (
         'curl --insecure --header "Authorization: Bearer $token" https://localhost:8443/metrics',
         'curl --insecure --header "Authorization: Bearer $TOKEN" https://localhost:8443/metrics',
     ),
