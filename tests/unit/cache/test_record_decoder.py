@@ -40,7 +40,7 @@ def metadata_decoder() -> RecordDecoder:
     return RecordDecoder(Pod.gvk, field_manager="operator-manager", metadata_only=True)
 
 
-def test_a_record_knows_what_every_event_asks_for(decoder: RecordDecoder):
+def test_record_has_key_uid_version_generation_and_labels(decoder: RecordDecoder):
     record, meta = decoder(
         encoded(pod("a", 7, deletionTimestamp="2026-01-01T00:00:00Z", labels={"app": "web"}))
     )
@@ -70,7 +70,7 @@ def test_json_with_spaces_is_understood(decoder: RecordDecoder):
     assert json.loads(decoder(raw)[0].raw) == pod("a", 1, managedFields=OURS)
 
 
-def test_a_managed_fields_of_null_is_no_trouble(decoder: RecordDecoder):
+def test_decoder_accepts_null_managed_fields(decoder: RecordDecoder):
     record, _ = decoder(encoded(pod("a", 1, managedFields=None)))
     assert json.loads(record.raw)["metadata"].get("managedFields") is None
 
@@ -303,7 +303,7 @@ DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
         ({**DELETING, "spec": [1]}, True),
     ],
 )
-def test_a_write_removes_an_object_that_nothing_keeps_any_longer(more: dict[str, Any], removed: bool):
+def test_is_removed_is_true_when_nothing_keeps_a_deleting_object(more: dict[str, Any], removed: bool):
     value = pod("a", 1, **more)
     assert is_removed(encoded(value), taken(value)[1]) is removed
 

@@ -47,7 +47,7 @@ def test_declared_settings_list_a_shared_setting_once():
     assert declared_settings([STORE, operator("other", LABEL)], PROGRAM) == (*(LABEL, INTERVAL),)
 
 
-def test_a_name_that_two_operators_declare_is_told_with_both(command: Command):
+def test_setting_declared_by_two_operators_is_refused_with_both_names(command: Command):
     twice = (STORE, operator("other", setting("store-label")))
     for each in COMMANDS:
         assert command(each, operators=twice).refusal(1) == (
@@ -176,7 +176,7 @@ def test_default_of_a_setting_may_be_what_a_file_has(command: Command):
         ("operator-manager-colour", r"OPERATOR_MANAGER_\* is the manager's own"),
     ],
 )
-def test_a_name_of_the_managers_own_is_refused(name: str, told: str):
+def test_setting_with_the_name_of_a_manager_flag_is_refused(name: str, told: str):
     with pytest.raises(SettingsError, match=f"^the operator bold declares --{name}, but {told}$"):
         declared_settings([operator("bold", setting(name))], PROGRAM)
 
@@ -289,9 +289,7 @@ def test_run_help_shows_defaults_as_a_user_would_write_them(command: Command, de
     assert f"(default {default};" in " ".join(command("run", "--help").out.split())
 
 
-def test_a_default_that_is_another_in_a_pod_is_shown_alike_everywhere(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-):
+def test_run_help_is_the_same_inside_and_outside_a_pod(command: Command, monkeypatch: pytest.MonkeyPatch):
     outside = command("run", "--help").out
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")

@@ -89,7 +89,7 @@ async def test_model_writes_no_code_that_a_server_injects(command: Command, tmp_
     assert done.err.startswith("operator-manager: model: not a list of API resources: Expected `str`")
 
 
-async def test_a_terminal_obeys_nothing_that_a_server_says(command: Command, tmp_path: Path):
+async def test_model_escapes_control_characters_of_a_server_message(command: Command, tmp_path: Path):
     async def answer(_: Request) -> Response:
         said = {"kind": "Status", "reason": "Unauthorized", "message": "no\x1b]0;owned\x07\nanother line"}
         return Response(body=json.dumps(said).encode(), status=401)

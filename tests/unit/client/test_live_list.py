@@ -58,7 +58,7 @@ async def test_live_list_yields_only_the_latest_state_to_a_slow_reader(client: C
             await asyncio.wait_for(anext(live), 10)
 
 
-async def test_a_watch_that_breaks_mends_itself(client: Client, server: PodServer):
+async def test_live_list_continues_when_its_watch_breaks(client: Client, server: PodServer):
     first, second = Listed(5, ("a", 1)), Listed(9, ("b", 8))
     server.on("stream", first, second)
     server.on("watch", Reply.status(410, "Expired"))
@@ -102,7 +102,7 @@ async def test_live_list_closes_the_watch_on_exit(client: Client, server: PodSer
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_an_object_of_another_shape_is_named_and_hides_no_other(client: Client, server: PodServer):
+async def test_live_list_names_an_undecodable_object_and_keeps_the_others(client: Client, server: PodServer):
     stream = Listed(5, ("a", 1))
     server.on("stream", stream)
     async with client.watch(Pod) as live:
