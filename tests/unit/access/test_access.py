@@ -259,7 +259,7 @@ async def test_access_limits_many_accounts_of_one_namespace_without_delaying_oth
     await asyncio.wait(junk)
 
 
-async def test_junk_from_one_client_keeps_back_no_other(wire: ScriptedWire, access: Access):
+async def test_access_answers_a_client_soon_while_another_sends_junk(wire: ScriptedWire, access: Access):
     def answer(sent: Sent) -> Delayed:
         return Delayed(1.0, accepted() if sent.json()["spec"]["token"] == "prometheus" else refused())
 
@@ -331,7 +331,9 @@ async def test_access_asks_the_server_without_audience_when_a_token_is_for_anoth
     assert [sent.json()["spec"] for sent in wire.sent("POST", TOKENS)] == [{"token": token}]
 
 
-async def test_clocks_may_differ_over_whether_a_token_is_over(wire: ScriptedWire, access: Access):
+async def test_access_asks_the_server_about_a_token_that_expired_within_the_clock_slack(
+    wire: ScriptedWire, access: Access
+):
     wire.on("POST", TOKENS, refused())
     await ask(access, web_token({"exp": now().timestamp() - SLACK / 2}))
     assert len(wire.sent("POST", TOKENS)) == 1

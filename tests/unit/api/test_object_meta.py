@@ -108,7 +108,7 @@ def test_controller_reference_accepts_a_cluster_scoped_owner(namespace: str):
     assert controller_reference(owner, ObjectMeta(name="c", namespace=namespace)).name == "owner"
 
 
-def test_control_is_by_uid_because_a_name_can_be_used_again():
+def test_is_controlled_by_compares_the_uid():
     child = ObjectMeta(owner_references=[controller_reference(memcached("1"), CHILD)])
     assert is_controlled_by(child, memcached("1"))
     assert not is_controlled_by(child, memcached("2"))

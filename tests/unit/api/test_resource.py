@@ -165,7 +165,7 @@ def test_to_wire_leaves_out_a_field_that_is_none():
     assert "ready" not in Server().to_wire()
 
 
-def test_false_zero_and_empty_lists_are_values_and_stay():
+def test_to_wire_keeps_false_zero_and_empty_lists():
     wire = Server(ready=False, nodes=[], count=0).to_wire()
     assert (wire["ready"], wire["nodes"], wire["count"]) == (False, [], 0)
 

@@ -65,7 +65,7 @@ def test_entries_of_our_own_managers_are_kept_as_they_are(decoder: RecordDecoder
     assert record.raw == encoded(pod("a", 1, managedFields=OURS, selfLink="/x"))
 
 
-def test_json_with_spaces_is_understood(decoder: RecordDecoder):
+def test_decoder_reads_json_with_spaces(decoder: RecordDecoder):
     raw = json.dumps(pod("a", 1, managedFields=[*OTHERS, *OURS]), indent=2).encode()
     assert json.loads(decoder(raw)[0].raw) == pod("a", 1, managedFields=OURS)
 
@@ -317,7 +317,7 @@ def test_deleted_uid_returns_none_when_the_answer_is_an_object():
     assert deleted_uid(encoded(pod("a", 1))) is None
 
 
-def test_garbage_is_refused():
+def test_deleted_uid_raises_protocol_error_for_garbage():
     with pytest.raises(ProtocolError, match="not the answer to a delete"):
         deleted_uid(b"<html>")
 

@@ -104,7 +104,7 @@ class SamePlural(Resource, group="cache.example.com", version="v1", plural="memc
     ],
     ids=["idle", "a kind", "a text", "model", "plural", "flag", "prefix", "service"],
 )
-def test_commands_agree_on_what_operators_cannot_be(command: Command, more: tuple[Any, ...], told: str):
+def test_commands_refuse_invalid_operators_alike(command: Command, more: tuple[Any, ...], told: str):
     for each in COMMANDS:
         assert command(each, operators=(*OPERATORS, *more)).refusal(1).startswith(told)
 
@@ -140,7 +140,7 @@ def test_class_that_the_library_refuses_is_told_in_one_line_with_its_place(
         assert said.startswith(f" {told}")
 
 
-def test_exception_of_the_authors_own_passes(command: Command):
+def test_command_passes_on_an_exception_of_the_application(command: Command):
     def operators() -> list[Any]:
         raise ValueError("their own")
 
@@ -199,7 +199,7 @@ def test_run_help_lists_settings_under_their_operator(command: Command):
 # Running.
 
 
-def test_operators_that_run_get_what_was_given(
+def test_run_passes_settings_from_flags_and_environment_to_operators(
     command: Command, assemble: Assemble, monkeypatch: pytest.MonkeyPatch
 ):
     asked = assemble()
@@ -308,7 +308,7 @@ def test_run_help_breaks_no_line_within_a_flag(command: Command, monkeypatch: py
 
 
 @pytest.mark.parametrize("columns", ["20", "80", "400"])
-def test_lines_fit_the_terminal_within_reason(
+def test_run_help_lines_have_at_most_120_characters(
     command: Command, monkeypatch: pytest.MonkeyPatch, columns: str
 ):
     monkeypatch.setenv("COLUMNS", columns)

@@ -124,7 +124,7 @@ def test_model_reports_errors_in_one_line(command: Command, flags: tuple[str, ..
     assert command("model", *flags).refusal() == f"model: {said}"
 
 
-def test_folders_that_are_missing_are_made_and_are_packages_inside_of_one(command: Command, tmp_path: Path):
+def test_model_creates_missing_folders_as_packages_inside_a_package(command: Command, tmp_path: Path):
     apis = tmp_path / "apis"
     apis.mkdir()
     apis.joinpath("__init__.py").touch()

@@ -50,7 +50,7 @@ def interpreted(code: str, stderr: int | IO[bytes] = subprocess.PIPE) -> subproc
         (("run",), 1, "no cluster to talk to"),
     ],
 )
-def test_bad_input_ends_in_one_line_and_its_exit_code(
+def test_program_reports_bad_input_in_one_line_with_its_exit_code(
     argv: tuple[str, ...], code: int, expected: str, tmp_path: Path
 ):
     ended = run_once(*argv, folder=tmp_path)

@@ -146,7 +146,7 @@ def test_run_logs_an_unexpected_error_with_its_traceback(
         (["--config=/nope"], "/nope: cannot read the settings file"),
     ],
 )
-def test_wrong_flags_end_in_one_line_before_anything_is_done(
+def test_run_refuses_wrong_flags_in_one_line_before_it_starts(
     command: Command, monkeypatch: pytest.MonkeyPatch, argv: list[str], expected: str
 ):
     def assembled(*_: object) -> AbstractAsyncContextManager[None]:

@@ -79,7 +79,7 @@ async def test_live_list_raises_the_error_of_the_first_request(
     assert wire.in_progress == 0
 
 
-async def test_selectors_reach_the_server(client: Client, wire: ScriptedWire):
+async def test_live_list_sends_its_selectors_to_the_server(client: Client, wire: ScriptedWire):
     server = PodServer(wire, "/api/v1/namespaces/n/pods")
     server.on("check", page(1))
     server.on("stream", Listed(5))

@@ -162,7 +162,7 @@ def test_ports_that_differ_by_protocol_alone_are_told_apart():
     assert holds_exactly(wanted, stored, owned)
 
 
-def test_sets_are_compared_by_member():
+def test_holds_exactly_compares_sets_by_member():
     owned = {"f:finalizers": {".": {}, 'v:"a"': {}}}
     assert holds_exactly({"finalizers": ["a"]}, {"finalizers": ["b", "a"]}, owned)
     assert not holds_exactly({"finalizers": ["a", "c"]}, {"finalizers": ["b", "a"]}, owned)

@@ -70,7 +70,7 @@ async def test_ready_problem_names_the_caches_that_the_controller_waits_for():
         assert running.controller.ready_problem() is None
 
 
-async def test_standby_is_no_problem_and_holds_nothing(metrics: Metrics):
+async def test_standby_controller_has_no_problem_and_no_queue(metrics: Metrics):
     standby = controller(Reconciler(), ManualSource(), metrics)
     assert standby.state is ControllerState.STANDBY
     assert standby.ready_problem() is None
@@ -444,6 +444,6 @@ async def test_controller_metrics_exist_with_zero_from_the_start(metrics: Metric
         {"backoff_base": 10.0, "backoff_cap": 1.0},
     ],
 )
-async def test_options_that_make_no_sense_are_refused_by_name(wrong: dict[str, Any]):
+async def test_controller_options_refuse_an_invalid_value_by_name(wrong: dict[str, Any]):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         ControllerOptions(**wrong)

@@ -203,7 +203,7 @@ async def recurse(request: Request) -> Result | None:
     return None
 
 
-async def test_endless_recursion_is_survived():
+async def test_controller_survives_endless_recursion_of_a_reconciler():
     async with Running(Reconciler(recurse)) as running:
         running.add("a")
         await asyncio.sleep(0.05)
@@ -502,7 +502,7 @@ async def test_event_to_reconcile_metric_starts_at_the_event():
         assert running.sample("controller_runtime_reconcile_time_seconds_sum") == pytest.approx(6)
 
 
-async def test_messages_that_never_come_twice_do_not_fill_the_log(log_lines: LogLines):
+async def test_failure_log_is_bounded_when_every_message_differs(log_lines: LogLines):
     letters = random.Random(1)
 
     async def fail_for_an_hour(request: Request) -> Result | None:

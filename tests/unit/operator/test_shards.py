@@ -347,7 +347,7 @@ async def test_leader_only_work_moves_with_the_first_shard():
         assert works.operator.once == 0
 
 
-async def test_effects_outside_are_permitted_by_the_range_of_the_object():
+async def test_permit_depends_on_the_shard_of_the_object():
     async def act(operator: Copying, _: Secret, ctx: Context) -> None:
         async with ctx.permit():
             await asyncio.sleep(0.1)
@@ -653,7 +653,7 @@ async def test_refuse_taken_finds_a_name_taken_without_an_event():
         assert taken == set(OBJECTS)
 
 
-async def test_objects_that_are_made_again_under_their_names_get_children_of_their_own():
+async def test_recreated_objects_get_new_children_labelled_for_their_shards():
     async with peers(on_error=again_when_told) as scene:
         await scene.start("a", "b", "c")
         await scene.create(*OBJECTS)

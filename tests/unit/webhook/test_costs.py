@@ -95,7 +95,7 @@ async def test_endpoint_refuses_a_too_costly_review_before_it_decodes_it(path: s
         await _endpoint(path).answer(body)
 
 
-async def test_objects_to_convert_that_are_none_are_not_kept():
+async def test_conversion_endpoint_refuses_a_list_of_values_that_are_no_objects():
     with pytest.raises(BadReview, match="Expected `object`"):
         await _endpoint(CONVERT).answer(conversion(b"[%b]" % b",".join([b"[0]"] * 800_000)))
 
@@ -258,7 +258,7 @@ async def test_turns_raise_busy_when_a_large_review_waits_too_long():
         pass
 
 
-async def test_small_reviews_begin_in_a_turn_of_the_loop_as_long_as_they_make_up_no_large_one():
+async def test_turns_let_small_reviews_begin_together_up_to_the_size_of_a_large_one():
     turns, turn, began = Turns(), 0, list[int]()
 
     async def one() -> None:

@@ -269,7 +269,7 @@ async def connect(address: BindAddress) -> tuple[asyncio.StreamReader, asyncio.S
 
 
 @pytest.mark.each_loop
-async def test_reviews_are_answered():
+async def test_server_answers_reviews():
     async with site() as made:
         status, answer = await made.ask(REVIEW, path=f"{MUTATE}?timeout=10s")
         assert (status, answer["response"]["patchType"]) == (200, "JSONPatch")

@@ -21,7 +21,7 @@ def now() -> float:
     return round(asyncio.get_running_loop().time(), 3)
 
 
-async def test_done_without_get_is_a_mistake(make_queue: MakeQueue):
+async def test_done_raises_key_error_for_a_key_that_is_not_in_progress(make_queue: MakeQueue):
     queue = make_queue()
     queue.add("a")
     with pytest.raises(KeyError):
