@@ -79,7 +79,7 @@ async def ask(access: Access, token: str = "t", path: str = "/metrics") -> Verdi
     return await access.verdict(token, "get", path)
 
 
-async def test_a_user_with_the_right_to_is_let_in(wire: ScriptedWire, access: Access):
+async def test_access_allows_a_user_with_the_right(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, ALLOWED)
     assert await ask(access) == Verdict(PROMETHEUS, allowed=True)
@@ -103,7 +103,9 @@ async def test_a_user_with_the_right_to_is_let_in(wire: ScriptedWire, access: Ac
 
 
 @pytest.mark.parametrize("status", [{"allowed": False}, {}, {"allowed": True, "denied": True}])
-async def test_a_user_without_the_right_to_is_not(wire: ScriptedWire, access: Access, status: dict[str, Any]):
+async def test_access_denies_a_user_without_the_right(
+    wire: ScriptedWire, access: Access, status: dict[str, Any]
+):
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, reviewed(status))
     assert await ask(access) == Verdict(PROMETHEUS, allowed=False)
@@ -144,7 +146,7 @@ async def reviews_needed(wire: ScriptedWire, access: Access, *, after: float) ->
         (DENIED, 31, (0, 1)),
     ],
 )
-async def test_a_token_is_good_for_a_minute_a_right_for_five_and_a_denial_for_half(
+async def test_access_caches_tokens_rights_and_denials_for_their_times(
     wire: ScriptedWire, access: Access, right: Reply, after: float, expected: tuple[int, int]
 ):
     wire.on("POST", TOKENS, accepted())
@@ -153,7 +155,7 @@ async def test_a_token_is_good_for_a_minute_a_right_for_five_and_a_denial_for_ha
 
 
 @pytest.mark.parametrize(("after", "expected"), [(9, (0, 0)), (11, (1, 0))])
-async def test_a_refused_token_is_asked_for_again_after_seconds(
+async def test_access_reviews_a_refused_token_again_after_seconds(
     wire: ScriptedWire, access: Access, after: float, expected: tuple[int, int]
 ):
     wire.on("POST", TOKENS, refused())
@@ -174,7 +176,7 @@ async def test_access_keeps_the_rights_of_a_user_with_a_new_token(wire: Scripted
     assert len(wire.sent("POST", RIGHTS)) == 1
 
 
-async def test_a_right_is_for_one_path(wire: ScriptedWire, access: Access):
+async def test_access_right_is_for_one_path(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, ALLOWED, DENIED)
     assert (await ask(access, path="/metrics")).allowed
@@ -187,7 +189,7 @@ async def flood(access: Access, *, client: str, number: int) -> list[Verdict | B
     return await asyncio.gather(*asking, return_exceptions=True)
 
 
-async def test_a_flood_of_tokens_does_not_become_a_flood_of_reviews(wire: ScriptedWire, access: Access):
+async def test_access_limits_reviews_during_a_flood_of_tokens(wire: ScriptedWire, access: Access):
     most = 0
 
     def answer(_: Sent) -> Delayed:
@@ -257,7 +259,7 @@ async def test_access_limits_many_accounts_of_one_namespace_without_delaying_oth
     await asyncio.wait(junk)
 
 
-async def test_junk_from_one_client_keeps_back_no_other(wire: ScriptedWire, access: Access):
+async def test_access_answers_a_client_soon_while_another_sends_junk(wire: ScriptedWire, access: Access):
     def answer(sent: Sent) -> Delayed:
         return Delayed(1.0, accepted() if sent.json()["spec"]["token"] == "prometheus" else refused())
 
@@ -306,7 +308,7 @@ async def test_access_refuses_an_expired_token_without_a_request(wire: ScriptedW
 
 @pytest.mark.parametrize("audience", [CONSOLE, ["https://kubernetes.default.svc", CONSOLE]])
 @pytest.mark.parametrize("meant", [[CONSOLE], ["https://kubernetes.default.svc"], None])
-async def test_a_token_for_the_console_alone_is_good_there_if_the_server_says_so(
+async def test_access_accepts_a_console_token_only_when_the_server_confirms_the_audience(
     wire: ScriptedWire, console: Access, audience: object, meant: list[str] | None
 ):
     token = web_token({"exp": now().timestamp() + 60, "aud": audience})
@@ -329,7 +331,9 @@ async def test_access_asks_the_server_without_audience_when_a_token_is_for_anoth
     assert [sent.json()["spec"] for sent in wire.sent("POST", TOKENS)] == [{"token": token}]
 
 
-async def test_clocks_may_differ_over_whether_a_token_is_over(wire: ScriptedWire, access: Access):
+async def test_access_asks_the_server_about_a_token_that_expired_within_the_clock_slack(
+    wire: ScriptedWire, access: Access
+):
     wire.on("POST", TOKENS, refused())
     await ask(access, web_token({"exp": now().timestamp() - SLACK / 2}))
     assert len(wire.sent("POST", TOKENS)) == 1
@@ -377,14 +381,14 @@ async def test_access_asks_the_server_about_any_plausible_token(
         Reply.status(429, "TooManyRequests"),
     ],
 )
-async def test_a_passing_fault_is_not_noticed(wire: ScriptedWire, access: Access, fault: Any):
+async def test_access_retries_after_a_passing_fault(wire: ScriptedWire, access: Access, fault: Any):
     wire.on("POST", TOKENS, fault, fault, accepted())
     wire.on("POST", RIGHTS, fault, ALLOWED)
     assert (await ask(access)).allowed
 
 
 @pytest.mark.parametrize("fault", [Unreached(), Stall(), Reply.status(500, "InternalError")])
-async def test_a_server_that_cannot_be_asked_is_given_up_before_the_scraper_gives_up(
+async def test_access_raises_review_failed_within_10_seconds_when_the_server_fails(
     wire: ScriptedWire, access: Access, fault: Any
 ):
     wire.on("POST", TOKENS, fault)
@@ -398,7 +402,7 @@ async def test_a_server_that_cannot_be_asked_is_given_up_before_the_scraper_give
     assert (await ask(access, "secret-token")).allowed
 
 
-async def test_a_right_that_cannot_be_asked_for_is_told_with_its_user(wire: ScriptedWire, access: Access):
+async def test_access_names_the_user_when_the_rights_review_fails(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, Stall())
     with pytest.raises(ReviewFailed, match="did not answer within 8 s") as error:
@@ -406,7 +410,9 @@ async def test_a_right_that_cannot_be_asked_for_is_told_with_its_user(wire: Scri
     assert error.value.user == PROMETHEUS
 
 
-async def test_a_manager_that_may_not_ask_says_so_at_once(wire: ScriptedWire, access: Access):
+async def test_access_raises_review_failed_at_once_when_reviews_are_forbidden(
+    wire: ScriptedWire, access: Access
+):
     wire.on("POST", TOKENS, Reply.status(403, "Forbidden", message="tokenreviews is forbidden"))
     with pytest.raises(ReviewFailed, match="tokenreviews is forbidden"):
         await ask(access)
@@ -465,7 +471,7 @@ def answers(limit: int = 10) -> Answers[str, str]:
 
 
 @pytest.mark.parametrize(("answer", "seconds"), [("yes", 60), ("", 10)])
-async def test_an_answer_is_remembered_for_its_time(answer: str, seconds: float):
+async def test_answers_remember_an_answer_for_its_time(answer: str, seconds: float):
     oracle, remembered = Oracle(answer), answers()
     assert await remembered.get("q", oracle) == answer
     await asyncio.sleep(seconds - 0.1)
@@ -480,7 +486,7 @@ class Large(list[str]):
     """An answer whose end can be seen."""
 
 
-async def test_an_answer_that_is_too_old_takes_no_memory():
+async def test_answers_free_the_memory_of_an_expired_answer():
     remembered: Answers[str, Large] = Answers(limit=10, keep_yes=60, keep_no=10)
 
     async def find() -> Large:

@@ -28,7 +28,7 @@ def set_ready(
     return set_condition(conditions, "Ready", status, reason, message, generation=generation, now=lambda: now)
 
 
-def test_a_new_condition_is_added_at_the_end_with_the_time():
+def test_set_condition_appends_a_new_condition_with_the_time():
     conditions = [Condition(type="Other", status="True", reason="R")]
     assert set_ready(conditions, "False", now=T0)
     assert [each.type for each in conditions] == ["Other", "Ready"]
@@ -42,7 +42,7 @@ def test_set_condition_changes_nothing_when_it_sets_the_same():
     assert conditions[0].last_transition_time == T0
 
 
-def test_a_flip_of_the_status_moves_the_time():
+def test_set_condition_moves_the_time_when_the_status_changes():
     conditions: list[Condition] = []
     set_ready(conditions, "True", now=T0)
     assert set_ready(conditions, "False", now=T1)
@@ -58,7 +58,7 @@ def test_set_condition_keeps_the_time_when_the_status_stays(change: dict[str, An
     assert conditions[0].last_transition_time == T0
 
 
-def test_a_condition_keeps_its_place():
+def test_set_condition_keeps_the_place_of_a_condition():
     conditions = [ready("True"), Condition(type="Other", status="True", reason="R")]
     set_ready(conditions, "False", now=T0)
     assert [each.type for each in conditions] == ["Ready", "Other"]
@@ -70,7 +70,7 @@ def test_set_condition_writes_whole_seconds():
     assert conditions[0].to_wire()["lastTransitionTime"] == "2026-01-01T00:00:00Z"
 
 
-def test_a_stored_condition_without_a_time_gets_one():
+def test_set_condition_adds_a_missing_time():
     conditions = [ready("True")]
     assert set_ready(conditions, "True", now=T0)
     assert conditions[0].last_transition_time == T0

@@ -102,7 +102,7 @@ def test_masked_hides_every_field_that_a_model_keeps_from_its_repr(
     assert masked(vault(**spec)) == vault(**(spec if shown is None else shown))
 
 
-def test_a_value_that_differs_is_told_to_differ_and_no_more():
+def test_masked_marks_a_changed_value_without_showing_it():
     before, after = vault(keys=[{"theValue": "a"}], token="t"), vault(keys=[{"theValue": "b"}], token="t")
     assert masked(before, after, "before") == vault(keys=[{"theValue": "*** (before)"}], token="***")
     assert masked(after, before, "after") == vault(keys=[{"theValue": "*** (after)"}], token="***")

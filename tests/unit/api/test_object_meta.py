@@ -52,7 +52,7 @@ def test_timestamps_are_utc():
     assert meta.creation_timestamp == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def test_an_owner_added_in_place_is_written():
+def test_object_meta_writes_an_owner_added_in_place():
     meta = ObjectMeta(name="a")
     meta.owner_references.append(OwnerReference.model_validate(OWNER))
     meta.labels["l"] = "v"
@@ -78,7 +78,7 @@ def test_controller_of_returns_the_owner_marked_as_controller():
     assert controller_of(ObjectMeta()) is None
 
 
-def test_a_controller_reference_names_the_owner_and_blocks_its_deletion():
+def test_controller_reference_names_the_owner_and_blocks_its_deletion():
     assert controller_reference(memcached("1"), CHILD).to_wire() == {
         "apiVersion": "cache.example.com/v1",
         "kind": "Memcached",
@@ -89,7 +89,7 @@ def test_a_controller_reference_names_the_owner_and_blocks_its_deletion():
     }
 
 
-def test_an_object_that_is_not_on_the_server_cannot_own_anything():
+def test_controller_reference_refuses_an_owner_without_a_uid():
     with pytest.raises(ValueError, match="Memcached n/m has no UID"):
         controller_reference(memcached(""), CHILD)
 
@@ -103,12 +103,12 @@ def test_controller_reference_refuses_an_owner_from_another_namespace(namespace:
 
 
 @pytest.mark.parametrize("namespace", ["n", ""])
-def test_an_object_in_no_namespace_may_own_anything(namespace: str):
+def test_controller_reference_accepts_a_cluster_scoped_owner(namespace: str):
     owner = Namespace(metadata=ObjectMeta(name="owner", uid="1"))
     assert controller_reference(owner, ObjectMeta(name="c", namespace=namespace)).name == "owner"
 
 
-def test_control_is_by_uid_because_a_name_can_be_used_again():
+def test_is_controlled_by_compares_the_uid():
     child = ObjectMeta(owner_references=[controller_reference(memcached("1"), CHILD)])
     assert is_controlled_by(child, memcached("1"))
     assert not is_controlled_by(child, memcached("2"))

@@ -28,14 +28,14 @@ class Zone(Resource, group="", version="v1", kind="TimeZone", plural="timezones"
     pass
 
 
-def test_a_kind_names_itself_by_class_keywords():
+def test_resource_takes_its_kind_from_class_keywords():
     assert Gadget.gvk == GroupVersionKind("test.example.com", "v1", "Gadget")
     assert (Gadget.plural, Gadget.namespaced) == ("gadgets", True)
     assert Zone.gvk == GroupVersionKind("", "v1", "TimeZone")
     assert (Zone.plural, Zone.namespaced) == ("timezones", False)
 
 
-def test_a_subclass_without_keywords_is_a_variant_of_its_parents_kind():
+def test_resource_subclass_without_keywords_keeps_the_kind_of_its_parent():
     class Special(Gadget):
         pass
 
@@ -44,7 +44,7 @@ def test_a_subclass_without_keywords_is_a_variant_of_its_parents_kind():
 
 
 @pytest.mark.parametrize("keywords", [{"version": "v1"}, {"plural": "things"}])
-def test_a_kind_without_version_or_plural_is_refused(keywords: dict[str, str]):
+def test_resource_refuses_a_kind_without_version_or_plural(keywords: dict[str, str]):
     with pytest.raises(TypeError, match="Half must name its version and its plural"):
         type(Resource)("Half", (Resource,), {"__module__": __name__}, **keywords)
 
@@ -89,7 +89,7 @@ def test_decode_shares_the_bytes_instead_of_copying_them():
     assert Gadget.decode(raw).origin is raw
 
 
-def test_an_object_made_in_code_has_no_origin():
+def test_resource_made_in_code_has_no_origin():
     assert Gadget().origin is None
 
 
@@ -142,7 +142,7 @@ def test_group_version_kind_reads_and_writes_as_kubernetes_does(
     assert str(gvk) == text
 
 
-def test_a_key_reads_as_namespace_and_name():
+def test_object_key_text_is_namespace_and_name():
     assert str(ObjectKey("n", "a")) == "n/a"
     assert str(ObjectKey("", "a")) == "a"
 
@@ -161,11 +161,11 @@ def test_fields_have_the_apis_names_on_the_wire_and_pythons_in_code():
     assert Server(host_name="there").to_wire()["hostName"] == "there"
 
 
-def test_a_field_that_is_none_is_left_out():
+def test_to_wire_leaves_out_a_field_that_is_none():
     assert "ready" not in Server().to_wire()
 
 
-def test_false_zero_and_empty_lists_are_values_and_stay():
+def test_to_wire_keeps_false_zero_and_empty_lists():
     wire = Server(ready=False, nodes=[], count=0).to_wire()
     assert (wire["ready"], wire["nodes"], wire["count"]) == (False, [], 0)
 

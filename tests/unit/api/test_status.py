@@ -47,7 +47,7 @@ def test_conditions_are_described_by_what_each_type_means():
     assert about_any == "What is known about the object."
 
 
-def test_an_operator_blocks_its_objects_by_the_conditions_that_their_status_names():
+def test_operator_takes_the_blocking_conditions_from_the_status_model():
     class Lamps(Operator[Lamp]):
         pass
 

@@ -25,7 +25,7 @@ STORED: dict[str, Any] = {
 }
 
 
-def test_a_kind_is_named_at_run_time_and_is_the_same_each_time():
+def test_unstructured_of_returns_the_same_class_for_one_kind():
     assert Widget is Unstructured.of("example.com/v1", "Widget")
     assert Widget.gvk == GroupVersionKind("example.com", "v1", "Widget")
     assert (Widget.plural, Widget.namespaced) == ("widgets", True)
@@ -43,13 +43,13 @@ def test_a_kind_is_named_at_run_time_and_is_the_same_each_time():
         ("Box", "boxes"),
     ],
 )
-def test_a_plural_is_made_where_none_is_given(kind: str, plural: str):
+def test_unstructured_of_derives_a_missing_plural(kind: str, plural: str):
     assert Unstructured.of("example.com/v1", kind).plural == plural
     assert Unstructured.of("example.com/v1", kind, plural="things").plural == "things"
 
 
 @pytest.mark.parametrize(("api_version", "kind"), [("", "Widget"), ("example.com/v1", "")])
-def test_a_kind_without_a_name_or_a_version_is_refused(api_version: str, kind: str):
+def test_unstructured_refuses_a_kind_without_name_or_version(api_version: str, kind: str):
     with pytest.raises(ValueError, match="a kind has an apiVersion and a name"):
         Unstructured.of(api_version, kind)
     with pytest.raises(ValueError, match="a kind has an apiVersion and a name"):
@@ -79,7 +79,7 @@ def test_unstructured_made_in_code_names_its_kind():
     assert (widget.api_version, widget.kind) == ("example.com/v1", "Widget")
 
 
-def test_a_manifest_without_a_namespace_is_of_a_cluster_scoped_kind():
+def test_unstructured_parse_makes_a_manifest_without_namespace_cluster_scoped():
     wire = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "u"}}
     node = Unstructured.parse(wire)
     assert not node.namespaced

@@ -60,7 +60,7 @@ def test_memcached_status_writes_an_empty_node_list():
     assert Memcached(spec=MemcachedSpec(size=0)).to_wire()["status"]["nodes"] == []
 
 
-def test_an_object_that_no_controller_has_seen_has_an_empty_status():
+def test_memcached_status_is_empty_when_no_controller_has_written_it():
     memcached = Memcached.decode(b'{"metadata": {"name": "a"}, "spec": {"size": 3}}')
     assert memcached.status.nodes == []
     assert memcached.status.ready_replicas is None
@@ -68,7 +68,7 @@ def test_an_object_that_no_controller_has_seen_has_an_empty_status():
 
 
 @pytest.mark.parametrize("spec", [{}, {"size": -1}, {"size": 2**31}, {"size": None}, {"size": 1.5}])
-def test_a_wrong_size_is_refused(spec: dict[str, Any]):
+def test_memcached_refuses_a_wrong_size(spec: dict[str, Any]):
     with pytest.raises(ValidationError):
         Memcached.decode(json.dumps({"spec": spec}).encode())
 
@@ -122,7 +122,7 @@ OBJECT = {
 }
 
 
-def test_a_site_has_the_defaults_of_the_definition():
+def test_wordpress_spec_has_the_defaults_of_its_definition():
     spec = Wordpress.decode(json.dumps(OBJECT).encode()).spec
     assert (spec.storage_size, spec.service_type, spec.reclaim_policy) == ("1Gi", "NodePort", "Retain")
     assert spec.mysql_image is spec.image is spec.storage_class_name is None

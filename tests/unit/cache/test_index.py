@@ -51,7 +51,7 @@ def test_select_finds_no_deleted_object_when_the_index_function_fails():
     assert store.select(index=("moody", "x")) == []
 
 
-def test_an_index_made_late_knows_what_was_there():
+def test_add_index_includes_objects_already_in_the_store():
     store = Store()
     store.put(*taken(pod("a", 1)))
     store.add_index("node", by_node)
@@ -64,14 +64,14 @@ def test_select_raises_key_error_for_an_unregistered_index():
         Store().select(index=("node", "n1"))
 
 
-def test_an_operators_index_does_not_clash_with_ours():
+def test_custom_index_may_have_the_name_of_a_built_in_one():
     store = Store()
     store.add_index("namespace", words)
     store.put(*taken(pod("a", 1, annotations={"words": "x"})))
     assert len(store.select(namespace="ns", index=("namespace", "x"))) == 1
 
 
-def test_a_list_by_index_looks_at_no_other_object(monkeypatch: pytest.MonkeyPatch):
+def test_select_by_index_decodes_no_other_object(monkeypatch: pytest.MonkeyPatch):
     store = Store()
     for number in range(100):
         store.put(
@@ -177,7 +177,7 @@ selectors = st.sampled_from(
     word=st.none() | st.sampled_from("pqrs"),
     selector=selectors.map(Selector.parse) | labels,
 )
-def test_a_list_is_what_looking_at_every_object_finds(
+def test_select_equals_a_scan_of_every_object(
     steps: list[dict[str, Any]],
     build_at: int,
     namespace: str | None,

@@ -279,7 +279,7 @@ class TestOurOwnDeletes:
         assert held.deleting
 
 
-async def test_an_operators_own_index_finds_objects(informer: Informer):
+async def test_informer_lists_objects_by_a_custom_index(informer: Informer):
     informer.add_index("node", lambda record, meta: [record.decode(Pod).spec["nodeName"]])
     informer.observe_write(encoded(pod("a", 5, spec={"nodeName": "n1"})))
     informer.observe_write(encoded(pod("b", 6, spec={"nodeName": "n2"})))
@@ -422,7 +422,9 @@ class TestRanges:
             assert server.sorts() == ["stream", "watch"]
             assert server.sent("watch")[0].query["shardSelector"] == some(0).selector
 
-    async def test_a_list_under_way_goes_on_when_less_is_wanted(self, make: Make, server: PodServer):
+    async def test_informer_continues_its_first_list_when_it_loses_a_range(
+        self, make: Make, server: PodServer
+    ):
         stream = Stream()
         server.on("stream", stream)
         restricted = make(ranges=some(0, 1))
@@ -461,7 +463,7 @@ class TestRanges:
     @pytest.mark.parametrize(
         "answer", [Reply.status(500, "", "no"), listed(9, in_range(2, 3))], ids=["fails", "is behind"]
     )
-    async def test_a_list_of_what_is_new_that_is_no_use_is_one_of_all(
+    async def test_informer_lists_all_ranges_when_the_list_of_a_new_range_fails(
         self, restricted: Informer, server: PodServer, answer: Reply
     ):
         server.on("list", answer)

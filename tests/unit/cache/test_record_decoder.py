@@ -40,7 +40,7 @@ def metadata_decoder() -> RecordDecoder:
     return RecordDecoder(Pod.gvk, field_manager="operator-manager", metadata_only=True)
 
 
-def test_a_record_knows_what_every_event_asks_for(decoder: RecordDecoder):
+def test_record_has_key_uid_version_generation_and_labels(decoder: RecordDecoder):
     record, meta = decoder(
         encoded(pod("a", 7, deletionTimestamp="2026-01-01T00:00:00Z", labels={"app": "web"}))
     )
@@ -65,12 +65,12 @@ def test_entries_of_our_own_managers_are_kept_as_they_are(decoder: RecordDecoder
     assert record.raw == encoded(pod("a", 1, managedFields=OURS, selfLink="/x"))
 
 
-def test_json_with_spaces_is_understood(decoder: RecordDecoder):
+def test_decoder_reads_json_with_spaces(decoder: RecordDecoder):
     raw = json.dumps(pod("a", 1, managedFields=[*OTHERS, *OURS]), indent=2).encode()
     assert json.loads(decoder(raw)[0].raw) == pod("a", 1, managedFields=OURS)
 
 
-def test_a_managed_fields_of_null_is_no_trouble(decoder: RecordDecoder):
+def test_decoder_accepts_null_managed_fields(decoder: RecordDecoder):
     record, _ = decoder(encoded(pod("a", 1, managedFields=None)))
     assert json.loads(record.raw)["metadata"].get("managedFields") is None
 
@@ -303,7 +303,7 @@ DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
         ({**DELETING, "spec": [1]}, True),
     ],
 )
-def test_a_write_removes_an_object_that_nothing_keeps_any_longer(more: dict[str, Any], removed: bool):
+def test_is_removed_is_true_when_nothing_keeps_a_deleting_object(more: dict[str, Any], removed: bool):
     value = pod("a", 1, **more)
     assert is_removed(encoded(value), taken(value)[1]) is removed
 
@@ -317,7 +317,7 @@ def test_deleted_uid_returns_none_when_the_answer_is_an_object():
     assert deleted_uid(encoded(pod("a", 1))) is None
 
 
-def test_garbage_is_refused():
+def test_deleted_uid_raises_protocol_error_for_garbage():
     with pytest.raises(ProtocolError, match="not the answer to a delete"):
         deleted_uid(b"<html>")
 

@@ -39,7 +39,7 @@ WEB = {"app": "web", "tier": "front", "empty": ""}
         ("!example.com/app", True),
     ],
 )
-def test_a_selector_means_what_kubectl_means(text: str, matches: bool):
+def test_selector_matches_as_in_kubectl(text: str, matches: bool):
     assert Selector.parse(text).matches(WEB) is matches
 
 
@@ -133,13 +133,13 @@ def test_selections_are_equal_when_they_select_the_same():
     assert Selection.of() == WHOLE
 
 
-def test_a_bad_selection_is_found_early():
+def test_selection_of_refuses_invalid_selectors_and_namespaces():
     with pytest.raises(ValueError, match="not a label selector"):
         Selection.of(label_selector="app in web")
     with pytest.raises(TypeError, match="a sequence of names, not 'one'"):
         Selection.of(namespaces="one")
 
 
-def test_a_resource_is_named_as_people_do():
+def test_watch_spec_resource_is_plural_and_group():
     assert WatchSpec.of(Pod).resource == "pods"
     assert WatchSpec.of(Widget).resource == "widgets.example.com"

@@ -78,7 +78,7 @@ async def test_assembly_limits_rollouts_as_the_settings_say(
 
 
 @pytest.mark.virtual_time
-async def test_an_election_is_held_only_when_asked_for(wire: ScriptedWire):
+async def test_leader_election_runs_only_with_leader_elect_or_shards(wire: ScriptedWire):
 
     def takes_part(manager: Any) -> bool:
         return "leader-election" in manager.health.readiness.names
@@ -162,7 +162,7 @@ async def test_console_serves_objects_without_a_token_outside_a_pod_only(
     assert await metrics_answer({}, server="console", path=path) == ("https", 401)
 
 
-async def test_a_certificate_in_a_folder_is_served(wire: ScriptedWire, tmp_path: Path):
+async def test_metrics_server_uses_the_certificate_of_metrics_cert_path(wire: ScriptedWire, tmp_path: Path):
     flags = {"metrics_secure": "true", "metrics_cert_path": str(tmp_path), "metrics_cert_key": "my.key"}
     with pytest.raises(CannotServe, match=rf"{tmp_path}/tls.crt \(--metrics-cert-path\) cannot be read: No"):
         await metrics_answer(flags)
@@ -303,7 +303,7 @@ async def test_assembly_passes_on_the_error_of_a_missing_cluster_configuration(
 
 
 @pytest.mark.virtual_time
-async def test_an_operator_that_cannot_be_set_up_closes_the_connection(wire: ScriptedWire):
+async def test_assembly_closes_the_connection_when_an_operator_setup_fails(wire: ScriptedWire):
     class Broken(Plain):
         def setup(self) -> None:
             raise LookupError("nothing there")

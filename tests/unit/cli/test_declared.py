@@ -47,7 +47,7 @@ def test_declared_settings_list_a_shared_setting_once():
     assert declared_settings([STORE, operator("other", LABEL)], PROGRAM) == (*(LABEL, INTERVAL),)
 
 
-def test_a_name_that_two_operators_declare_is_told_with_both(command: Command):
+def test_setting_declared_by_two_operators_is_refused_with_both_names(command: Command):
     twice = (STORE, operator("other", setting("store-label")))
     for each in COMMANDS:
         assert command(each, operators=twice).refusal(1) == (
@@ -104,7 +104,7 @@ class SamePlural(Resource, group="cache.example.com", version="v1", plural="memc
     ],
     ids=["idle", "a kind", "a text", "model", "plural", "flag", "prefix", "service"],
 )
-def test_commands_agree_on_what_operators_cannot_be(command: Command, more: tuple[Any, ...], told: str):
+def test_commands_refuse_invalid_operators_alike(command: Command, more: tuple[Any, ...], told: str):
     for each in COMMANDS:
         assert command(each, operators=(*OPERATORS, *more)).refusal(1).startswith(told)
 
@@ -140,7 +140,7 @@ def test_class_that_the_library_refuses_is_told_in_one_line_with_its_place(
         assert said.startswith(f" {told}")
 
 
-def test_exception_of_the_authors_own_passes(command: Command):
+def test_command_passes_on_an_exception_of_the_application(command: Command):
     def operators() -> list[Any]:
         raise ValueError("their own")
 
@@ -176,7 +176,7 @@ def test_default_of_a_setting_may_be_what_a_file_has(command: Command):
         ("operator-manager-colour", r"OPERATOR_MANAGER_\* is the manager's own"),
     ],
 )
-def test_a_name_of_the_managers_own_is_refused(name: str, told: str):
+def test_setting_with_the_name_of_a_manager_flag_is_refused(name: str, told: str):
     with pytest.raises(SettingsError, match=f"^the operator bold declares --{name}, but {told}$"):
         declared_settings([operator("bold", setting(name))], PROGRAM)
 
@@ -199,7 +199,7 @@ def test_run_help_lists_settings_under_their_operator(command: Command):
 # Running.
 
 
-def test_operators_that_run_get_what_was_given(
+def test_run_passes_settings_from_flags_and_environment_to_operators(
     command: Command, assemble: Assemble, monkeypatch: pytest.MonkeyPatch
 ):
     asked = assemble()
@@ -289,9 +289,7 @@ def test_run_help_shows_defaults_as_a_user_would_write_them(command: Command, de
     assert f"(default {default};" in " ".join(command("run", "--help").out.split())
 
 
-def test_a_default_that_is_another_in_a_pod_is_shown_alike_everywhere(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-):
+def test_run_help_is_the_same_inside_and_outside_a_pod(command: Command, monkeypatch: pytest.MonkeyPatch):
     outside = command("run", "--help").out
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
@@ -310,7 +308,7 @@ def test_run_help_breaks_no_line_within_a_flag(command: Command, monkeypatch: py
 
 
 @pytest.mark.parametrize("columns", ["20", "80", "400"])
-def test_lines_fit_the_terminal_within_reason(
+def test_run_help_lines_have_at_most_120_characters(
     command: Command, monkeypatch: pytest.MonkeyPatch, columns: str
 ):
     monkeypatch.setenv("COLUMNS", columns)

@@ -108,7 +108,7 @@ def page(body: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
-async def test_a_manager_tells_its_runs():
+async def test_explain_reads_the_runs_from_the_manager():
     async with answering(page(orjson.dumps({"controllers": [CONTROLLER]}))) as manager:
         assert await asked(manager) == ([CONTROLLER], "")
 
@@ -138,7 +138,7 @@ async def test_explain_reads_the_owning_replica_from_the_manager():
         *(orjson.dumps({"controllers": [CONTROLLER], "owners": each}) for each in (None, [5], {})),
     ],
 )
-async def test_an_answer_that_is_no_manager_s_is_none(body: bytes):
+async def test_explain_reports_no_manager_when_the_answer_is_not_a_manager_s(body: bytes):
     async with answering(page(body)) as manager:
         controllers, why = await asked(manager)
     assert controllers == []
@@ -148,20 +148,22 @@ async def test_an_answer_that_is_no_manager_s_is_none(body: bytes):
 @pytest.mark.parametrize(
     "begin", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"]
 )
-async def test_an_answer_that_does_not_end_is_not_waited_for(begin: bytes, monkeypatch: pytest.MonkeyPatch):
+async def test_explain_stops_waiting_for_an_answer_that_does_not_end(
+    begin: bytes, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(explain, "_PATIENCE", 0.2)
     async with answering(begin, ends=False) as manager:
         controllers, why = await asked(manager)
     assert (controllers, why.startswith("No manager answers at")) == ([], True)
 
 
-async def test_an_answer_is_of_a_bounded_length(monkeypatch: pytest.MonkeyPatch):
+async def test_explain_refuses_an_answer_that_is_too_long(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(explain, "_LONGEST", 1000)
     async with answering(page(b" " * 2000)) as manager:
         assert "longer than 1000 bytes" in (await asked(manager))[1]
 
 
-async def test_a_redirect_and_a_refusal_are_told_by_their_number():
+async def test_explain_reports_the_status_of_a_redirect_or_refusal():
     for status in (302, 403, 404):
         head = b"HTTP/1.1 %d No\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n" % status
         async with answering(head) as manager:
@@ -189,7 +191,7 @@ async def test_explain_reaches_a_forwarded_manager_by_the_name_in_its_certificat
 
 @pytest.mark.parametrize("flag", ["manager_token_file", "manager_ca_file"])
 @pytest.mark.parametrize("kind", ["endless", "pipe", "missing"])
-async def test_a_file_that_cannot_be_used_is_told_with_its_flag(flag: str, kind: str, tmp_path: Path):
+async def test_explain_names_the_flag_of_a_file_that_cannot_be_read(flag: str, kind: str, tmp_path: Path):
     file = Path("/dev/zero") if kind == "endless" else tmp_path / kind
     if kind == "pipe":
         os.mkfifo(file)

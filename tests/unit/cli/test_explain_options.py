@@ -61,7 +61,7 @@ def test_parse_explain_arguments_names_the_wrong_argument(argv: list[str], told:
 
 
 @pytest.mark.parametrize("name", ["Pet", "pet", "PETS", "pets.petstore.example.com"])
-def test_a_kind_goes_by_any_of_its_names(name: str):
+def test_kind_named_accepts_any_name_of_a_kind(name: str):
     assert kind_named(name, [each.kind for each in OPERATORS], command="explain") is Pet
 
 

@@ -63,7 +63,7 @@ def test_generated_files_of_this_repository_are_current(command: Command):
     assert outcome.code == 0, outcome.err
 
 
-def test_a_check_names_what_is_not_current_and_writes_nothing(command: Command, config: Path):
+def test_generate_check_names_outdated_files_and_writes_nothing(command: Command, config: Path):
     outcome = command("generate", "--check", operators=[widget.WidgetOperator])
     assert outcome.code == 1
     assert "not current: config/crd/bases/test.example.com_widgets.yaml\n" in outcome.err
@@ -103,7 +103,7 @@ def test_generate_makes_every_file_current(command: Command, config: Path):
     assert samples["resources"] == ["test_v1_widget.yaml"]
 
 
-def test_a_folder_without_config_is_named_in_one_line(
+def test_generate_fails_in_one_line_when_the_folder_has_no_config(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)

@@ -30,7 +30,7 @@ def test_parse_migrate_arguments_reads_every_flag_at_any_place():
 
 
 @pytest.mark.parametrize(("text", "value"), [("--dry-run=false", False), ("--dry-run=true", True)])
-def test_a_dry_run_can_be_said_either_way(text: str, value: bool):
+def test_parse_migrate_arguments_reads_each_form_of_dry_run(text: str, value: bool):
     assert parse_migrate_arguments([text], PROGRAM).options.dry_run is value
 
 
@@ -67,7 +67,7 @@ def test_named_definitions_returns_all_kinds_when_no_name_is_given():
 
 
 @pytest.mark.parametrize("name", ["Widget", "widget", "WIDGETS", "wd", "widgets.test.example.com"])
-def test_a_kind_goes_by_any_of_its_names(name: str):
+def test_named_definitions_accepts_any_name_of_a_kind(name: str):
     assert named_definitions([name], KINDS) == ["widgets.test.example.com"]
 
 

@@ -89,7 +89,7 @@ async def test_model_writes_no_code_that_a_server_injects(command: Command, tmp_
     assert done.err.startswith("operator-manager: model: not a list of API resources: Expected `str`")
 
 
-async def test_a_terminal_obeys_nothing_that_a_server_says(command: Command, tmp_path: Path):
+async def test_model_escapes_control_characters_of_a_server_message(command: Command, tmp_path: Path):
     async def answer(_: Request) -> Response:
         said = {"kind": "Status", "reason": "Unauthorized", "message": "no\x1b]0;owned\x07\nanother line"}
         return Response(body=json.dumps(said).encode(), status=401)
@@ -124,7 +124,7 @@ def test_model_reports_errors_in_one_line(command: Command, flags: tuple[str, ..
     assert command("model", *flags).refusal() == f"model: {said}"
 
 
-def test_folders_that_are_missing_are_made_and_are_packages_inside_of_one(command: Command, tmp_path: Path):
+def test_model_creates_missing_folders_as_packages_inside_a_package(command: Command, tmp_path: Path):
     apis = tmp_path / "apis"
     apis.mkdir()
     apis.joinpath("__init__.py").touch()

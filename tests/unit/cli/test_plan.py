@@ -26,7 +26,7 @@ OURS = "{apiVersion: cache.example.com/v1, kind: Memcached, metadata: {name: web
         ("", "the files have no object of our kinds, which are Memcached"),
     ],
 )
-def test_a_file_that_names_no_object_of_ours_is_told_in_one_line(
+def test_plan_refuses_a_file_without_valid_objects_in_one_line(
     command: Command, tmp_path: Path, text: str, told: str
 ):
     path = tmp_path / "objects.yaml"
@@ -61,9 +61,9 @@ def test_plan_refuses_a_file_or_stdin_longer_than_16_mib(
         (("--al",), "unknown flag '--al'; did you mean --all?"),
     ],
 )
-def test_a_wrong_argument_is_told_in_one_line(command: Command, argv: tuple[str, ...], told: str):
+def test_plan_reports_a_wrong_argument_in_one_line(command: Command, argv: tuple[str, ...], told: str):
     assert command("plan", *argv).refusal().startswith(f"plan: {told}")
 
 
-def test_a_cluster_that_cannot_be_reached_is_no_answer(command: Command, tmp_path: Path):
+def test_plan_fails_when_the_kubeconfig_cannot_be_read(command: Command, tmp_path: Path):
     assert command("plan", "--all", f"--kubeconfig={tmp_path / 'none'}").refusal(1).startswith("plan: ")

@@ -50,7 +50,7 @@ def interpreted(code: str, stderr: int | IO[bytes] = subprocess.PIPE) -> subproc
         (("run",), 1, "no cluster to talk to"),
     ],
 )
-def test_bad_input_ends_in_one_line_and_its_exit_code(
+def test_program_reports_bad_input_in_one_line_with_its_exit_code(
     argv: tuple[str, ...], code: int, expected: str, tmp_path: Path
 ):
     ended = run_once(*argv, folder=tmp_path)
@@ -75,7 +75,7 @@ def loaded() -> tuple[set[str], list[str]]:
     return set(imported[1:]), read[1:]
 
 
-def test_a_manager_imports_only_what_every_operator_needs():
+def test_manager_imports_only_modules_that_every_operator_needs():
     imported, _ = loaded()
     assert {"controllers.cache.memcached", "controllers.petstore.pet"} <= imported
     assert not {"manager.codegen", "manager.console", "manager.explain", "manager.planning"} & imported
@@ -86,7 +86,7 @@ def test_a_manager_imports_only_what_every_operator_needs():
     assert not {"aiohttp", "jinja2", "opentelemetry", "yaml"} & packages
 
 
-def test_a_manager_reads_no_source_at_its_start():
+def test_manager_reads_no_source_at_its_start():
     assert loaded()[1] == []
 
 
@@ -105,7 +105,7 @@ def test_command_succeeds_when_its_output_pipe_is_closed(argv: str, tmp_path: Pa
     ("argv", "closed", "code"),
     [("--help", ">&-", 0), ("--version", "<&- >&- 2>&-", 0), ("no-such-command", "2>&-", 2)],
 )
-def test_a_program_that_is_started_without_its_files_prints_nowhere(
+def test_program_prints_nothing_when_standard_files_are_closed(
     program: str, argv: str, closed: str, code: int
 ):
     ended = subprocess.run(

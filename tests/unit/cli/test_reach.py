@@ -67,7 +67,7 @@ def left(server: Server) -> int:
     return len(server.wire.sent("POST", CONFIGURATIONS)) - len(server.wire.sent("DELETE"))
 
 
-async def test_a_server_that_calls_is_told_a_port_of_this_machine():
+async def test_reached_address_returns_a_free_local_port_when_the_server_calls():
     server = Server()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address, url = await tried(server, {})
@@ -90,7 +90,7 @@ async def test_reached_address_uses_the_given_bind_address(given: str, url: str)
     assert await tried(Server(), {"webhook_bind_address": given}) == (given, url)
 
 
-async def test_a_server_that_cannot_call_is_told_of_no_webhooks():
+async def test_reached_address_raises_not_called_when_the_server_cannot_call():
     refused = 'failed calling webhook "reach": dial tcp 127.0.0.1:4: connect: connection refused'
     server = Server(calls=False, says=refused)
     with pytest.raises(NotCalled, match=r"127\.0\.0\.1:\d+; it may run in a container$") as error:
@@ -111,7 +111,7 @@ async def test_reached_address_is_to_be_tried_again_when_a_server_is_slow(
     assert left(server) == 0
 
 
-async def test_a_server_elsewhere_is_asked_nothing():
+async def test_reached_address_sends_nothing_to_a_server_on_another_machine():
     server = Server()
     with pytest.raises(NotCalled, match=r"API server https://cluster\.test:6443.* is not on this machine$"):
         await tried(server, {}, "https://cluster.test:6443")

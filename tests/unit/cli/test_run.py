@@ -30,7 +30,7 @@ def failing(error: Exception) -> Callable[[asyncio.Event], Any]:
     return fail
 
 
-def test_a_clean_end_is_success(command: Command, assemble: Assemble):
+def test_run_exits_with_0_after_a_clean_end(command: Command, assemble: Assemble):
     asked = assemble()
     outcome = command("run", "--controllers=*,-foo", "--leader-elect", "--concurrency=pet=3")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
@@ -41,7 +41,7 @@ def test_a_clean_end_is_success(command: Command, assemble: Assemble):
 
 
 @pytest.mark.parametrize("text", ["3", "1", "512", "-2", "04", "two", ""])
-def test_a_number_of_shards_that_is_no_power_of_two_is_refused(
+def test_run_refuses_a_number_of_shards_that_is_not_a_power_of_two(
     command: Command, assemble: Assemble, text: str
 ):
     assemble()
@@ -50,7 +50,7 @@ def test_a_number_of_shards_that_is_no_power_of_two_is_refused(
     assert "0, or a power of two from 2 to 256 is expected" in told
 
 
-def test_a_signal_stops_the_manager(command: Command, assemble: Assemble):
+def test_run_stops_on_a_signal(command: Command, assemble: Assemble):
     async def until_stopped(stop: asyncio.Event) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         await stop.wait()
@@ -62,9 +62,7 @@ def test_a_signal_stops_the_manager(command: Command, assemble: Assemble):
     assert json.loads(line)["signal"] == "SIGTERM"
 
 
-def test_a_signal_before_the_cluster_answers_ends_the_start(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-):
+def test_run_ends_on_a_signal_before_the_cluster_answers(command: Command, monkeypatch: pytest.MonkeyPatch):
     @asynccontextmanager
     async def assembled(*_: object) -> AsyncIterator[None]:
         os.kill(os.getpid(), signal.SIGINT)
@@ -124,7 +122,7 @@ def test_run_logs_the_traceback_of_a_start_error_at_debug(command: Command, asse
 
 
 @pytest.mark.parametrize("error", [KeyError("oops"), ValueError("oops"), AssertionError("oops")])
-def test_a_fault_in_the_program_comes_with_its_traceback(
+def test_run_logs_an_unexpected_error_with_its_traceback(
     command: Command, assemble: Assemble, error: Exception
 ):
     assemble(failing(error))
@@ -148,7 +146,7 @@ def test_a_fault_in_the_program_comes_with_its_traceback(
         (["--config=/nope"], "/nope: cannot read the settings file"),
     ],
 )
-def test_wrong_flags_end_in_one_line_before_anything_is_done(
+def test_run_refuses_wrong_flags_in_one_line_before_it_starts(
     command: Command, monkeypatch: pytest.MonkeyPatch, argv: list[str], expected: str
 ):
     def assembled(*_: object) -> AbstractAsyncContextManager[None]:
@@ -158,7 +156,7 @@ def test_wrong_flags_end_in_one_line_before_anything_is_done(
     assert command("run", *argv).refusal().startswith(f"run: {expected}")
 
 
-def test_a_name_given_wrongly_in_the_environment_names_the_variable(
+def test_run_names_the_environment_variable_of_a_wrong_value(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OPERATOR_MANAGER_CONTROLLERS", "nope")
@@ -166,7 +164,7 @@ def test_a_name_given_wrongly_in_the_environment_names_the_variable(
     assert "the environment variable OPERATOR_MANAGER_CONTROLLERS: unknown controller 'nope'" in told
 
 
-def test_a_mistyped_variable_is_warned_about(
+def test_run_warns_of_a_mistyped_environment_variable(
     command: Command, monkeypatch: pytest.MonkeyPatch, assemble: Assemble
 ):
     monkeypatch.setenv("OPERATOR_MANAGER_LOGLEVEL", "debug")
@@ -218,7 +216,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     sys.modules.pop(MODULE, None)
 
 
-def test_an_installed_operator_runs_beside_ours(command: Command, install: Install, assemble: Assemble):
+def test_run_starts_installed_operators_beside_built_in_ones(
+    command: Command, install: Install, assemble: Assemble
+):
     asked = assemble()
     install(f"hi = {MODULE}:Greeter")
     assert command("run", "--greeter-words=bye").code == 0

@@ -82,7 +82,7 @@ def python(folder: Path, *module: str) -> str:
 
 @pytest.mark.whole
 @pytest.mark.timeout(900)  # 30 s of CPU in programs of its own, of which a busy machine has few
-def test_a_project_with_kinds_added_passes_its_style_types_tests_and_demo(command: Command, project: Path):
+def test_project_with_added_kinds_passes_its_style_types_tests_and_demo(command: Command, project: Path):
     assert command(*CREATE, "--owns=Deployment", "--cluster-scoped").code == 0
     assert command("create", "api", "--group=hello", "--version=v2", "--kind=Box", "--owns=Secret").code == 0
     tenant = ("--group=store", "--version=v1", "--kind=Tenant", "--owns=Namespace", "--cluster-scoped")
@@ -170,7 +170,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.whole
-def test_an_api_and_webhooks_can_be_created_in_this_repository(command: Command, repository: Path):
+def test_create_adds_an_api_and_webhooks_to_this_repository(command: Command, repository: Path):
     outcome = command(*CREATE, "--owns=Deployment")
     assert outcome.code == 0, outcome.err
     assert "changed pyproject.toml\n" in outcome.out  # the layers of import-linter
@@ -260,7 +260,7 @@ def test_scaffold_refuses_wrong_arguments_in_one_line_and_writes_nothing(
     assert files(project) == before
 
 
-def test_a_folder_that_is_no_project_is_told_in_one_line(
+def test_create_api_refuses_a_folder_that_is_not_a_project(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -295,7 +295,7 @@ def test_with_operator_extends_the_list_in_each_format(project: Path, there: str
 
 
 @pytest.mark.parametrize("code", ["OPERATORS = [*MINE]\n", "import sys\nOPERATORS = tuple(found())\n"])
-def test_a_list_that_nothing_can_be_added_to_is_told_in_one_line(command: Command, project: Path, code: str):
+def test_create_api_refuses_a_main_module_without_a_suitable_list(command: Command, project: Path, code: str):
     (project / "controllers" / "main.py").write_text(code)
     before = files(project)
     assert "controllers/main.py has no list to add to" in command(*CREATE).refusal()
@@ -426,7 +426,7 @@ def test_with_import_puts_an_import_in_its_place(there: str, then: str):
     assert with_import(there, "manager", "webhook", ours=OURS) == then
 
 
-def test_a_program_that_fails_to_generate_is_told_with_its_reason(command: Command, project: Path):
+def test_create_api_reports_why_generate_fails(command: Command, project: Path):
     (project / "controllers" / "hello" / "greeting.py").write_text("raise ValueError('broken')\n")
     before = files(project)
     assert "generate` fails: ValueError: broken" in command(*CREATE).refusal()

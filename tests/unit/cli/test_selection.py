@@ -45,7 +45,7 @@ def test_controllers_setting_is_refused_when_it_leaves_no_controller():
         enabled("*", "-memcached", "-foo", "-pet")
 
 
-def test_names_of_other_settings_are_checked_alike():
+def test_check_names_refuses_an_unknown_controller_in_other_settings():
     check_names(OPERATORS, {"foo": 1}, where="--concurrency")
     with pytest.raises(SettingsError, match="--concurrency: unknown controller 'bar'; the controllers are"):
         check_names(OPERATORS, {"bar": 1}, where="--concurrency")

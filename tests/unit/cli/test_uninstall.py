@@ -23,7 +23,7 @@ def told(tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: dict[str
     return capsys.readouterr().err
 
 
-def test_a_message_is_one_line_of_limited_length_that_no_terminal_obeys(
+def test_uninstall_escapes_and_shortens_the_message_of_a_condition(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     message = "\x1b]0;owned\x07\nline two" + "x" * 30_000

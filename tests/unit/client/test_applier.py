@@ -49,7 +49,7 @@ def stored(replicas: int, manager: str = "test") -> Reply:
 
 
 @pytest.mark.parametrize("watched", ["nothing", "metadata", "all"])
-async def test_a_change_answers_what_there_is_and_what_there_was(
+async def test_apply_returns_the_object_before_and_after_an_update(
     client: Client, cache: Cache, wire: ScriptedWire, watched: str
 ):
     if watched != "nothing":
@@ -63,7 +63,7 @@ async def test_a_change_answers_what_there_is_and_what_there_was(
     assert (now.spec, before.spec, outcome) == ({"replicas": 1}, {"replicas": 5}, Outcome.UPDATED)
 
 
-async def test_a_create_answers_what_there_is(client: Client, wire: ScriptedWire):
+async def test_apply_returns_the_created_object(client: Client, wire: ScriptedWire):
     wire.on("GET", PATH, Reply.status(404, "NotFound"))
     wire.on("POST", COLLECTION, stored(1))
     now, before, outcome, _ = await client.apply(WANTED)
@@ -260,7 +260,7 @@ class TestOutcome:
         assert came.outcome is (Outcome.RESTORED if same else Outcome.UPDATED)
 
 
-async def test_a_dry_run_takes_nothing_over_and_is_not_remembered(client: Client, wire: ScriptedWire):
+async def test_apply_dry_run_takes_no_create_over_and_is_not_remembered(client: Client, wire: ScriptedWire):
     wire.on("GET", PATH, Reply.json(created_by_us(1)))
     # As if the server spelt the wanted number in another way, which is remembered after a write.
     wire.on("PATCH", PATH, Reply.json(created_by_us(2)))
@@ -284,7 +284,7 @@ GARBLED: list[Step] = [
 
 
 @pytest.mark.parametrize("answer", GARBLED)
-async def test_a_garbled_look_at_the_object_is_an_error_of_the_protocol(
+async def test_apply_raises_protocol_error_when_the_read_object_is_malformed(
     client: Client, wire: ScriptedWire, answer: Reply
 ):
     wire.on("GET", PATH, answer)
@@ -299,7 +299,7 @@ async def test_a_garbled_look_at_the_object_is_an_error_of_the_protocol(
 
 
 @pytest.mark.parametrize("answer", GARBLED)
-async def test_a_garbled_answer_to_a_write_is_an_error_of_the_protocol(
+async def test_apply_raises_protocol_error_when_the_answer_of_a_write_is_malformed(
     client: Client, wire: ScriptedWire, answer: Reply
 ):
     wire.on("GET", PATH, Reply.status(404, "NotFound"))
@@ -329,7 +329,7 @@ ODD_RECORDS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("created", [False, True])
 @pytest.mark.parametrize("odd", ODD_RECORDS)
-async def test_a_record_of_ownership_that_cannot_be_read_is_written_anew(
+async def test_apply_rewrites_managed_fields_that_cannot_be_read(
     client: Client, wire: ScriptedWire, odd: dict[str, Any], created: bool
 ):
     paths = [{"name": "a"}]
@@ -349,7 +349,7 @@ async def test_a_record_of_ownership_that_cannot_be_read_is_written_anew(
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["by a new process", "by the one that wrote it"])
-async def test_a_record_that_is_nested_too_deeply_to_be_written_is_written_anew(
+async def test_apply_rewrites_managed_fields_that_are_nested_too_deeply(
     client: Client, wire: ScriptedWire, known: bool
 ):
     """Anybody who may write the Deployment can store that, in our name."""
@@ -372,7 +372,9 @@ async def test_a_record_that_is_nested_too_deeply_to_be_written_is_written_anew(
     assert len(wire.sent("PATCH")) == 1 + known
 
 
-async def test_an_owner_that_cannot_be_read_is_an_error_of_the_protocol(client: Client, wire: ScriptedWire):
+async def test_apply_raises_protocol_error_when_owner_references_are_malformed(
+    client: Client, wire: ScriptedWire
+):
     metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": "1"}
     owners = [{"controller": True, "name": 5, "kind": "hunter2"}]
     wire.on("GET", PATH, Reply.json({"metadata": {**metadata, "ownerReferences": owners}}))
@@ -445,7 +447,7 @@ class TestAChildWhoseNameSomebodyHas:
         wire.on("POST", COLLECTION, stored(1))
         assert (await client.apply(WANTED, owner=self.OWNER)).outcome is Outcome.CREATED
 
-    async def test_an_apply_without_an_owner_is_compared_with_all_there_is(
+    async def test_apply_without_owner_compares_with_the_whole_object(
         self, client: Client, cache: Cache, wire: ScriptedWire
     ):
         wire.on("GET", PATH, self.hold(cache))

@@ -58,7 +58,7 @@ async def test_live_list_yields_only_the_latest_state_to_a_slow_reader(client: C
             await asyncio.wait_for(anext(live), 10)
 
 
-async def test_a_watch_that_breaks_mends_itself(client: Client, server: PodServer):
+async def test_live_list_continues_when_its_watch_breaks(client: Client, server: PodServer):
     first, second = Listed(5, ("a", 1)), Listed(9, ("b", 8))
     server.on("stream", first, second)
     server.on("watch", Reply.status(410, "Expired"))
@@ -79,7 +79,7 @@ async def test_live_list_raises_the_error_of_the_first_request(
     assert wire.in_progress == 0
 
 
-async def test_selectors_reach_the_server(client: Client, wire: ScriptedWire):
+async def test_live_list_sends_its_selectors_to_the_server(client: Client, wire: ScriptedWire):
     server = PodServer(wire, "/api/v1/namespaces/n/pods")
     server.on("check", page(1))
     server.on("stream", Listed(5))
@@ -102,7 +102,7 @@ async def test_live_list_closes_the_watch_on_exit(client: Client, server: PodSer
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_an_object_of_another_shape_is_named_and_hides_no_other(client: Client, server: PodServer):
+async def test_live_list_names_an_undecodable_object_and_keeps_the_others(client: Client, server: PodServer):
     stream = Listed(5, ("a", 1))
     server.on("stream", stream)
     async with client.watch(Pod) as live:

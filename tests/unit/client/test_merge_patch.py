@@ -31,12 +31,14 @@ def apply_merge_patch(target: Any, patch: Any) -> Any:
 
 
 @given(DOCUMENTS, DOCUMENTS)
-def test_applying_the_difference_gives_the_wanted_document(before: dict[str, Any], after: dict[str, Any]):
+def test_apply_merge_patch_of_the_difference_yields_the_wanted_document(
+    before: dict[str, Any], after: dict[str, Any]
+):
     assert apply_merge_patch(before, merge_diff(before, after)) == after
 
 
 @given(DOCUMENTS)
-def test_equal_documents_have_no_difference(document: dict[str, Any]):
+def test_merge_diff_of_equal_documents_is_empty(document: dict[str, Any]):
     assert merge_diff(document, document) == {}
 
 

@@ -58,7 +58,7 @@ async def test_apply_refuses_an_object_that_its_owner_does_not_control(
     assert {sent.method for sent in wire.requests} == {"GET"}
 
 
-async def test_an_owner_in_another_namespace_is_refused_before_anything_is_sent(
+async def test_apply_refuses_an_owner_in_another_namespace_without_a_request(
     client: Client, wire: ScriptedWire
 ):
     elsewhere = Deployment(metadata=ObjectMeta(name="cache", namespace="other"), spec={"replicas": 1})

@@ -122,7 +122,7 @@ def test_drift_of_a_wanted_field_is_seen(drift: Any):
     assert not holds(WANTED, stored, OWNED)
 
 
-def test_a_field_lost_to_another_manager_is_seen_even_with_our_value():
+def test_holds_exactly_detects_a_field_owned_by_another_manager():
     owned = copy.deepcopy(OWNED)
     del owned["f:spec"]["f:replicas"]
     assert not holds_exactly(WANTED, live(), owned)
@@ -136,7 +136,7 @@ def test_a_field_lost_to_another_manager_is_seen_even_with_our_value():
         lambda wanted: container(wanted)["env"].clear(),
     ],
 )
-def test_a_field_that_is_owned_and_no_longer_wanted_is_seen(forget: Any):
+def test_holds_exactly_detects_an_owned_field_that_is_no_longer_wanted(forget: Any):
     wanted = copy.deepcopy(WANTED)
     forget(wanted)
     assert not holds_exactly(wanted, live(), OWNED)
@@ -162,7 +162,7 @@ def test_ports_that_differ_by_protocol_alone_are_told_apart():
     assert holds_exactly(wanted, stored, owned)
 
 
-def test_sets_are_compared_by_member():
+def test_holds_exactly_compares_sets_by_member():
     owned = {"f:finalizers": {".": {}, 'v:"a"': {}}}
     assert holds_exactly({"finalizers": ["a"]}, {"finalizers": ["b", "a"]}, owned)
     assert not holds_exactly({"finalizers": ["a", "c"]}, {"finalizers": ["b", "a"]}, owned)

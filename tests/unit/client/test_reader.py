@@ -80,14 +80,14 @@ def names(pods: list[Pod]) -> list[str]:
     return [each.metadata.name for each in pods]
 
 
-async def test_a_list_may_be_longer_than_any_object():
+async def test_uncached_list_may_be_longer_than_any_object():
     world = World(cached=False)
     world.wire.on("GET", "/api/v1/pods", longer_than_any_object(page(10, ("a", 1))))
     assert names(await world.client.uncached.list(Pod)) == ["a"]
 
 
 @pytest.mark.parametrize("depth", [250, 900, 5_000])
-async def test_an_object_that_is_nested_deeply_is_read_and_written_as_any_other(depth: int):
+async def test_client_reads_and_writes_a_deeply_nested_object(depth: int):
     world = World(cached=False)
     answer = page(10, ("a", 1), ("deep", 2))
     nested = b'"managedFields":[{"fieldsV1":%b}],"name":"deep"' % (b'{"f:a":' * depth + b"1" + b"}" * depth)
@@ -188,7 +188,7 @@ class TestNamespaces:
         assert await world.client.find(Node, ObjectKey("", "a")) is None
         assert await world.client.list(Node) == []
 
-    async def test_an_apply_looks_at_the_server_where_nothing_is_watched(self):
+    async def test_apply_reads_the_server_in_an_unwatched_namespace(self):
         world = World("n1")
         held = {"kind": "Pod", "apiVersion": "v1", **pod("a", 1, namespace="n3")}
         world.wire.on("GET", "/api/v1/namespaces/n3/pods/a", Reply.json(held))
@@ -243,7 +243,7 @@ class TestASelection:
         ]
 
 
-async def test_an_apply_takes_no_metadata_for_the_object():
+async def test_apply_never_compares_with_cached_metadata():
     world = World(cached=False)
     world.cache.informer(Pod, metadata_only=True, label_selector="app=web")
     world.holds("a", 1, labels={"app": "web"})
@@ -253,7 +253,7 @@ async def test_an_apply_takes_no_metadata_for_the_object():
     assert len(world.wire.sent("GET", "/api/v1/namespaces/ns/pods/a")) == 1
 
 
-async def test_an_object_of_which_only_metadata_was_read_cannot_be_written_back(world: World):
+async def test_client_refuses_to_write_partial_metadata_back_without_a_kind(world: World):
     # What its cache has left out would be lost.
     world.wire.on("GET", "/apis/meta.k8s.io/v1", Reply.status(404, "NotFound"))
     partial = await world.client.metadata.find(Pod, ObjectKey("ns", "a"))
@@ -266,7 +266,7 @@ async def test_an_object_of_which_only_metadata_was_read_cannot_be_written_back(
 
 
 @pytest.mark.parametrize("field", ["finalizers", "owner_references"])
-async def test_a_list_of_which_the_cache_keeps_the_beginning_is_not_written_back(world: World, field: str):
+async def test_patch_refuses_a_metadata_list_that_the_cache_has_truncated(world: World, field: str):
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "a"}
     owners = [{**owner, "uid": f"u{number}"} for number in range(MOST_KEPT + 1)]
     finalizers = [f"example.com/a{number}" for number in range(MOST_KEPT + 1)]

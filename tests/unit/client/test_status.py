@@ -193,7 +193,7 @@ async def test_status_report_is_false_when_another_writer_has_overwritten_it_sin
     assert not await server.client.status.report(thing, cached=lambda: later)
 
 
-async def test_a_patch_answers_what_the_server_has_now():
+async def test_status_patch_returns_the_current_object_of_the_server():
     server = Server({"a": 1})
     thing = server.read()
     assert await server.client.status.patch(thing) is thing
@@ -238,7 +238,7 @@ async def test_status_patch_is_not_repeated_when_another_writer_has_written_the_
     assert server.writes == 1
 
 
-async def test_a_list_of_that_name_which_holds_no_conditions_is_replaced():
+async def test_status_report_replaces_a_conditions_list_without_conditions():
     server = Server({"conditions": ["cold"]})
     thing = server.read()
     thing.status = {"conditions": ["warm"]}
@@ -247,7 +247,7 @@ async def test_a_list_of_that_name_which_holds_no_conditions_is_replaced():
     assert server.status == {"conditions": ["warm"]}
 
 
-async def test_a_refusal_that_is_meant_is_passed_on():
+async def test_status_report_raises_invalid_when_the_server_refuses_the_value():
     server = Server({})
     server.refused = Reply.status(422, "Invalid", "status.a: too odd")
     thing = server.read()
@@ -257,7 +257,7 @@ async def test_a_refusal_that_is_meant_is_passed_on():
     assert server.writes == 1
 
 
-async def test_a_garbled_look_at_what_others_have_written_is_an_error_of_the_protocol():
+async def test_status_patch_raises_protocol_error_when_the_read_object_is_malformed():
     server = Server({"a": 1})
     thing = server.read()
     server.refused = Reply.status(422, "Invalid", "the server rejected our request")

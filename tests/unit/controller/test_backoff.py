@@ -16,7 +16,7 @@ def test_key_backoff_grows_separately_for_each_key(rng: random.Random):
     assert (backoff.retries("a"), backoff.retries("b"), backoff.retries("c")) == (2, 1, 0)
 
 
-def test_a_wait_that_is_cut_short_is_waited_out_and_does_not_grow(rng: random.Random):
+def test_key_backoff_returns_the_rest_of_a_wait_that_was_cut_short(rng: random.Random):
     backoff = KeyBackoff[str](base=8, cap=100, jitter=0, rng=rng)
     assert backoff.next_delay("a", now=10) == 8
     assert [backoff.next_delay("a", now=now) for now in (11, 12, 17)] == [7, 6, 1]
@@ -24,7 +24,7 @@ def test_a_wait_that_is_cut_short_is_waited_out_and_does_not_grow(rng: random.Ra
     assert backoff.next_delay("a", now=18) == 16
 
 
-def test_a_forgotten_key_starts_over_and_leaves_nothing_behind(rng: random.Random):
+def test_key_backoff_starts_over_for_a_forgotten_key(rng: random.Random):
     backoff = KeyBackoff[str](base=1, cap=100, jitter=0, rng=rng)
     backoff.next_delay("a", now=0)
     backoff.forget("a")

@@ -70,7 +70,7 @@ async def test_ready_problem_names_the_caches_that_the_controller_waits_for():
         assert running.controller.ready_problem() is None
 
 
-async def test_standby_is_no_problem_and_holds_nothing(metrics: Metrics):
+async def test_standby_controller_has_no_problem_and_no_queue(metrics: Metrics):
     standby = controller(Reconciler(), ManualSource(), metrics)
     assert standby.state is ControllerState.STANDBY
     assert standby.ready_problem() is None
@@ -104,7 +104,7 @@ async def test_controller_never_reconciles_one_object_twice_at_once():
         assert running.reconciler.times == [0, 1, 2, 3]
 
 
-async def test_a_backlog_of_reconciles_that_never_wait_does_not_hold_up_the_loop():
+async def test_controller_yields_to_the_loop_between_reconciles_that_never_wait():
     between: list[int] = []
 
     async def observe() -> None:
@@ -194,7 +194,7 @@ async def test_controller_waits_as_long_as_a_custom_backoff_says():
 
 
 @pytest.mark.parametrize("delay", [-1.0, math.nan, math.inf])
-async def test_a_back_off_that_answers_no_time_ends_the_controller(delay: float):
+async def test_controller_ends_when_the_backoff_returns_an_invalid_delay(delay: float):
     async def fail(_: Request) -> Result | None:
         raise OSError("no")
 
@@ -256,7 +256,7 @@ async def test_controller_finishes_running_work_after_stop_taking_work():
         assert running.reconciler.names == ["a"]
 
 
-async def test_an_idle_controller_stops_at_once():
+async def test_controller_stops_at_once_when_idle():
     async with Running(Reconciler()) as running:
         await asyncio.sleep(1)
         await running.controller.stop(grace=30)
@@ -264,7 +264,7 @@ async def test_an_idle_controller_stops_at_once():
         await running.task
 
 
-async def test_a_controller_that_waits_for_caches_stops_at_once():
+async def test_controller_stops_at_once_while_it_waits_for_caches():
     async with Running(Reconciler(), sources=[ManualSource(synced=False)]) as running:
         running.add("a")
         await asyncio.sleep(1)
@@ -354,7 +354,7 @@ async def test_controller_passes_its_cancellation_on_to_reconciles():
         assert running.controller.state is ControllerState.STOPPED
 
 
-async def test_a_reconciler_that_swallows_the_cancellation_gets_no_more_work():
+async def test_controller_ends_when_a_reconciler_swallows_its_cancellation():
     async def act(request: Request) -> Result | None:
         try:
             await asyncio.sleep(1000)
@@ -371,7 +371,7 @@ async def test_a_reconciler_that_swallows_the_cancellation_gets_no_more_work():
         assert running.reconciler.names == ["a"]
 
 
-async def test_a_failure_while_being_cancelled_does_not_keep_the_worker_alive():
+async def test_controller_ends_when_a_reconciler_raises_during_cancellation():
     async def act(request: Request) -> Result | None:
         try:
             await asyncio.sleep(1000)
@@ -387,7 +387,7 @@ async def test_a_failure_while_being_cancelled_does_not_keep_the_worker_alive():
         assert running.reconciler.names == ["a"]
 
 
-async def test_a_source_that_fails_ends_the_controller():
+async def test_controller_ends_when_a_source_fails():
     class Broken(ManualSource):
         async def run(self, queue: WorkQueue[Request]) -> None:
             await asyncio.sleep(5)
@@ -444,6 +444,6 @@ async def test_controller_metrics_exist_with_zero_from_the_start(metrics: Metric
         {"backoff_base": 10.0, "backoff_cap": 1.0},
     ],
 )
-async def test_options_that_make_no_sense_are_refused_by_name(wrong: dict[str, Any]):
+async def test_controller_options_refuse_an_invalid_value_by_name(wrong: dict[str, Any]):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         ControllerOptions(**wrong)

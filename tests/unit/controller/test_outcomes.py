@@ -131,13 +131,13 @@ async def test_requeue_after_with_jitter_never_comes_early():
 @pytest.mark.parametrize(
     "wrong", [{"jitter": 0.1}, {"requeue_after": 1.0, "jitter": -0.1}, {"jitter": math.nan}]
 )
-def test_a_jitter_of_nothing_is_refused(wrong: dict[str, float]):
+def test_result_refuses_jitter_without_requeue_after(wrong: dict[str, float]):
     with pytest.raises(ValueError, match="jitter must be a part of requeue_after"):
         Result(**wrong)
 
 
 @pytest.mark.parametrize("seconds", [math.inf, math.nan])
-def test_a_time_that_never_comes_is_refused(seconds: float):
+def test_result_refuses_a_requeue_after_that_never_comes(seconds: float):
     with pytest.raises(ValueError, match="requeue_after"):
         Result(requeue_after=seconds)
 
@@ -203,7 +203,7 @@ async def recurse(request: Request) -> Result | None:
     return None
 
 
-async def test_endless_recursion_is_survived():
+async def test_controller_survives_endless_recursion_of_a_reconciler():
     async with Running(Reconciler(recurse)) as running:
         running.add("a")
         await asyncio.sleep(0.05)
@@ -212,7 +212,7 @@ async def test_endless_recursion_is_survived():
         assert not running.task.done()
 
 
-async def test_a_reconciler_that_is_not_a_coroutine_is_a_fault_of_the_program():
+async def test_sync_reconciler_counts_as_a_panic():
     class Plain:
         def reconcile(self, request: Request) -> None:
             return None
@@ -225,7 +225,7 @@ async def test_a_reconciler_that_is_not_a_coroutine_is_a_fault_of_the_program():
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-async def test_a_wish_to_exit_ends_the_controller(wrapped: bool):
+async def test_controller_ends_when_a_reconciler_raises_system_exit(wrapped: bool):
     running = Running(answering(BaseExceptionGroup("stop", [SystemExit(1)]) if wrapped else Odd()))
     async with running:
         running.add("a")
@@ -254,7 +254,7 @@ async def hang(request: Request) -> Result | None:
     return None
 
 
-async def test_a_reconcile_that_takes_too_long_is_cancelled_counted_and_retried():
+async def test_reconcile_is_cancelled_counted_and_retried_after_its_timeout():
     async with Running(Reconciler(hang), reconcile_timeout=60) as running:
         running.add("a")
         await asyncio.sleep(150)
@@ -264,7 +264,7 @@ async def test_a_reconcile_that_takes_too_long_is_cancelled_counted_and_retried(
         assert running.sample(PANICS) == 0
 
 
-async def test_a_time_out_counts_though_its_cancellation_was_swallowed():
+async def test_reconcile_timeout_counts_when_the_cancellation_was_swallowed():
     async def stubborn(request: Request) -> Result | None:
         try:
             await asyncio.sleep(10_000)
@@ -281,7 +281,7 @@ async def test_a_time_out_counts_though_its_cancellation_was_swallowed():
         assert running.reconciler.times == pytest.approx([0, 61], abs=0.1)
 
 
-async def test_a_time_out_counts_though_something_else_failed_on_the_way_out():
+async def test_reconcile_timeout_counts_when_cleanup_raises_another_error():
     async def failing_cleanup(request: Request) -> Result | None:
         try:
             await asyncio.sleep(10_000)
@@ -296,7 +296,7 @@ async def test_a_time_out_counts_though_something_else_failed_on_the_way_out():
         assert running.sample(ERRORS) == 1
 
 
-async def test_a_time_out_of_the_reconciler_s_own_is_an_ordinary_error():
+async def test_timeout_error_of_the_reconciler_counts_as_an_ordinary_error():
     async def impatient(request: Request) -> Result | None:
         async with asyncio.timeout(1):
             await asyncio.sleep(10)
@@ -316,7 +316,7 @@ async def test_reconcile_never_times_out_when_reconcile_timeout_is_none():
         assert running.sample(ERRORS) == 0
 
 
-async def test_a_failure_is_one_line_with_the_object_the_id_and_the_error(log_lines: LogLines):
+async def test_failure_log_line_has_the_object_the_reconcile_id_and_the_error(log_lines: LogLines):
     async with Running(answering(ServiceUnavailable(503, "", "etcd is on holiday"))) as running:
         running.add("a")
         await turns()
@@ -502,7 +502,7 @@ async def test_event_to_reconcile_metric_starts_at_the_event():
         assert running.sample("controller_runtime_reconcile_time_seconds_sum") == pytest.approx(6)
 
 
-async def test_messages_that_never_come_twice_do_not_fill_the_log(log_lines: LogLines):
+async def test_failure_log_is_bounded_when_every_message_differs(log_lines: LogLines):
     letters = random.Random(1)
 
     async def fail_for_an_hour(request: Request) -> Result | None:

@@ -201,7 +201,9 @@ async def test_controller_reconciles_after_its_own_create_when_skipping_is_off(w
 
 
 @pytest.mark.parametrize("error", [OSError("no"), TerminalError("never"), AlreadyExists(409, "", "taken")])
-async def test_a_reconcile_that_fails_after_its_write_is_called_again(world: World, error: Exception):
+async def test_controller_reconciles_again_when_a_reconcile_fails_after_its_write(
+    world: World, error: Exception
+):
     async def create() -> None:
         world.answered(world.stored())
         raise error

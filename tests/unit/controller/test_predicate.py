@@ -106,7 +106,7 @@ def test_resource_version_changed_rejects_an_unchanged_version():
     assert not resource_version_changed(CacheEvent(event.new, event.new))
 
 
-def test_a_finalizer_removed_during_termination_is_a_change_of_what_is_wanted():
+def test_desired_state_changed_passes_a_removed_finalizer_during_termination():
     event = Change(deletionTimestamp=NOW, finalizers=["a", "b"]).to(finalizers=["b"])
     assert desired_state_changed(event)
     assert not created_or_deleted(event)
@@ -121,7 +121,7 @@ def by_label(pod: Meta) -> Iterable[Request]:
     return [Request(pod.namespace, name)] if name else []
 
 
-def test_an_object_asks_for_itself():
+def test_enqueue_object_enqueues_the_object_itself():
     assert names(enqueue_object, added(name="a")) == ["ns/a"]
     assert names(enqueue_object, changed()) == ["ns/a"]
     assert names(enqueue_object, removed(name="b", namespace="")) == ["b"]
@@ -151,7 +151,7 @@ def test_enqueue_owner_ignores_the_version_of_the_owner_reference():
     assert names(enqueue_owner(Foo), added(ownerReferences=[reference])) == ["ns/foo-1"]
 
 
-def test_a_cluster_scoped_owner_is_asked_for_without_a_namespace():
+def test_enqueue_owner_enqueues_a_cluster_scoped_owner_without_namespace():
     reference = owner("prod", kind="Cluster", group="example.com/")
     assert names(enqueue_owner(Cluster), added(ownerReferences=[reference])) == ["prod"]
 
@@ -163,12 +163,12 @@ def test_enqueue_owner_enqueues_old_and_new_owner_when_the_owner_changes():
     assert names(handler, Change(ownerReferences=[owner("old")]).to(ownerReferences=[])) == ["ns/old"]
 
 
-def test_an_unchanged_owner_is_asked_for_once():
+def test_enqueue_owner_enqueues_an_unchanged_owner_once():
     event = Change(ownerReferences=[owner("foo-1")]).to(labels={"a": "b"})
     assert names(enqueue_owner(Foo), event) == ["ns/foo-1"]
 
 
-def test_a_mapped_object_asks_for_what_its_metadata_stands_for_before_and_after():
+def test_enqueue_mapped_maps_the_metadata_before_and_after_a_change():
     handler = enqueue_mapped(by_label)
     assert names(handler, added(labels={"foo": "x"})) == ["ns/x"]
     assert names(handler, removed(labels={"foo": "x"})) == ["ns/x"]
@@ -178,7 +178,7 @@ def test_a_mapped_object_asks_for_what_its_metadata_stands_for_before_and_after(
     assert names(handler, added()) == []
 
 
-def test_a_mapping_may_be_a_generator_and_may_repeat_itself():
+def test_enqueue_mapped_accepts_a_generator_with_repeated_keys():
     def twice(meta: Meta) -> Iterable[Request]:
         yield Request("ns", "x")
         yield Request("ns", "x")

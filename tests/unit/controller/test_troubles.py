@@ -169,7 +169,7 @@ async def test_controller_probes_an_outage_with_each_waiting_object_in_turn():
         assert max(tried.values()) <= min(tried.values()) + 3
 
 
-async def test_an_object_that_goes_on_failing_neither_keeps_nor_calls_the_others():
+async def test_failing_object_neither_delays_nor_triggers_other_objects():
     server = Server(ServiceUnavailable(503), until=600)
     server.broken = {f"{number}" for number in range(50)}
     async with Running(Reconciler(server.write)) as running:
@@ -209,7 +209,7 @@ async def test_refusals_in_one_namespace_do_not_delay_other_namespaces(
         assert len(running.reconciler.calls) - calls < 100 * 31 / 500 + 60 + 2 * 100 * bool(before)
 
 
-async def test_a_lost_race_is_an_answer():
+async def test_conflict_counts_as_an_answer_of_the_server():
     outcomes = {"a": [Unreachable("no route")] * 30 + [Conflict(409)], "b": [Unreachable("no route")] * 15}
 
     async def act(request: Request) -> Result | None:

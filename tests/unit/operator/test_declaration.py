@@ -201,7 +201,7 @@ def test_operator_refuses_a_misspelt_attribute_and_suggests_the_right_one(
         (Wordpress, "spec.image[*]", "has no list at spec.image"),
     ],
 )
-def test_an_index_by_a_field_that_is_not_there_is_refused(kind: type[Resource], path: str, said: str | None):
+def test_index_is_refused_when_its_field_does_not_exist(kind: type[Resource], path: str, said: str | None):
     indexes = {"it": index_by(path)}
     for members, where in (
         ({"kind": kind, "indexes": indexes}, "Some.indexes"),
@@ -302,7 +302,7 @@ async def test_kinds_of_others_are_judged_by_methods_that_know_the_operator():
         Webhooks(registrations(Other))
 
 
-def test_a_method_for_what_is_no_attribute_of_the_class_is_refused():
+def test_webhook_method_is_refused_when_its_admission_is_no_class_attribute():
     pods = webhook.Admission(Pod)
 
     class Lost:
@@ -317,6 +317,6 @@ def test_a_method_for_what_is_no_attribute_of_the_class_is_refused():
         list(registrations(Lost))
 
 
-def test_a_selector_is_written_as_in_yaml():
+def test_admission_refuses_a_selector_with_python_names():
     with pytest.raises(RegistrationError, match=r"objects has 'match_labels', and takes matchLabels and"):
         webhook.Admission(Pod, objects={"match_labels": {"a": "b"}})

@@ -279,7 +279,7 @@ async def test_transient_failures_are_counted_anew_after_a_success_or_another_fa
         assert seen == ["Invalid"]
 
 
-async def test_reconcile_that_ran_out_of_time_says_so():
+async def test_reconcile_timeout_sets_degraded():
     async def act(operator: Doing, obj: Any, ctx: Context) -> None:
         await asyncio.sleep(60)
 

@@ -364,7 +364,7 @@ async def test_on_predicate_never_hides_a_deletion_from_cleanup():
         await world.until_gone(obj, timeout=10)
 
 
-async def test_an_event_of_a_condition_is_told_once_for_each_news():
+async def test_condition_event_is_sent_once_for_each_change():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         ctx.condition("Available", True, "Greeted", f"{obj.spec.name} is greeted", event="Normal")
 
@@ -378,7 +378,7 @@ async def test_an_event_of_a_condition_is_told_once_for_each_news():
         assert await world.events(found) == ["Greeted", "Greeted"]
 
 
-async def test_a_condition_tells_the_beginning_of_what_is_too_long_for_one():
+async def test_condition_message_is_truncated_when_it_is_too_long():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         raise Blocked("Refused", "it is refused: " + "x" * 40_000)
 
@@ -972,7 +972,7 @@ def test_changed_fields_names_wanted_and_removed_fields_only():
     assert changed_fields(before, after, wanted) == [".metadata.labels.for", ".metadata.labels.old"]
 
 
-def test_an_owner_that_a_child_has_got_again_is_told():
+def test_changed_fields_names_owner_references_that_were_set_again():
     before, after = secret("child"), secret("child")
     after.metadata.owner_references = [OwnerReference(api_version="v1", kind="Pod", name="one", uid="1")]
     assert changed_fields(before, after, secret("child")) == [".metadata.ownerReferences"]
@@ -1035,7 +1035,7 @@ async def test_run_record_contains_its_requests_and_outcome():
     assert (last.writes, last.spared, last.next_in, last.gone) == (1, 1, None, False)
 
 
-async def test_a_run_that_fails_is_recorded_with_what_is_next():
+async def test_run_record_of_a_failure_has_its_error_and_attempt():
     raised: list[Exception] = [ServerError(500, "InternalError", "not today"), KeyError("the password")]
 
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
@@ -1169,7 +1169,7 @@ async def test_blocked_object_is_reconciled_again_after_retry_after():
         assert await world.events(obj) == []
 
 
-async def test_an_error_that_the_operator_knows_ends_in_the_status():
+async def test_on_error_writes_a_handled_error_into_the_status():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         obj.status.text = "half"
         raise LookupError("no such word")
@@ -1274,7 +1274,7 @@ def test_former_finalizers_and_cleanup_need_a_reconcile():
             type("Doing", (Operator,), {"kind": Greeting, "reconcile_key": reconcile_key, **attributes})
 
 
-async def test_an_error_in_cleanup_keeps_the_finalizer():
+async def test_finalizer_stays_when_cleanup_raises_an_error():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None: ...
 
     async def fails(self: GreetingOperator, obj: Greeting, ctx: Context) -> None:
@@ -1302,7 +1302,7 @@ HELD = "is being deleted; waits for its cleanup: "
         (Blocked("Locked", "the door is locked", retry_after=1), "Locked", "the door is locked"),
     ],
 )
-async def test_a_deletion_that_waits_says_what_for(error: Exception, reason: str, message: str):
+async def test_waiting_cleanup_sets_conditions_with_its_reason(error: Exception, reason: str, message: str):
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None: ...
 
     async def fails(self: GreetingOperator, obj: Greeting, ctx: Context) -> None:
@@ -1369,7 +1369,7 @@ async def test_ensure_finalizer_adds_finalizer_and_annotations_once():
         assert obj.metadata.annotations == {"example.com/note": "begun"}
 
 
-async def test_an_object_that_only_the_cache_has_is_gone():
+async def test_confirm_ends_the_reconcile_of_an_object_deleted_on_the_server():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         WORLD[-1].cluster.client.peek("greetings.test.example.com", "default", "hello")
         if operator.seen == ["hello"]:
@@ -1466,7 +1466,7 @@ async def test_changed_error_reconciles_its_newer_object_at_once():
         assert names == ["you", "me"]
 
 
-async def test_a_namespace_that_is_being_deleted_is_no_failure():
+async def test_apply_into_a_terminating_namespace_counts_as_no_failure():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         await ctx.apply(secret("child", "going"))
         obj.status.text = "done"

@@ -245,7 +245,7 @@ async def test_replicas_never_reconcile_one_object_at_once_while_shards_move():
             assert name != following or ended <= began
 
 
-async def test_a_reconcile_that_does_not_end_is_cancelled_after_the_grace():
+async def test_endless_reconcile_is_cancelled_after_the_grace_when_its_shard_moves():
     async def never(operator: Copying, _: Secret, __: Context) -> None:
         if operator.manager is first:
             await asyncio.Event().wait()
@@ -261,7 +261,7 @@ async def test_a_reconcile_that_does_not_end_is_cancelled_after_the_grace():
         assert all(ended - began >= GRACE for _, began, ended in a.operator.runs)
 
 
-async def test_a_thread_that_outlives_its_reconcile_holds_its_range_back():
+async def test_shard_is_kept_while_a_thread_of_its_reconcile_runs():
     hold = ThreadHold()
 
     async def in_a_thread(operator: Copying, _: Secret, __: Context) -> None:
@@ -306,7 +306,7 @@ async def test_late_write_of_a_reconcile_is_fenced_after_its_shard_has_moved():
         assert fenced == b.seen
 
 
-async def test_an_operator_that_is_not_shared_out_is_one_replicas():
+async def test_operator_with_shared_out_false_runs_on_one_replica():
     async with peers(shared_out=False) as scene:
         await scene.start("a", "b")
         await scene.create(*OBJECTS)
@@ -347,7 +347,7 @@ async def test_leader_only_work_moves_with_the_first_shard():
         assert works.operator.once == 0
 
 
-async def test_effects_outside_are_permitted_by_the_range_of_the_object():
+async def test_permit_depends_on_the_shard_of_the_object():
     async def act(operator: Copying, _: Secret, ctx: Context) -> None:
         async with ctx.permit():
             await asyncio.sleep(0.1)
@@ -620,7 +620,7 @@ async def again_when_told(_: Copying, __: Secret, error: Exception, ___: Context
     return Result(requeue_after=error.retry_after)
 
 
-async def test_a_name_that_comes_free_without_an_event_is_found_free():
+async def test_taken_name_is_found_free_without_an_event():
     async with peers(on_error=again_when_told) as scene:
         for name in OBJECTS:
             await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": name}})
@@ -633,7 +633,7 @@ async def test_a_name_that_comes_free_without_an_event_is_found_free():
         assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
 
 
-async def test_a_name_that_is_taken_without_an_event_is_found_taken():
+async def test_refuse_taken_finds_a_name_taken_without_an_event():
     taken: set[str] = set()
 
     async def look(_: Copying, obj: Secret, ctx: Context) -> None:
@@ -653,7 +653,7 @@ async def test_a_name_that_is_taken_without_an_event_is_found_taken():
         assert taken == set(OBJECTS)
 
 
-async def test_objects_that_are_made_again_under_their_names_get_children_of_their_own():
+async def test_recreated_objects_get_new_children_labelled_for_their_shards():
     async with peers(on_error=again_when_told) as scene:
         await scene.start("a", "b", "c")
         await scene.create(*OBJECTS)

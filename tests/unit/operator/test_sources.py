@@ -198,7 +198,7 @@ async def test_controller_waits_for_the_list_of_every_kind_in_reads(host: Host):
         assert reconciler.names == ["f1"]
 
 
-async def test_a_status_that_was_written_does_not_call_the_reconciler_again(host: Host):
+async def test_controller_ignores_events_that_change_no_desired_state(host: Host):
     controller, reconciler = host.runs(ByKey)
     [foos] = host.synced(Foo)
     async with running(controller):
@@ -353,7 +353,7 @@ async def test_watch_enqueues_the_keys_that_its_function_returns(host: Host):
     assert reconciler.names == ["a1", "a2"]
 
 
-async def test_a_watch_needs_to_know_what_to_ask_for(host: Host):
+async def test_watch_needs_exactly_one_of_label_and_enqueue(host: Host):
     with pytest.raises(ValueError, match=r"Watch\(Pod\)"):
         Watch(Pod)
     with pytest.raises(ValueError, match=r"Watch\(Pod\)"):
@@ -385,7 +385,7 @@ async def test_waits_for_enqueues_the_waiting_object_on_any_event_of_the_name(ho
     assert reconciler.names == ["f1"]
 
 
-async def test_an_operator_with_webhooks_alone_has_no_controller(host: Host):
+async def test_add_controller_returns_none_for_an_operator_with_webhooks_alone(host: Host):
     class Judging(Operator[Foo]):
         """Reconciles nothing."""
 

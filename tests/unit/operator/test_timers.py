@@ -106,7 +106,7 @@ async def test_timer_for_all_objects_logs_a_failure_and_continues():
     assert (line["timer"], line["error"], line["controller"]) == ("look_around", "nothing to see", "ticking")
 
 
-async def test_an_operator_may_have_nothing_but_timers():
+async def test_operator_may_have_only_timers():
     class OnlyEach(Operator[Greeting]):
         @every(1)
         async def refresh(self, greeting: Greeting, ctx: Context) -> None:

@@ -31,7 +31,7 @@ async def test_objects_get_defaults_and_are_judged_as_by_a_server():
             await world.create(judged("b", "fail"))
 
 
-async def test_an_object_is_read_and_written_in_each_version():
+async def test_object_is_read_and_written_in_each_version():
     async with operated(JudgedOperator) as world:
         await world.create(judged("a", "much"))
         assert (await world.get(OldJudged, "a")).spec.wish == "much"

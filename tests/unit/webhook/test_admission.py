@@ -98,7 +98,7 @@ async def test_admission_function_gets_the_whole_request(functions: Functions):
     assert request.options["kind"] == "CreateOptions"
 
 
-async def test_a_request_shows_nothing_of_the_objects(functions: Functions):
+async def test_admission_request_repr_shows_no_object(functions: Functions):
     await functions.mutating.answer(admission_review("CREATE", new=thing(spec={"password": "hunter2"})))
     [(_, request)] = functions.given
     assert "hunter2" not in repr(request)
@@ -143,7 +143,7 @@ async def test_validating_function_gets_the_models_of_its_operation(
     assert sizes == [[5], [3, 5], [3]]
 
 
-async def test_a_method_for_creation_and_update_gets_no_old_object_for_a_new_one():
+async def test_validate_method_gets_none_as_old_object_on_create():
     class Judging:
         kind, admission, finalizer, versions = Thing, AdmissionOptions(), "", ()
         others = Admission(Thing, name="others")
@@ -185,7 +185,7 @@ async def test_warnings_reach_the_user_in_a_printable_line_each(
 
 
 @pytest.mark.parametrize("sort", ["mutating", "validating"])
-async def test_a_refusal_is_a_status_that_names_the_field(
+async def test_admission_refusal_is_a_status_that_names_the_field(
     functions: Functions, sort: str, log_lines: LogLines
 ):
     functions.does = Refused(invalid("spec.size", 1, "too small"))
@@ -212,7 +212,7 @@ async def test_admission_log_is_bounded_when_many_reviews_are_refused_or_fail(
     assert LINES <= len(log_lines) < 2 * LINES
 
 
-async def test_a_refused_object_without_a_name_is_told_by_what_its_name_begins_with(functions: Functions):
+async def test_admission_refusal_names_generate_name_when_there_is_no_name(functions: Functions):
     functions.does = Refused(invalid("spec.size", 1, "too small"))
     new = {**thing(), "metadata": {"generateName": "thing-"}}
     said = response(await functions.validating.answer(admission_review("CREATE", new=new, name=None)))
@@ -220,7 +220,7 @@ async def test_a_refused_object_without_a_name_is_told_by_what_its_name_begins_w
 
 
 @pytest.mark.parametrize("sort", ["mutating", "validating"])
-async def test_an_unexpected_error_is_told_by_its_sort_alone_and_logged_whole(
+async def test_admission_answers_the_type_of_an_unexpected_error_and_logs_it_whole(
     functions: Functions, sort: str, log_lines: LogLines
 ):
     functions.does = LookupError("what nobody may know")
@@ -237,7 +237,7 @@ async def test_an_unexpected_error_is_told_by_its_sort_alone_and_logged_whole(
     assert functions.panics == 1
 
 
-async def test_a_functions_error_about_a_model_does_not_take_its_content_to_the_log(
+async def test_admission_logs_a_validation_error_without_field_values(
     functions: Functions, log_lines: LogLines
 ):
     async def decode(given: JsonObject, request: AdmissionRequest) -> None:
@@ -252,7 +252,7 @@ async def test_a_functions_error_about_a_model_does_not_take_its_content_to_the_
 
 
 @pytest.mark.virtual_time
-async def test_a_function_is_stopped_before_the_api_server_gives_up(functions: Functions):
+async def test_admission_stops_a_function_before_the_api_server_gives_up(functions: Functions):
     stopped: list[float] = []
     loop = asyncio.get_running_loop()
 
@@ -276,7 +276,7 @@ async def test_admission_fails_when_the_function_raises_timeout_error(functions:
         await functions.mutating.answer(admission_review("CREATE", new=thing()))
 
 
-async def test_an_object_that_is_none_of_the_model_is_refused_with_its_fields(functions: Functions):
+async def test_admission_refuses_an_object_of_another_shape_and_names_its_fields(functions: Functions):
     new = thing(spec={"size": "secret", "parts": ["a", 1]})
     said = response(await functions.validating.answer(admission_review("CREATE", new=new)))
     assert said["status"]["code"] == 422
@@ -288,7 +288,7 @@ async def test_an_object_that_is_none_of_the_model_is_refused_with_its_fields(fu
     assert functions.given == []
 
 
-async def test_a_stored_object_that_is_none_of_the_model_can_be_changed_and_deleted(functions: Functions):
+async def test_admission_lets_a_malformed_stored_object_be_changed_and_deleted(functions: Functions):
     broken = thing(spec={"size": "big"})
     for review in (
         admission_review("UPDATE", new=thing(), old=broken),
@@ -306,7 +306,7 @@ async def test_a_stored_object_that_is_none_of_the_model_can_be_changed_and_dele
     assert said["allowed"] is False
 
 
-async def test_an_operation_without_a_function_is_accepted(functions: Functions):
+async def test_admission_accepts_an_operation_without_a_function(functions: Functions):
     admission = Admission(Thing)
     admission.register("validate_create", functions.create)
     [endpoint] = AdmissionEndpoint.all_of(admission, panics=functions.metrics.webhook_panics)
@@ -319,12 +319,12 @@ async def test_an_operation_without_a_function_is_accepted(functions: Functions)
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
-async def test_a_review_without_its_object_is_no_question(functions: Functions, operation: Any):
+async def test_admission_raises_bad_review_when_the_object_is_missing(functions: Functions, operation: Any):
     with pytest.raises(BadReview, match="is missing"):
         await functions.validating.answer(admission_review(operation))
 
 
-async def test_a_review_of_another_kind_is_no_question_for_this_webhook(functions: Functions):
+async def test_admission_raises_bad_review_when_the_review_is_of_another_kind(functions: Functions):
     pod = {"group": "", "version": "v1", "kind": "Pod"}
     with pytest.raises(BadReview, match=r"-thing is for Thing\.v1.*, and this is a review of Pod\.v1"):
         await functions.mutating.answer(admission_review("CREATE", new=thing(), kind=pod))
@@ -342,7 +342,7 @@ async def test_connect_review_passes_its_options_to_the_function(functions: Func
     assert request.subresource == "proxy"
 
 
-async def test_a_method_for_several_kinds_gets_each_as_its_own_model():
+async def test_validate_method_for_several_kinds_gets_each_as_its_own_model():
     given: list[Any] = []
 
     class Judging:
@@ -416,7 +416,7 @@ async def test_admission_logs_an_accepted_review_at_debug_only(functions: Functi
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(1), BaseException("odd")], ids=repr)
-async def test_a_function_that_raises_what_would_end_a_task_has_failed_and_no_more(
+async def test_admission_fails_when_the_function_raises_a_base_exception(
     functions: Functions, error: BaseException
 ):
     functions.does = error
@@ -426,7 +426,7 @@ async def test_a_function_that_raises_what_would_end_a_task_has_failed_and_no_mo
     assert functions.panics == 2
 
 
-async def test_a_review_that_is_cancelled_ends(functions: Functions):
+async def test_admission_review_ends_when_it_is_cancelled(functions: Functions):
     entered = asyncio.Event()
 
     async def wait(*_: Any) -> None:

@@ -123,7 +123,7 @@ def test_webhooks_of_one_kind_have_paths_by_subresource_or_name():
     assert len(Webhooks([pods, connections, others]).validating) == len(found)
 
 
-def test_a_configuration_without_a_webhook_is_left_out():
+def test_webhook_configurations_leave_out_an_empty_configuration():
     only = Admission(Memcached)
     only.validate_create(validate)
     (configuration,) = webhook_configurations(Webhooks([only]), by_service("here", "svc"), PROGRAM, prefix="")
@@ -131,7 +131,7 @@ def test_a_configuration_without_a_webhook_is_left_out():
     assert webhook_configurations(Webhooks([]), by_service("here", "svc"), PROGRAM, prefix="") == []
 
 
-def test_a_process_that_is_reached_at_a_url_is_asked_there_and_trusted_by_its_bundle():
+def test_by_url_yields_the_url_and_the_ca_bundle():
     config = by_url("https://10.0.0.1:9443", "Y2E=")("/convert")
     assert config == {"url": "https://10.0.0.1:9443/convert", "caBundle": "Y2E="}
     assert by_url("https://10.0.0.1:9443")("/convert") == {"url": "https://10.0.0.1:9443/convert"}

@@ -82,7 +82,7 @@ def versions() -> Versions:
         ("v2", "v1alpha1", [["v2", "v2>v1"], ["v1", "v1>v1alpha1"]]),
     ],
 )
-async def test_an_object_goes_straight_or_by_the_hub(
+async def test_conversion_goes_directly_or_through_the_hub(
     versions: Versions, start: str, end: str, ways: list[list[str]]
 ):
     [converted] = await versions.convert(end, thing(version=start))
@@ -90,7 +90,7 @@ async def test_an_object_goes_straight_or_by_the_hub(
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha1", "v3"])
-async def test_an_object_that_has_the_version_already_is_left_alone(versions: Versions, version: str):
+async def test_conversion_leaves_an_object_of_the_wanted_version_unchanged(versions: Versions, version: str):
     assert await versions.convert(version, thing(version=version)) == [thing(version=version)]
 
 
@@ -208,7 +208,7 @@ async def test_metadata_are_as_long_as_the_server_takes_them(versions: Versions)
     )
 
 
-async def test_a_new_object_that_a_function_returns_is_a_fault_not_a_loss(versions: Versions):
+async def test_conversion_fails_when_the_function_returns_an_object(versions: Versions):
     async def act(given: JsonObject) -> Any:
         return dict(given)
 
@@ -216,7 +216,7 @@ async def test_a_new_object_that_a_function_returns_is_a_fault_not_a_loss(versio
     assert "failed unexpectedly (TypeError)" in await versions.fail("v2", thing())
 
 
-async def test_an_object_that_cannot_be_converted_is_named(versions: Versions, log_lines: LogLines):
+async def test_conversion_failure_names_the_object(versions: Versions, log_lines: LogLines):
     error = LookupError("what nobody may know")
 
     async def act(given: JsonObject) -> None:
@@ -235,7 +235,7 @@ async def test_an_object_that_cannot_be_converted_is_named(versions: Versions, l
     assert versions.panics == 1
 
 
-async def test_a_function_may_say_itself_why_it_cannot(versions: Versions):
+async def test_conversion_failure_has_the_text_of_refused(versions: Versions):
     async def act(given: JsonObject) -> None:
         raise Refused("there is no such thing any more")
 
@@ -246,7 +246,7 @@ async def test_a_function_may_say_itself_why_it_cannot(versions: Versions):
     assert versions.panics == 0
 
 
-async def test_a_version_or_kind_that_nobody_converts_is_told(versions: Versions):
+async def test_conversion_reports_a_version_or_kind_without_a_function(versions: Versions):
     assert await versions.fail("v9", thing()) == (
         "Thing team/x cannot be converted from test.example.com/v1 to test.example.com/v9: "
         "there is no function for it"
@@ -262,7 +262,7 @@ async def test_conversion_reports_a_value_that_is_not_an_object(versions: Versio
     assert (await versions.fail("v2", thing(), odd)).startswith("one of the objects cannot be read: ")
 
 
-async def test_an_object_without_metadata_gets_none_but_what_is_free(versions: Versions):
+async def test_conversion_keeps_missing_metadata_empty(versions: Versions):
     given = thing()
     del given["metadata"]
     [converted] = await versions.convert("v2", given)
@@ -275,7 +275,7 @@ async def test_conversion_yields_to_the_loop_during_a_long_review(versions: Vers
 
 
 @pytest.mark.virtual_time
-async def test_a_review_is_stopped_before_the_api_server_gives_up(versions: Versions):
+async def test_conversion_stops_before_the_api_server_gives_up(versions: Versions):
     async def act(given: JsonObject) -> None:
         await asyncio.sleep(1)
 
@@ -301,7 +301,7 @@ async def test_conversion_refuses_an_invalid_review(versions: Versions, body: by
         await versions.endpoint.answer(body)
 
 
-async def test_a_function_that_raises_what_would_end_a_task_has_failed_and_no_more(versions: Versions):
+async def test_conversion_fails_when_the_function_raises_cancelled_error(versions: Versions):
     async def fail(given: JsonObject) -> None:
         raise asyncio.CancelledError
 
@@ -311,7 +311,7 @@ async def test_a_function_that_raises_what_would_end_a_task_has_failed_and_no_mo
     assert versions.panics == 1
 
 
-async def test_an_object_with_as_many_levels_as_are_read_is_converted(versions: Versions):
+async def test_conversion_accepts_an_object_at_the_nesting_limit(versions: Versions):
     deep = b"[" * (MOST_LEVELS - 2) + b"]" * (MOST_LEVELS - 2)
     review = conversion_review("v1alpha1", thing(spec={"a": "deep"})).replace(b'"deep"', deep)
     answer = await versions.endpoint.answer(review)
@@ -320,7 +320,7 @@ async def test_an_object_with_as_many_levels_as_are_read_is_converted(versions: 
 
 
 @pytest.mark.parametrize("levels", [MOST_LEVELS - 1, 300, 985, 990, 1_000, 5_000, 50_000])
-async def test_an_object_with_more_levels_is_refused_by_its_place(versions: Versions, levels: int):
+async def test_conversion_names_the_object_beyond_the_nesting_limit(versions: Versions, levels: int):
     deep = b"[" * levels + b"]" * levels
     review = conversion_review("v1alpha1", thing(), thing(spec={"a": "deep"})).replace(b'"deep"', deep)
     with pytest.raises(BadReview, match=r"^`\$\.request\.objects\[1\]` is nested too deeply$"):
@@ -360,7 +360,7 @@ async def test_managed_fields_are_as_many_as_there_may_be_and_nothing_else_is(ve
             await versions.convert("v2", costly)
 
 
-async def test_an_answer_that_grows_beyond_twice_the_longest_review_is_given_up():
+async def test_conversion_raises_too_costly_when_its_answer_is_too_long():
     versions = Versions()
     # Four bytes of the review each, and twenty of the answer.
     raw = orjson.dumps(thing(version="v1alpha1", numbers=["@"])).replace(

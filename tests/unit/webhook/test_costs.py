@@ -95,7 +95,7 @@ async def test_endpoint_refuses_a_too_costly_review_before_it_decodes_it(path: s
         await _endpoint(path).answer(body)
 
 
-async def test_objects_to_convert_that_are_none_are_not_kept():
+async def test_conversion_endpoint_refuses_a_list_of_values_that_are_no_objects():
     with pytest.raises(BadReview, match="Expected `object`"):
         await _endpoint(CONVERT).answer(conversion(b"[%b]" % b",".join([b"[0]"] * 800_000)))
 
@@ -189,7 +189,7 @@ async def test_admitted_object_can_always_be_converted_changed_and_deleted(place
 
 
 @pytest.mark.parametrize("path", [MUTATE, MUTATE.replace("mutate", "validate")])
-async def test_a_finalizer_is_removed_however_deeply_managed_fields_are_nested(path: str):
+async def test_admission_allows_a_finalizer_removal_with_deeply_nested_managed_fields(path: str):
     """The API server takes some ten thousand levels."""
     deep = b'{"f:a":' * 9_000 + b"1" + b"}" * 9_000
     booked = [{"manager": "m", "fieldsV1": "deep"}]
@@ -227,7 +227,7 @@ async def test_five_thousand_pets_are_converted_in_one_review():
     assert len(answer["response"]["convertedObjects"]) == 5000
 
 
-def test_a_change_of_everything_is_not_looked_into():
+def test_json_patch_replaces_an_object_whole_when_every_member_changes():
     before = {"spec": {f"n{number}": {"a": 1, "b": 1} for number in range(30_000)}, "other": 1}
     after = {"spec": {name: {"a": 2, "b": 1} for name in before["spec"]}, "other": 1}  # type: ignore[attr-defined]
     assert json_patch(before, after) == [{"op": "replace", "path": "/spec", "value": after["spec"]}]
@@ -248,7 +248,7 @@ async def test_unanswered_error_truncates_a_long_value_of_the_review():
     assert len(str(error.value)) < 1200
 
 
-async def test_a_large_review_does_not_wait_for_its_turn_for_ever():
+async def test_turns_raise_busy_when_a_large_review_waits_too_long():
     turns = Turns(waits=0.01)
     async with turns.taken(1_000_000):
         with pytest.raises(Busy, match="try again"):
@@ -258,7 +258,7 @@ async def test_a_large_review_does_not_wait_for_its_turn_for_ever():
         pass
 
 
-async def test_small_reviews_begin_in_a_turn_of_the_loop_as_long_as_they_make_up_no_large_one():
+async def test_turns_let_small_reviews_begin_together_up_to_the_size_of_a_large_one():
     turns, turn, began = Turns(), 0, list[int]()
 
     async def one() -> None:

@@ -214,7 +214,7 @@ class Kept:
         return answer.status, answer.will_close
 
 
-async def test_a_client_whose_authority_is_taken_away_is_answered_once_more_on_a_connection_that_it_has(
+async def test_server_closes_the_connection_of_a_client_whose_authority_was_removed(
     clients: Clients, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(served, "RECHECK_INTERVAL", 0.01)
@@ -230,7 +230,7 @@ async def test_a_client_whose_authority_is_taken_away_is_answered_once_more_on_a
             assert [await kept.ask(), await kept.ask()] == [(200, True), None]
 
 
-async def test_a_client_whose_certificate_is_over_resumes_no_session_and_is_answered_once_more(
+async def test_server_closes_the_connection_of_a_client_whose_certificate_has_expired(
     clients: Clients, monkeypatch: pytest.MonkeyPatch
 ):
     async with site(clients=ClientAuthorities(clients.file)) as made:
@@ -269,7 +269,7 @@ async def connect(address: BindAddress) -> tuple[asyncio.StreamReader, asyncio.S
 
 
 @pytest.mark.each_loop
-async def test_reviews_are_answered():
+async def test_server_answers_reviews():
     async with site() as made:
         status, answer = await made.ask(REVIEW, path=f"{MUTATE}?timeout=10s")
         assert (status, answer["response"]["patchType"]) == (200, "JSONPatch")
@@ -298,7 +298,7 @@ async def test_server_answers_an_invalid_review_with_a_status(body: bytes, statu
         await made.works()
 
 
-async def test_a_body_of_unknown_length_is_refused():
+async def test_server_refuses_a_body_of_unknown_length():
     async with site() as made:
         reader, writer = await connect(made.address)
         writer.write(b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" % MUTATE.encode())
@@ -339,7 +339,7 @@ async def test_parameters_of_the_type_of_content_cost_nothing(parameters: str):
         await made.works()
 
 
-async def test_an_unknown_path_and_another_method_are_told():
+async def test_server_answers_404_for_unknown_paths_and_405_for_other_methods():
     async with site() as made:
         assert (await made.ask(b"{}", path="/mutate-something-else"))[0] == 404
         for method in ("GET", "HEAD", "PUT", "DELETE"):
@@ -348,7 +348,7 @@ async def test_an_unknown_path_and_another_method_are_told():
 
 
 @pytest.mark.each_loop
-async def test_a_slow_body_is_given_up():
+async def test_server_answers_408_when_a_body_is_too_slow():
     async with site(bodies=Bodies(seconds=0.1)) as made:
         reader, writer = await connect(made.address)
         writer.write(head(1000) + b"{")
@@ -359,7 +359,7 @@ async def test_a_slow_body_is_given_up():
 
 
 @pytest.mark.each_loop
-async def test_a_client_that_hangs_up_in_the_middle_leaves_nothing_behind():
+async def test_server_drops_the_request_of_a_client_that_hangs_up():
     async with site() as made:
         _, writer = await connect(made.address)
         writer.write(head(1000) + b"{")
@@ -389,7 +389,7 @@ async def test_server_drops_a_request_that_waits_for_room_when_its_client_hangs_
 
 
 @pytest.mark.parametrize("query", ["timeout=" + "1h" * 1000, "timeout=" + "1" * 2000 + "s"])
-async def test_a_time_of_any_length_costs_nothing(query: str):
+async def test_server_reads_a_timeout_parameter_of_any_length_at_low_cost(query: str):
     async with site() as made:
         await made.works()
         with Effort() as spent:
@@ -450,7 +450,7 @@ class Sized:
 
 
 @pytest.mark.each_loop
-async def test_a_small_review_is_answered_while_there_is_no_room_for_another_large_one():
+async def test_server_answers_a_small_review_while_large_bodies_fill_the_room():
     async with site(bodies=Bodies(at_once=1_000_000, patience=LONG)) as made:
         _, writer = await connect(made.address)
         writer.write(head(500_000))
@@ -494,7 +494,7 @@ def much(size: int) -> bytes:
 
 
 @pytest.mark.each_loop
-async def test_a_body_of_which_the_rest_does_not_come_gives_way():
+async def test_bodies_evict_an_incomplete_body_when_another_needs_room():
     async with site(bodies=Bodies(at_once=1_000_000, patience=0.0)) as made:
         reader, writer = await connect(made.address)
         writer.write(head(500_000) + bytes(499_000))
@@ -522,7 +522,7 @@ async def test_untaken_answer_counts_as_held_until_a_new_request_needs_its_room(
 
 
 @pytest.mark.each_loop
-async def test_an_answer_that_is_not_taken_in_time_is_dropped():
+async def test_server_drops_an_answer_that_the_client_does_not_take_in_time():
     async with site(bodies=Bodies(taken_within=0.1)) as made:
         reader, writer = await connect(made.address)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -537,7 +537,7 @@ async def test_an_answer_that_is_not_taken_in_time_is_dropped():
         await made.works()
 
 
-async def test_a_second_encoding_is_not_believed_either():
+async def test_server_refuses_a_second_content_encoding():
     async with site() as made:
         reader, writer = await connect(made.address)
         packed = gzip.compress(REVIEW)
@@ -548,7 +548,7 @@ async def test_a_second_encoding_is_not_believed_either():
         await made.works()
 
 
-async def test_an_unexpected_error_is_a_status_that_the_failure_policy_decides_about():
+async def test_server_answers_500_when_a_function_fails_unexpectedly():
     async def fail(given: JsonObject, request: AdmissionRequest) -> None:
         raise LookupError
 
@@ -559,7 +559,7 @@ async def test_an_unexpected_error_is_a_status_that_the_failure_policy_decides_a
         assert made.count(500) == 1
 
 
-async def test_a_function_that_is_too_slow_is_a_time_out():
+async def test_server_answers_504_when_a_function_is_too_slow():
     async def dawdle(given: JsonObject, request: AdmissionRequest) -> None:
         await asyncio.Event().wait()
 
@@ -575,7 +575,7 @@ async def test_server_ignores_an_invalid_timeout_parameter(text: str):
         assert (await made.ask(REVIEW, path=f"{MUTATE}?timeout={text}"))[0] == 200
 
 
-async def test_a_port_in_use_is_told_in_a_sentence():
+async def test_server_raises_cannot_listen_when_the_port_is_in_use():
     async with site() as made:
         certificate = ServedCertificate(SelfSigned())
         second = WebhookServer(made.address, (), certificate, metrics=Metrics())

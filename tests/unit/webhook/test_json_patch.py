@@ -84,6 +84,6 @@ def test_json_patch_is_minimal(before: Any, after: Any, patch: Any):
     assert json_patch(before, after) == patch
 
 
-def test_a_name_that_is_no_text_fails_rather_than_makes_a_patch():
+def test_json_patch_raises_type_error_for_a_name_that_is_not_text():
     with pytest.raises(TypeError):
         json_patch({}, {1: 2})  # type: ignore[dict-item]

@@ -33,7 +33,7 @@ def test_field_errors_are_worded_as_the_api_server_words_its_own():
         (1 << 70, str(1 << 70)),
     ],
 )
-def test_a_value_is_shown_as_in_json(value: object, shown: str):
+def test_invalid_shows_the_value_as_json(value: object, shown: str):
     assert invalid("x", value, "why").body == f"Invalid value: {shown}: why"
 
 
@@ -68,7 +68,7 @@ def test_refused_message_has_one_field_error_without_brackets_or_repetition():
     assert Refused(error, error).status(PET, "x")["message"] == message
 
 
-def test_a_kind_of_the_core_group_stands_without_a_group():
+def test_refused_message_names_a_core_kind_without_a_group():
     status = Refused(required("a")).status(GroupVersionKind("", "v1", "Pod"), "")
     assert status["message"] == 'Pod "" is invalid: a: Required value'
 
@@ -82,7 +82,7 @@ def test_refused_with_a_text_alone_has_the_reason_forbidden():
     }
 
 
-def test_a_text_beside_field_errors_is_a_mistake_of_the_program():
+def test_refused_raises_type_error_for_a_text_beside_field_errors():
     with pytest.raises(TypeError):
         Refused("a", required("b"))
     with pytest.raises(TypeError):

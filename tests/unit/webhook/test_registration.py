@@ -45,7 +45,7 @@ def test_webhook_has_the_name_and_path_that_kubebuilder_gives_it():
     assert (mutating.mutating, validating.mutating) == (True, False)
 
 
-def test_a_kind_of_the_core_group_has_an_empty_group_in_its_path():
+def test_webhook_path_of_a_core_kind_has_an_empty_group():
     admission = Admission(Lonely)
     admission.default(default)
     (webhook,) = admission.webhooks
@@ -63,19 +63,19 @@ def test_webhook_operations_are_those_with_a_function():
 
 
 @pytest.mark.parametrize("seconds", [0, 31, -1, 1.5, True])
-def test_a_time_that_the_api_server_would_not_take_is_refused(seconds: int):
+def test_admission_refuses_timeout_seconds_beyond_1_to_30(seconds: int):
     with pytest.raises(RegistrationError, match=r"Thing.*a whole number from 1 to 30"):
         Admission(Thing, timeout_seconds=seconds)
 
 
-def test_a_function_that_is_not_async_is_refused():
+def test_admission_refuses_a_function_that_is_not_async():
     def plain(thing: JsonObject, request: AdmissionRequest) -> None: ...
 
     with pytest.raises(RegistrationError, match="plain, which is to default Thing, has to be an `async def`"):
         Admission(Thing).default(plain)  # type: ignore[arg-type]
 
 
-def test_a_second_function_for_the_same_is_refused():
+def test_admission_refuses_a_second_function_for_one_operation():
     admission = Admission(Thing)
     admission.validate_create(judge)
     with pytest.raises(RegistrationError, match="judge is the second function to validate the creation of"):
@@ -90,7 +90,7 @@ def test_admission_decorators_return_the_function_unchanged():
     assert admission.validate_delete(judge) is judge
 
 
-def test_a_conversion_knows_its_versions():
+def test_conversion_has_a_hub_and_its_spokes():
     conversion = complete_conversion()
     assert (conversion.hub, conversion.spokes) == (Thing, (OldThing,))
 
@@ -101,14 +101,14 @@ def test_conversion_register_refuses_all_but_another_version_of_the_kind(other: 
         Conversion(Thing).register("to_hub", other, convert)
 
 
-def test_a_version_with_a_way_in_one_direction_only_is_refused():
+def test_webhooks_refuse_a_conversion_in_one_direction_only():
     conversion = Conversion(Thing)
     conversion.register("to_hub", OldThing, convert)
     with pytest.raises(RegistrationError, match=r"no from_hub function for Thing\.v1alpha1"):
         Webhooks([conversion])
 
 
-def test_a_registration_without_any_function_has_no_webhook_and_is_refused():
+def test_webhooks_refuse_a_registration_without_functions():
     assert list(Admission(Thing).webhooks) == []
     with pytest.raises(RegistrationError, match="has no function"):
         Webhooks([Admission(Thing)])

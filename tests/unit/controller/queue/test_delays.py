@@ -71,7 +71,7 @@ async def test_delayed_items_leave_no_timer_when_all_are_released_or_cleared(
     assert released.items == [("a", 1.0), ("c", 8.0)]
 
 
-async def test_a_cancelled_item_is_not_released(delayed: DelayedItems[str], released: Released):
+async def test_delayed_items_drop_a_cancelled_item(delayed: DelayedItems[str], released: Released):
     early, late = item("early"), item("late")
     delayed.push(early, 1.0)
     delayed.push(late, 2.0)
@@ -80,7 +80,7 @@ async def test_a_cancelled_item_is_not_released(delayed: DelayedItems[str], rele
     assert [each.key for each in delayed.clear()] == ["late"]
 
 
-async def test_an_item_moved_to_an_earlier_time_is_released_once(
+async def test_delayed_items_release_an_item_moved_to_an_earlier_time_once(
     delayed: DelayedItems[str], released: Released
 ):
     moved = item("a")

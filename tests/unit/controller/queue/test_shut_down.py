@@ -18,7 +18,7 @@ async def test_shut_down_makes_every_get_return_none(make_queue: MakeQueue):
     assert await queue.get() is None
 
 
-async def test_waiting_keys_are_dropped(make_queue: MakeQueue):
+async def test_shut_down_drops_waiting_keys(make_queue: MakeQueue):
     queue = make_queue()
     queue.add("a")
     queue.add("b", after=1)

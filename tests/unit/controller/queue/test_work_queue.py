@@ -21,7 +21,7 @@ def now() -> float:
     return round(asyncio.get_running_loop().time(), 3)
 
 
-async def test_done_without_get_is_a_mistake(make_queue: MakeQueue):
+async def test_done_raises_key_error_for_a_key_that_is_not_in_progress(make_queue: MakeQueue):
     queue = make_queue()
     queue.add("a")
     with pytest.raises(KeyError):
@@ -212,7 +212,9 @@ async def test_work_in_progress_is_shown_with_its_age_at_the_time_of_asking(
     assert sample(metrics, "workqueue_longest_running_processor_seconds") == 0
 
 
-async def test_a_key_added_while_in_progress_waits_from_then(make_queue: MakeQueue, metrics: Metrics):
+async def test_queue_duration_metric_starts_when_a_key_in_progress_is_added(
+    make_queue: MakeQueue, metrics: Metrics
+):
     queue = make_queue()
     queue.add("a")
     await queue.get()

@@ -95,7 +95,9 @@ async def test_kind_source_enqueues_a_late_first_list_at_low_priority(pods: Watc
         assert await drain(queue) == [("a", Priority.LOW, None)]
 
 
-async def test_a_change_of_what_was_there_raises_its_priority(pods: Watched, make_queue: MakeQueue):
+async def test_kind_source_raises_the_priority_of_a_present_object_on_change(
+    pods: Watched, make_queue: MakeQueue
+):
     queue = make_queue()
     pods.listed("a", "b")
     pods.synced()
@@ -164,7 +166,7 @@ async def test_kind_source_unsubscribes_when_it_is_cancelled(pods: Watched, make
     assert len(queue) == 0
 
 
-async def test_a_large_warm_cache_is_told_in_portions_and_changes_meanwhile_come_through(
+async def test_kind_source_enqueues_a_large_cache_in_portions_with_changes_between(
     pods: Watched, make_queue: MakeQueue
 ):
     queue = make_queue()
@@ -203,7 +205,7 @@ class Moody:
         return enqueue_object(event)
 
 
-async def test_an_event_that_a_predicate_fails_on_passes(
+async def test_kind_source_enqueues_an_event_when_a_predicate_raises(
     pods: Watched, make_queue: MakeQueue, metrics: Metrics
 ):
     def broken(event: CacheEvent) -> bool:
@@ -263,7 +265,7 @@ async def test_kind_source_merges_changes_while_its_handler_fails(pods: Watched,
         assert [name for name, *_ in await drain(queue)] == ["a"]
 
 
-async def test_a_handler_that_never_succeeds_is_given_up(
+async def test_kind_source_gives_up_a_handler_that_never_succeeds(
     pods: Watched, make_queue: MakeQueue, metrics: Metrics
 ):
     queue, handler = make_queue(), Moody("a")

@@ -67,7 +67,7 @@ async def test_ticker_enqueues_many_requests_in_small_portions(make_queue: MakeQ
     await asyncio.wait([task])
 
 
-async def test_intervals_differ_by_the_jitter(rng: random.Random, make_queue: MakeQueue):
+async def test_ticker_varies_its_interval_by_the_jitter(rng: random.Random, make_queue: MakeQueue):
     ticks: list[float] = []
 
     def note() -> list[Request]:
