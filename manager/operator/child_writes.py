@@ -18,9 +18,9 @@ from manager.runs import Run, Trigger
 MOST_WRITES, WITHIN = 10, 60.0
 """So many changes of one child within so many seconds are too many, if the object's spec stays the same."""
 
-MOST_CREATIONS = 300
-"""So many reconciles within `WITHIN` that create children of one kind are too many. An operator that starts a
-Job whenever one has ended is below that, even if each takes a fifth of a second."""
+MOST_LOOPS = 300
+"""So many reconciles within `WITHIN` that create children of one kind, or patch the object, are too many.
+An operator that starts a Job whenever one has ended is below that, even if each takes a fifth of a second."""
 
 PAUSES = (1.0, 60.0)
 """Seconds between two changes from then on, at first and at last."""
@@ -74,20 +74,38 @@ class ChildWrites:
 
     def created(self, owner: Resource, kind: type[Resource], run: Run | None) -> None:
         """Note a reconcile that has created children of a kind."""
-        self.wrote(owner, _all_of(owner, kind), Outcome.CREATED, run, str)
+        self.wrote(owner, _all_of(owner, kind), Outcome.CREATED, run, str, most=MOST_LOOPS)
+
+    def patched(self, owner: Resource, run: Run | None) -> None:
+        """Note a reconcile that has patched the object itself."""
+        self.wrote(owner, (type(owner), owner.key), Outcome.UPDATED, run, str, most=MOST_LOOPS)
 
     def creation_pause(self, owner: Resource, kind: type[Resource]) -> float:
         """Return for how many seconds no child of a kind is created."""
-        found = self._find(owner, each := _all_of(owner, kind))
+        return self._loop_pause(owner, _all_of(owner, kind))
+
+    def patch_pause(self, owner: Resource) -> float:
+        """Return for how many seconds the object itself is not patched."""
+        return self._loop_pause(owner, (type(owner), owner.key))
+
+    def _loop_pause(self, owner: Resource, child: Child) -> float:
+        found = self._find(owner, child)
         if found is None or found.pauses is None:
             return 0.0
         now = clock.monotonic()
         if now > max(found.until, found.times[-1] + WITHIN):
-            self._forget(owner.key, each)
+            self._forget(owner.key, child)
         return max(0.0, found.until - now)
 
     def wrote(
-        self, owner: Resource, child: Child, outcome: Outcome, run: Run | None, why: Callable[[], str]
+        self,
+        owner: Resource,
+        child: Child,
+        outcome: Outcome,
+        run: Run | None,
+        why: Callable[[], str],
+        *,
+        most: int = MOST_WRITES,
     ) -> tuple[str, str] | None:
         """Note a change; return the reason and the message if there are too many. `why` makes the message."""
         if (
@@ -100,7 +118,6 @@ class ChildWrites:
         self._forget_before(now - WITHIN)
         found = self._find(owner, child)
         if found is None:
-            most = MOST_CREATIONS if outcome is Outcome.CREATED else MOST_WRITES
             found = _Writes(owner.metadata.generation or 0, most)
             self._of.setdefault(owner.key, {})[child] = found
         self._of.move_to_end(owner.key)
@@ -128,7 +145,7 @@ class ChildWrites:
     def unstable_children(self, owner: Resource, applied: set[Child]) -> Iterator[tuple[str, str]]:
         """Return reason and message of each child that is changed too often and still applied."""
         for child, found in list(self._of.get(owner.key, {}).items()):
-            if found.pauses is None or found.reason == REASONS[Outcome.CREATED]:
+            if found.pauses is None or found.most == MOST_LOOPS:
                 continue
             if child in applied:
                 yield found.reason, found.message

@@ -28,7 +28,7 @@ from manager.client import Applied, Client, FieldConflict, ObjectList, Outcome, 
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
 from manager.loop import Portions
-from manager.operator.child_writes import CONDITION, MOST_CREATIONS, REASONS
+from manager.operator.child_writes import CONDITION, MOST_LOOPS, REASONS
 from manager.operator.conditions import status_of
 from manager.operator.declaration import WatchPods, health_of
 from manager.operator.difference import changed_fields
@@ -104,9 +104,16 @@ class Blocked(Exception):
     @classmethod
     def created_without_end(cls, kind: type[Resource], pause: float) -> Self:
         """Return the block of an object for which each reconcile creates children of other names."""
-        why = f"{MOST_CREATIONS} reconciles in a minute have created a {kind.gvk.kind} each"
+        why = f"{MOST_LOOPS} reconciles in a minute have created a {kind.gvk.kind} each"
         text = f"{why}, and nothing else had changed; now one is created at most each minute"
         return cls(REASONS[Outcome.CREATED], text, retry_after=pause)
+
+    @classmethod
+    def patched_without_end(cls, pause: float) -> Self:
+        """Return the block of an object that each reconcile patches, because of the patch before."""
+        why = f"{MOST_LOOPS} reconciles in a minute have patched the object itself"
+        text = f"{why}, and nothing else had changed; now it is patched at most once a minute"
+        return cls("PatchedWithoutEnd", text, retry_after=pause)
 
     @classmethod
     def name_taken(cls, why: str) -> Self:
@@ -543,11 +550,17 @@ class Context:
 
         `metadata`, `spec` and `status` stay the same Python objects. Changes of the status stay, and are
         written at the end. Raises Conflict if finalizers or owners were changed here, and the object has
-        changed since it was read.
+        changed since it was read; and Blocked after 300 reconciles in a minute that have changed metadata.
         """
         self._operator.check_may_patch()
+        writes, version = self._operator.child_writes, self.object.metadata.resource_version
+        deleting = self.object.metadata.deletion_timestamp is not None
+        if not deleting and (pause := writes.patch_pause(self.object)) > 0:
+            raise Blocked.patched_without_end(pause)
         sent = {name: value for name, value in self.object.to_wire().items() if name != "status"}
         self.object.take(await self.client.patch(self.object), sent=sent)
+        if self.object.metadata.resource_version != version:
+            writes.patched(self.object, current_run())
 
     async def write_status(self) -> None:
         """Write the status now, if it differs: for what has to be stored before the next effect.

@@ -870,6 +870,21 @@ class TestAChildThatIsChangedTooOften:
             assert self.gauge(world, "CreatedWithoutEnd") == 1
             assert next(count) < 310
 
+    async def test_context_patch_is_slowed_down_where_each_reconcile_changes_the_metadata(self):
+        count = itertools.count(1)
+
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            obj.metadata.annotations["n"] = str(next(count))
+            await ctx.patch()
+
+        async with operated(doing(act), objects=[greeting()]) as world:
+            await world.until(
+                greeting(namespace="default"),
+                lambda it: said(it).get("Available", ("", ""))[1] == "PatchedWithoutEnd",
+                timeout=40,
+            )
+            assert next(count) < 310
+
     async def test_child_is_not_slowed_down_when_a_watched_object_changes_it(self):
         async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
             child = secret("child")
