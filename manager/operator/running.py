@@ -280,7 +280,8 @@ class ObjectReconciler(Generic[T]):
             except Gone:
                 break
             except NotFound as error:
-                if not is_missing(error, operator.kind, key):
+                # The API server says the same of a subresource that it does not serve yet.
+                if not is_missing(error, operator.kind, key) or await self._is_there(key, obj):
                     raise
                 break
             except ApiError as error:
@@ -293,6 +294,10 @@ class ObjectReconciler(Generic[T]):
                     self._has_created(key, state, ctx.created)
         operator.forget(key)
         return await operator.gone(key)
+
+    async def _is_there(self, key: ObjectKey, obj: T) -> bool:
+        found = await self._operator.client.uncached.find(self._operator.kind, key)
+        return found is not None and found.metadata.uid == obj.metadata.uid
 
     def _pause(self, key: ObjectKey, state: tuple[str, str]) -> float:
         """For how many seconds nothing is done for that state of an object.

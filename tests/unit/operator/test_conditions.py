@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pytest
 from pydantic import Field
 
+from devcluster.errors import not_found
 from manager import Blocked, Context, Operator
 from manager.api import (
     ApiModel,
@@ -381,3 +382,24 @@ async def test_condition_that_the_operator_sets_stays_when_an_obstacle_has_gone(
             "Available": ("True", "WorksAgain"),
             "Degraded": ("False", "AsExpected"),
         }
+
+
+async def test_reconcile_is_retried_when_the_server_does_not_serve_the_subresource_yet(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    GONE.clear()
+    kind: Any = kind_with(TheirStatus | None)
+    async with operated(doing(kind, make_ready)) as world:
+        handle, refused = world.cluster.handle, list[str]()
+
+        async def not_yet(request: Any) -> Any:
+            if request.path.endswith("/status") and not refused:
+                refused.append(request.path)
+                raise not_found("test.example.com", "things", "a")  # which names the object
+            return await handle(request)
+
+        monkeypatch.setattr(world.cluster, "handle", not_yet)
+        obj = await world.create(thing(kind))
+        await world.until(obj, lambda it: is_true(it.status and it.status.conditions, "Ready"))
+        assert len(refused) == 1
+    assert GONE == []
