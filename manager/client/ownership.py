@@ -310,7 +310,7 @@ def has_field(record: Any, path: Path) -> bool:
 
 
 def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of both JSON objects; where both have one that is no object, that of `other`."""
+    """Return the fields of both JSON objects; `other` wins where both have a field that is no object."""
     result = dict(one)
     for name, value in other.items():
         there = result.get(name)

@@ -62,19 +62,17 @@ def add_controller(
     operator that reconciles nothing, and has webhooks alone, has none.
     """
     cls, manager, kind = type(operator), operator.manager, operator.kind
+    check_work(cls)
     reconciler: Reconciler
     timers = Timers(operator)
     if cls.reconcile_key is not Operator.reconcile_key:
         reconciler = _ByKey(operator)
     elif cls.reconcile is not Operator.reconcile or any(each.for_each for each in cls.timers):
         reconciler = ObjectReconciler(operator, timers)
-    elif not cls.finalizers and (has_webhooks(operator) or cls.setup is not Operator.setup or cls.timers):
+    else:
         operator.setup()
         for runnable in timers.runnables(()):
             manager.add(runnable)
-        return None
-    else:
-        check_work(cls)
         return None
     options = options or operator.options
     operator.rollouts.limit(options.max_concurrent_rollouts)
@@ -146,13 +144,16 @@ def add_controller(
 
 
 def check_work(operator: type[Operator[Any]]) -> None:
-    """Raise TypeError for an operator that would do nothing."""
-    hooks = ("reconcile", "reconcile_key", "setup")
-    works = any(getattr(operator, name) is not getattr(Operator, name) for name in hooks)
-    reconciles = any(getattr(operator, name) is not getattr(Operator, name) for name in hooks[:2])
-    if operator.finalizers and not (reconciles or any(each.for_each for each in operator.timers)):
+    """Raise TypeError for an operator that would do nothing, or leave its finalizers on objects."""
+    hooks = (
+        operator.reconcile is not Operator.reconcile,
+        operator.reconcile_key is not Operator.reconcile_key,
+    )
+    if any(hooks) or any(each.for_each for each in operator.timers):
+        return
+    if operator.finalizers:
         raise TypeError(f"{operator.__name__} has no reconcile, so it removes no finalizer")
-    if not (works or operator.timers or has_webhooks(operator)):
+    if not (operator.setup is not Operator.setup or operator.timers or has_webhooks(operator)):
         raise TypeError(f"{operator.__name__} has no reconcile, and no webhook either: it would do nothing")
 
 

@@ -93,7 +93,7 @@ def test_resource_made_in_code_has_no_origin():
     assert Gadget().origin is None
 
 
-def test_to_wire_leaves_out_the_origin():
+def test_resource_to_wire_leaves_out_the_origin():
     assert "origin" not in str(Gadget.decode(b"{}").to_wire())
 
 
@@ -161,11 +161,11 @@ def test_fields_have_the_apis_names_on_the_wire_and_pythons_in_code():
     assert Server(host_name="there").to_wire()["hostName"] == "there"
 
 
-def test_to_wire_leaves_out_a_field_that_is_none():
+def test_resource_to_wire_leaves_out_a_field_that_is_none():
     assert "ready" not in Server().to_wire()
 
 
-def test_to_wire_keeps_false_zero_and_empty_lists():
+def test_resource_to_wire_keeps_false_zero_and_empty_lists():
     wire = Server(ready=False, nodes=[], count=0).to_wire()
     assert (wire["ready"], wire["nodes"], wire["count"]) == (False, [], 0)
 
@@ -179,7 +179,7 @@ def test_fields_of_a_newer_version_survive_a_read_a_change_and_a_write():
     assert wire["snake_case"] == 0
 
 
-def test_to_wire_leaves_the_keys_of_a_map_unchanged():
+def test_resource_to_wire_leaves_the_keys_of_a_map_unchanged():
     options = {"snake_case": 1, "camelCase": None, "list": [None, {}]}
     assert Server(options=options).to_wire()["options"] == options
 

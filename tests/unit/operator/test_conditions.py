@@ -312,7 +312,7 @@ async def test_reconcile_fails_by_name_when_the_definition_has_no_status_subreso
 
 
 class OurStatus(Status, conditions={"Ready": "it works"}):
-    """One condition."""
+    """A status with one condition."""
 
 
 class MoreStatus(Status, conditions={"Available": "", "Progressing": "", "Degraded": ""}):

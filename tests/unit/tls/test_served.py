@@ -239,7 +239,9 @@ def test_a_key_is_not_put_on_a_disk():
         os.fstat(descriptor)
 
 
-def test_as_file_removes_a_private_file_at_once_without_memory_files(monkeypatch: pytest.MonkeyPatch):
+def test_key_pair_as_file_removes_a_private_file_at_once_without_memory_files(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setattr("manager.tls.key_pair.sys.platform", "darwin")
     with as_file(b"secret", name="example") as name:
         path = Path(name)

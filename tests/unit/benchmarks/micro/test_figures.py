@@ -76,7 +76,7 @@ def test_changes_contain_only_benchmarks_measured_both_times():
     assert {name: change.factor for name, change in changes(before, after).items()} == {"both": 2.0}
 
 
-def test_other_versions_lists_packages_whose_version_differs():
+def test_figures_list_packages_whose_version_differs():
     now = Baseline.now({})
     then = replace(now, versions={**now.versions, "orjson": "0.1"})
     assert then.other_versions(now) == [f"orjson {now.versions['orjson']} instead of 0.1"]
