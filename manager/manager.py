@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from contextvars import Context
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from manager.cache import Cache
 from manager.client import Client
@@ -30,9 +30,13 @@ from manager.metrics import Metrics
 from manager.program import Program
 from manager.runnables import Runnable, Runnables
 from manager.runs import History
+from manager.server import HttpServer
 from manager.settings import SettingValues
 from manager.tls.served import ServedCertificate
 from manager.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from aiohttp.web import AbstractRouteDef
 
 __all__ = ["CannotStart", "Manager", "Runnable"]
 
@@ -172,6 +176,8 @@ class Manager:
         self.identity = identity
         self.certificates: dict[str, ServedCertificate] = {}
         """What it presents, by what it serves."""
+        self.routes: list[AbstractRouteDef] = []
+        """What operators add to the metrics server."""
         self.controllers: list[Controller] = []
         self._elector = elector
         self.terms = terms
@@ -234,6 +240,23 @@ class Manager:
         process ends with one line, in which `name` says what this is.
         """
         self._kept.append(_Kept(enter, name))
+
+    def add_routes(self, routes: Iterable[AbstractRouteDef], *, server: HttpServer | None = None) -> None:
+        """Serve handlers of aiohttp.web, in every replica, from the manager's start to its end.
+
+        Without a `server` the metrics server has them, which asks for the same tokens and rights as for
+        `/metrics`. A `server` of their own lets every client in. Call it while the manager is built.
+        """
+        if server is None:
+            self.routes += routes
+            return
+        wanted, certificate = list(routes), server.certificate()
+        if certificate is not None:
+            self.certificates[server.name] = certificate
+        self.keep(
+            lambda: server.serving(wanted, certificate, lambda: self._stopping),
+            name=f"the server of {server.name}",
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set, then stop in order; raises what made it stop early.

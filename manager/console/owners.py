@@ -7,8 +7,6 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from manager import clock
-from manager.access.answers import Answers
-from manager.access.reviews import Place
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
 from manager.leader.lease import Lease, LeaseTiming
@@ -16,6 +14,8 @@ from manager.leader.lease_client import LeaseGroup
 from manager.leader.membership import MEMBER
 from manager.leader.mode import RANGE, lease_of_range, number_of_ranges
 from manager.leader.terms import Terms
+from manager.server.answers import Answers
+from manager.server.reviews import Place
 from manager.shards.ranges import Ranges, parse_count
 
 _WITHIN = 2.0

@@ -26,9 +26,9 @@ from manager.simulation.loop import ProcessClock, VirtualLoop, process_clock
 from manager.simulation.network import Network, Sent
 from manager.simulation.workload import PLANTED
 from manager.tls.served import ServedCertificate
+from manager.webhook.endpoints import endpoints_of
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
-from manager.webhook.server import endpoints_of
 
 if TYPE_CHECKING:
     from manager.simulation.world import World

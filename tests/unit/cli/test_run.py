@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from manager.http.server import CannotListen
 from manager.kube.errors import ConfigError, Unreachable
 from manager.leader.lease import LeadershipLost
 from manager.manager import CannotStart
+from manager.server.server import CannotListen
 from manager.settings import SettingsError
 from tests.unit.cli.conftest import Assemble, Command
 

@@ -21,7 +21,6 @@ from apis.tutorial.v1.foo import Foo, FooSpec
 from controllers.cache.memcached import MemcachedOperator
 from controllers.main import OPERATORS
 from controllers.tutorial.foo import FooOperator
-from manager.access.access import Access
 from manager.api import ObjectKey, ObjectMeta
 from manager.cli.operators import owned_by
 from manager.console.census import Census
@@ -31,6 +30,7 @@ from manager.explain.looking import Found, Looker
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
+from manager.server.access import Access
 from manager.testing import LocalWire, World, operated
 from manager.tls.served import SelfSigned, ServedCertificate
 from tests.support import ROOT

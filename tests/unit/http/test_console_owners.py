@@ -12,7 +12,6 @@ import pytest
 from apis.tutorial.v1.foo import Foo
 from controllers.main import OPERATORS
 from devcluster.exchange import ApiResponse
-from manager.access.access import Access
 from manager.cli.operators import owned_by
 from manager.clock import now
 from manager.console.owners import Leases, Owners
@@ -22,6 +21,7 @@ from manager.kube.wire import WireRequest
 from manager.leader.leadership import Leadership
 from manager.leader.terms import Terms
 from manager.metrics import Metrics
+from manager.server.access import Access
 from manager.testing import LocalWire, World
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.unit.http.conftest import ServePages
