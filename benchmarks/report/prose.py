@@ -69,7 +69,7 @@ among {many:,}. The cost of one change must not depend on the number of objects.
 changes the object to the event of its status.
 """,
     "takeover": """\
-Two replicas, of which one leads (lease of 15 s, renewed within 10 s, every 2 s). The leader gets a signal.
+Two replicas; one leads (lease of 15 s, renewed within 10 s, every 2 s). The leader gets a signal.
 Time: until the first status of the other replica. After a crash, the lease has to expire first.
 """,
     "startup": """\
