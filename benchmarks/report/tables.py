@@ -88,7 +88,8 @@ def left_out(run: Run) -> Iterator[str]:
         for reason in dict.fromkeys(lacks.values()):
             partly.setdefault(reason, []).append(peer)
     for reason, peers in partly.items():
-        yield f"not in every part: {', '.join(peers)} ({reason})"
+        if len(peers) < len(run.versions) - 1:  # else the part is ours alone
+            yield f"not in every part: {', '.join(peers)} ({reason})"
     yield from run.cut
 
 

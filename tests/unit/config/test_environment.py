@@ -135,7 +135,7 @@ def test_the_project_and_its_operators_are_installed_as_they_are_there(checkout:
 
 def test_every_heading_of_the_pins_is_a_part():
     headings = [
-        line for line in (ROOT / "constraints.txt").read_text().splitlines() if line.startswith("# What")
+        line for line in (ROOT / "constraints.txt").read_text().splitlines() if line.startswith("# Packages")
     ]
     assert headings == [f"# {part}." for part in PARTS]
 
