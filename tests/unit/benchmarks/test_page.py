@@ -88,7 +88,8 @@ def test_shown_lists_requests_of_each_program():
 
 
 def test_page_lists_peers_that_miss_a_part_once_with_the_reason():
-    run = made_run(*PEERS, lacks={"bare": {"memory": "it has no watches", "ten": "it has no watches"}})
+    lacks = {"bare": {"memory": "it has no watches", "ten": "it has no watches"}}
+    run = made_run(*PEERS, "bare", lacks=lacks)
     text = page(made_results(run, "ten", operator_manager={"watches": [1.0]}))
     assert text.count("- not in every part: bare (it has no watches)") == 1
 

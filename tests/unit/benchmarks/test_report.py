@@ -130,14 +130,20 @@ def test_table_notes_name_peer_that_falls_behind():
     assert table_of(results, "latency").notes == ["a, 300/s: falls behind: 160 of 600 waited at the end"]
 
 
-def test_table_omits_peers_that_were_not_measured_and_left_out_gives_the_reasons():
+def test_table_omits_peers_that_were_not_measured():
     run = made_run("a", "b", lacks={"a": {"pods": "it keeps no Pods"}, "b": {"memory": "it is too slow"}})
     found = table_of(made_results(run, "memory", a={"idle.mb": [60.0], "objects.mb": [80.0]}), "memory")
     assert [row[:2] for row in found.rows] == [["idle", "a"], ["2,000 objects", "a"]]
     assert found.notes == []
+
+
+def test_left_out_gives_reasons_but_none_for_a_part_that_one_peer_has_alone():
+    lacks = {"a": {"pods": "it keeps no Pods", "five": "it is ours"}, "b": {"five": "it is ours"}, "c": {}}
+    run = made_run("a", "b", "c", lacks=lacks, left_out={"d": "cargo is missing"}, cut=["round 3"])
     assert list(left_out(run)) == [
+        "d is left out: cargo is missing",
         "not in every part: a (it keeps no Pods)",
-        "not in every part: b (it is too slow)",
+        "round 3",
     ]
 
 
