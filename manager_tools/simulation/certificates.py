@@ -6,7 +6,6 @@ their order, are the manager's own.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -30,10 +29,9 @@ if TYPE_CHECKING:
     from manager.tls.issue import Chance
     from manager.webhook.registration import Webhooks
     from manager_tools.simulation.network import Sent
-    from manager_tools.simulation.replica import Replica
-    from manager_tools.simulation.world import World
+    from manager_tools.simulation.scene import Scene
 
-__all__ = ["TRUSTED_WITHIN", "WebhookCertificates"]
+__all__ = ["CHECKED_EVERY", "READ_EVERY", "TRUSTED_WITHIN", "WebhookCertificates", "tells_a_key"]
 
 Object = dict[str, Any]
 
@@ -52,7 +50,7 @@ HEARD_WITHIN = 4.0
 """In which every API server hears of a bundle."""
 TRUSTED_WITHIN = 240.0
 """After the last fault, each replica has a certificate, and each API server trusts it from then on."""
-_CHECKED_EVERY = 5.0
+CHECKED_EVERY = 5.0
 _RENEWED_AT_MOST = 240.0
 """On average: a certificate is renewed after 8 minutes, and a CA in two more writes after 24."""
 _TOGETHER = 60.0
@@ -72,7 +70,7 @@ _Span = tuple[float, float]
 class WebhookCertificates:
     """What a world knows of them."""
 
-    def __init__(self, world: World, webhooks: Webhooks, program: Program, namespace: str) -> None:
+    def __init__(self, world: Scene, webhooks: Webhooks, program: Program, namespace: str) -> None:
         self.namespace, self.name = namespace, f"{program.prefix}{SECRET}"
         self.spoilt_with: list[bytes] = []
         """Bundles that there were, for people who put them back."""
@@ -154,9 +152,8 @@ class WebhookCertificates:
 
     # What has to hold
 
-    def why_untrusted(self, replica: Replica, bundle: bytes, host: str) -> str | None:
-        """Why an API server that has this bundle does not trust what a replica serves; None if it does."""
-        served = replica.presented
+    def why_untrusted(self, served: bytes | None, bundle: bytes, host: str) -> str | None:
+        """Why an API server that has this bundle does not trust what is `served`; None if it does."""
         if served is None:
             return "connection refused"
         now = EPOCH + self._world.now + self._world.plane.skew
@@ -170,43 +167,15 @@ class WebhookCertificates:
             return f"{wrong}certificate has expired or is not yet valid"
         return None
 
-    def problems(self, replica: Replica) -> Iterator[str]:
-        """Why reviews would fail that any API server sends to it."""
+    def problems(self, served: bytes | None) -> Iterator[str]:
+        """Why reviews would fail that any API server sends to who presents this certificate."""
         now = self._world.now
         for key, known in self._bundles.items():
             while len(known) > 1 and known[1][0] <= now - HEARD_WITHIN:
                 known.pop(0)
             for bundle, host in {each for _, found in known for each in found}:
-                if (why := self.why_untrusted(replica, bundle, host)) is not None:
+                if (why := self.why_untrusted(served, bundle, host)) is not None:
                     yield f"for {key.plural} {key.name}: {why}"
-
-    async def begun(self) -> None:
-        """Return once each replica is trusted, as nobody begins before."""
-        world = self._world
-        while any(each.presented is None or any(self.problems(each)) for each in world.running):
-            if world.now > TRUSTED_WITHIN:
-                world.violated("no webhook is ever trusted")
-                return
-            await asyncio.sleep(1.0)
-        for each in world.running:
-            each.began = -TRUSTED_WITHIN
-        world.trouble_until = -TRUSTED_WITHIN
-
-    async def watch(self) -> None:
-        """Look again and again, until cancelled, what API servers and replicas make of each other."""
-        while True:
-            await asyncio.sleep(_CHECKED_EVERY)
-            self._check()
-
-    def _check(self) -> None:
-        world = self._world
-        if world.now < world.trouble_until + TRUSTED_WITHIN:
-            return
-        for replica in world.running:
-            if replica.alive and world.now >= replica.began + TRUSTED_WITHIN:
-                for problem in self.problems(replica):
-                    world.violated(f"{replica.name} would get no review {problem}")
-                    return
 
     def check_renewals(self, since: float) -> None:
         """They were not too many in the calm since then."""

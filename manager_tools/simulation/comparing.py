@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from manager.operator import NAME_TAKEN, Owns
 from manager.shards.ranges import label_key, label_of
 from manager_tools.simulation.loop import EPOCH
-from manager_tools.simulation.replica import PROGRAM
+from manager_tools.simulation.workload import PROGRAM
 
 if TYPE_CHECKING:
     from devcluster import DevCluster

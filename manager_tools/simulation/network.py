@@ -103,6 +103,11 @@ class Sent:
     def __str__(self) -> str:
         return f"{self.process}: {self.method} {self.path}"
 
+    @property
+    def is_upkeep(self) -> bool:
+        """Whether it is about leases or Events, which matter to nobody's objects."""
+        return "/leases" in self.path or "/events" in self.path
+
 
 sender: contextvars.ContextVar[Sent | None] = contextvars.ContextVar("sender", default=None)
 """On behalf of which request the control plane does what it does."""

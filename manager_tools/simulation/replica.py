@@ -18,7 +18,6 @@ from manager.leader.terms import Terms
 from manager.manager import STOP_MARGIN, Manager
 from manager.metrics import Metrics
 from manager.operator import add_controller
-from manager.program import Program
 from manager.runnables import Runnable
 from manager.settings import SettingValues
 from manager.tls.served import ServedCertificate
@@ -28,16 +27,16 @@ from manager.webhook.server import endpoints_of
 from manager_tools.simulation.certificates import READ_EVERY
 from manager_tools.simulation.loop import ProcessClock, VirtualLoop, process_clock
 from manager_tools.simulation.network import Network, Sent
-from manager_tools.simulation.workload import PLANTED
+from manager_tools.simulation.scene import FROZEN, Scene, current_process
+from manager_tools.simulation.workload import LEASE_NAMESPACE, PLANTED, PROGRAM
 
 if TYPE_CHECKING:
+    from manager.operator import AnyOperator
     from manager.webhook.endpoint import Endpoint
-    from manager_tools.simulation.world import World
+    from manager_tools.simulation.certificates import WebhookCertificates
 
-__all__ = ["LEASE_NAMESPACE", "PROGRAM", "Replica", "current_process", "is_upkeep"]
+__all__ = ["TIMING", "Replica"]
 
-PROGRAM = Program("simulated", "0")
-LEASE_NAMESPACE = "kube-system"
 TIMING = LeaseTiming(lease_duration=40.0, renew_deadline=25.0, retry_period=12.0)
 """Seconds. Longer than by default, since much of what a run costs is renewals while all is calm."""
 
@@ -50,13 +49,8 @@ STALE = 30.0
 REFUSED = 20.0
 """Seconds for which everything is refused."""
 
-FROZEN = 90.0
-"""Seconds: more than the lease lasts, on anybody's clock."""
-
 GRACE = 10.0
 """Seconds that reconciles get to finish when a process is told to end."""
-
-current_process: contextvars.ContextVar[str] = contextvars.ContextVar("current_process", default="")
 
 
 class _TokenFile(Credentials):
@@ -64,7 +58,7 @@ class _TokenFile(Credentials):
 
     REJECTED_INTERVAL = TokenFile.REJECTED_INTERVAL
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Scene) -> None:
         super().__init__()
         self._world = world
 
@@ -75,10 +69,24 @@ class _TokenFile(Credentials):
 class Replica:
     """One process: a manager as a user would start it, with its own clock, network and end."""
 
-    def __init__(self, world: World, number: int, generation: int) -> None:
+    def __init__(
+        self,
+        world: Scene,
+        number: int,
+        generation: int,
+        *,
+        certificates: WebhookCertificates | None,
+        operator_in: Callable[[AnyOperator, Replica], AnyOperator],
+    ) -> None:
+        """Make the process of a `number`; each that is born anew has a higher `generation`.
+
+        `certificates` are those that it keeps for its webhooks; `operator_in` returns an operator as the
+        process runs it.
+        """
         self.name = f"manager-{number}.{generation}" if generation else f"manager-{number}"
         self.number = number
         self.world = world
+        self._certificates, self._operator_in = certificates, operator_in
         rng = random.Random(f"{world.seed}/{self.name}")
         self.rng = rng
         self.clock = ProcessClock(
@@ -168,10 +176,7 @@ class Replica:
                 metrics=self.metrics,
                 timing=TIMING,
             )
-        operators = [
-            world.outsides[each].operator(each, self) if each in world.outsides else each
-            for each in world.operators
-        ]
+        operators = [self._operator_in(each, self) for each in world.operators]
         values = {key: key.default_value() for each in operators for key in each.declared_settings}
         self.manager = Manager(
             transport,
@@ -190,13 +195,13 @@ class Replica:
             add_controller(operator)
         webhooks = Webhooks([each for operator in made for each in registrations(operator)])
         self.endpoints = {each.path: each for each in endpoints_of(webhooks, self.metrics)}
-        if world.certificates is not None:
-            kept = world.certificates.kept_by(transport, webhooks, self._unguessable)
+        if self._certificates is not None:
+            kept = self._certificates.kept_by(transport, webhooks, self._unguessable)
             self._served = ServedCertificate(kept.source, look_every=READ_EVERY)
             for runnable in (*kept.runnables, Runnable("webhooks", self._serve)):
                 self.manager.add(runnable)
             # Another one, which may go on beside that of who leads.
-            *_, keeper = world.certificates.kept_by(transport, webhooks, self._unguessable).runnables
+            *_, keeper = self._certificates.kept_by(transport, webhooks, self._unguessable).runnables
             self._keep = keeper.run
 
     async def _serve(self) -> None:
@@ -284,7 +289,7 @@ class Replica:
     def _crash(self, sent: Sent, when: str) -> bool:
         if self.dead:
             return when == "before"
-        if when == "before" and not is_upkeep(sent):
+        if when == "before" and not sent.is_upkeep:
             self.world.check_holder(sent)
         if self.world.dies_at(sent, when):
             self.kill()
@@ -370,8 +375,3 @@ class Replica:
         await asyncio.wait([self.task])
         if not self.task.cancelled():
             self.task.result()
-
-
-def is_upkeep(sent: Sent) -> bool:
-    """Whether it is about leases or Events, which matter to nobody's objects."""
-    return "/leases" in sent.path or "/events" in sent.path

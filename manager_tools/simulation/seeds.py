@@ -25,12 +25,14 @@ from msgspec import Meta
 from manager.garbage import tune_garbage_collector
 from manager.nesting import TOO_DEEP, is_too_deep
 from manager_tools.simulation.comparing import different_from_fresh, missing, resource_of, without_history
+from manager_tools.simulation.fault_effects import befall
 from manager_tools.simulation.faults import ALONE, KINDS_OF_FAULT, OF_CERTIFICATES, Fault, faults
 from manager_tools.simulation.guards import guarded
 from manager_tools.simulation.loop import simulate
+from manager_tools.simulation.scene import Violation
 from manager_tools.simulation.services import Handler
 from manager_tools.simulation.workload import Step, steps
-from manager_tools.simulation.world import STAYS_CALM, Violation, World
+from manager_tools.simulation.world import STAYS_CALM, World
 
 if TYPE_CHECKING:
     from manager.api import Resource
@@ -232,6 +234,7 @@ def _run(
         operators=operators,
         steps=plan.steps,
         faults=plan.faults,
+        befall=befall,
         replicas=plan.replicas,
         crash_at=plan.crash_at,
         shards=plan.shards,

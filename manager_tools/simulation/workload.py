@@ -9,12 +9,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
+from manager.program import Program
+
 if TYPE_CHECKING:
     import random
 
-__all__ = ["ACTS", "NAMES", "NAMESPACES", "PLANTED", "Step", "changed", "drawn", "edges", "steps"]
+__all__ = [
+    "ACTS",
+    "LEASE_NAMESPACE",
+    "NAMES",
+    "NAMESPACES",
+    "PLANTED",
+    "PROGRAM",
+    "Step",
+    "changed",
+    "drawn",
+    "edges",
+    "steps",
+]
 
 Object = dict[str, Any]
+
+PROGRAM = Program("simulated", "0")
+LEASE_NAMESPACE = "kube-system"
 
 PLANTED = "planted"
 """What every password, token and other secret begins with, as far as a simulation makes it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextvars
 import copy
 import functools
 import hashlib
@@ -21,7 +20,6 @@ from prometheus_client import generate_latest
 from devcluster.admission import WebhookClient, WebhookFailed
 from devcluster.errors import StatusError
 from manager.certificates.targets import bundle_of, hosts_of
-from manager.kube.errors import Forbidden
 from manager.leader.mode import lease_of_range
 from manager.logs import captured
 from manager.operator import AnyOperator, rights_of
@@ -30,8 +28,12 @@ from manager.webhook.configurations import SERVICE, by_service, by_url, webhook_
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Conversion, Webhooks
 from manager_tools.codegen import custom_resource_definitions, roles
-from manager_tools.simulation.certificates import WebhookCertificates, tells_a_key
-from manager_tools.simulation.clock_use import ClockUse
+from manager_tools.simulation.certificates import (
+    CHECKED_EVERY,
+    TRUSTED_WITHIN,
+    WebhookCertificates,
+    tells_a_key,
+)
 from manager_tools.simulation.comparing import (
     Asked,
     State,
@@ -44,32 +46,24 @@ from manager_tools.simulation.comparing import (
     state_of,
 )
 from manager_tools.simulation.control_plane import ControlPlane
-from manager_tools.simulation.faults import NO_EXCUSE, Fault, befall
+from manager_tools.simulation.faults import NO_EXCUSE, Fault
 from manager_tools.simulation.loop import VirtualLoop
-from manager_tools.simulation.network import Sent, Weather, sender
+from manager_tools.simulation.network import Sent, sender
 from manager_tools.simulation.people import People, marks_of_others
-from manager_tools.simulation.replica import (
-    FROZEN,
-    LEASE_NAMESPACE,
-    PROGRAM,
-    Replica,
-    current_process,
-    is_upkeep,
-)
+from manager_tools.simulation.replica import Replica
+from manager_tools.simulation.scene import Scene, current_process
 from manager_tools.simulation.services import Handler, Services
-from manager_tools.simulation.workload import NAMESPACES, PLANTED, Step
+from manager_tools.simulation.workload import LEASE_NAMESPACE, NAMESPACES, PLANTED, PROGRAM, Step
 
 if TYPE_CHECKING:
-    from devcluster import DevCluster
     from devcluster.storage import Change, Key
     from manager.controller.queue import WorkQueue
 
-__all__ = ["Outside", "Violation", "World"]
+__all__ = ["Outside", "World"]
 
 Object = dict[str, Any]
 
 _WEBHOOKS = "https://webhooks.simulated"
-_TOKEN = f"{PLANTED}-token"
 _ENCODED = base64.b64encode(PLANTED.encode() + b"..")[:9]
 _SECRETS = PLANTED.encode(), _ENCODED, base64.b64encode(_ENCODED)
 """What every secret begins with, as it is, as a Secret has it, and a generated password there."""
@@ -138,17 +132,6 @@ class Outside:
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """Something that has to hold, and did not."""
-
-    at: float
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.at:8.3f}  {self.what}"
-
-
 class _Webhooks(WebhookClient):
     """Calls the webhooks of any replica that is there."""
 
@@ -177,7 +160,7 @@ class _Webhooks(WebhookClient):
         if replica.weather.untrusted:
             why = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
         elif kept is not None:
-            why = kept.why_untrusted(replica, bundle_of(client_config), host)
+            why = kept.why_untrusted(replica.presented, bundle_of(client_config), host)
         if why is not None:
             self._world.told(replica.name, f"Post {path}: {why}")
             raise WebhookFailed(f"Post {path}: {why}")
@@ -200,26 +183,21 @@ class _Webhooks(WebhookClient):
         return answer
 
 
-@dataclass
-class World:
+@dataclass(kw_only=True)
+class World(Scene):
     """The run of one seed; `steps` are what people do, `faults` what goes wrong."""
 
-    seed: str
-    operators: Sequence[AnyOperator]
     steps: Sequence[Step] = ()
     faults: Sequence[Fault] = ()
-    replicas: int = 2
+    befall: Callable[[World, Fault], Awaitable[None]]
+    """Has a fault go wrong, and right again after its time."""
     outside: Mapping[AnyOperator, type[Outside]] = field(default_factory=dict)
-    crash_at: tuple[int, str] | None = None
-    """A write of a manager, and what comes with it; see `crash_points`."""
     samples: Mapping[str, Sequence[Object]] = field(default_factory=dict)
     """Specs that a kind takes, by its resource."""
     objects: Sequence[Asked] = ()
     """What is created, and when."""
     keeps_certificates: bool = False
     """Whether managers keep the certificates of their webhooks, as in a pod; else any one is trusted."""
-    shards: int = 0
-    """Into how many ranges managers share the objects out; 0 is that one of them leads."""
     stays_calm: float = STAYS_CALM
     """So long after the last change nothing may be written."""
     services: Mapping[str, Handler] = field(default_factory=dict)
@@ -228,18 +206,11 @@ class World:
     """What there is no network for; see `guarded`."""
     may_differ: frozenset[str] = frozenset()
     """Fields of objects that may differ from those of a fresh install."""
-    clocks_are_right: bool = False
-    """Whether managers' clocks are right from the start, and not only when all is calm."""
     moments: Sequence[float] = ()
     """When to look at the state; else when all is calm."""
     drawn_before: frozenset[str] = frozenset()
     """Uids and tokens of an earlier run, from which `objects` are."""
 
-    timeline: list[tuple[float, str, str]] = field(init=False, default_factory=list)
-    violations: list[Violation] = field(init=False, default_factory=list)
-    writes: int = field(init=False, default=0)
-    looks: int = field(init=False, default=0)
-    """How often managers have looked at what is outside of the cluster."""
     last_change: float = field(init=False, default=0.0)
     last_write: float = field(init=False, default=0.0)
     """When a manager wrote something that was no consequence of time alone."""
@@ -248,38 +219,26 @@ class World:
     ended_at: float = field(init=False, default=0.0)
     manifests: list[Object] = field(init=False)
     """The account of the managers with its roles and bindings."""
-    rights_taken: int = field(default=0, init=False)
-    """How many faults have taken some of that away."""
-    _refusals: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.rng = random.Random(f"{self.seed}/world")
-        self.weathers = [Weather() for _ in range(self.replicas)]
         self.running: list[Replica] = []
         self.buried: list[Replica] = []
         self.away: set[int] = set()
         """The numbers of those that are not there for a while, and are not replaced."""
-        self.leads: set[int] = set()
-        """The numbers of those that lead or wait for a while, where the others share."""
-        self.clock_use = ClockUse(self.operators)
         self.made: set[Key] = set()
         """What managers have created."""
         self.born: dict[str, float] = {}
         """When each object was created, by uid."""
-        self.tokens_made: set[str] = set()
-        """What managers have drawn for passwords, as `ctx.token` makes it a text."""
-        self.versions: list[tuple[float, int]] = []
         self.outsides: dict[AnyOperator, Outside] = {}
-        self.token = _TOKEN
-        """What managers can read; there have been so many others before it."""
         self.tokens = 0
+        """How many tokens of managers there have been before the present one."""
         self.no_holder_until = 0.0
         """Who leads does not know until then that a restored backup names somebody else."""
         self.forgotten: set[str] = set()
         """The uids of what a restored backup does not have."""
         self.certificates: WebhookCertificates | None = None
-        self.trouble_until = 0.0
-        """When the last thing went wrong, or will be over, for which no webhook need be trusted."""
         self._wrong = 0
         self._checking: asyncio.Task[None] | None = None
         webhooks = Webhooks([each for operator in self.operators for each in registrations(operator)])
@@ -294,11 +253,6 @@ class World:
         self._digest = hashlib.sha256()
         self._generations = [0] * self.replicas
         self.people: People
-        self.plane: ControlPlane
-        self._ending = False
-        self._hopeless = False
-        self._main: asyncio.Task[Any]
-        self.context = contextvars.copy_context()
 
     def _installed(self) -> list[Object]:
         """Return what `generate` writes for these operators, as it is installed."""
@@ -310,44 +264,7 @@ class World:
             found |= roles.of_shards()
         return roles.installed(found, namespace=LEASE_NAMESPACE)
 
-    def forbidden(self, process: str, message: str, asked_at: str) -> None:
-        """Note that a manager has asked for what its roles do not grant."""
-        refusal = Forbidden(403, "Forbidden", message)
-        refusal.asked_at = asked_at
-        if refusal.missing_right is not None and str(refusal) not in self._refusals:
-            self._refusals.add(str(refusal))
-            self.violated(f"{process} has no right: {refusal}")
-
     # What is told
-
-    @property
-    def now(self) -> float:
-        """Virtual seconds since the beginning, on nobody's clock."""
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        return loop.true_time
-
-    def told(self, process: str, what: str) -> None:
-        """Add a line to the time line."""
-        self.timeline.append((self.now, process, what))
-
-    @property
-    def cluster(self) -> DevCluster:
-        """The one that is there, or was the last."""
-        return self.plane.cluster
-
-    def violated(self, what: str) -> None:
-        """Note that something does not hold."""
-        if not self._ending:
-            self.violations.append(Violation(self.now, what))
-            self.told("VIOLATED", what)
-
-    def give_up(self, what: str) -> None:
-        """Note that something does not hold, and that to go on would have no end."""
-        self.violated(what)
-        if not self._hopeless:
-            self._hopeless = True
-            self._main.cancel()
 
     @property
     def digest(self) -> str:
@@ -463,17 +380,6 @@ class World:
         found = self.cluster.client.peek("leases.coordination.k8s.io", LEASE_NAMESPACE, name) or {}
         return {"metadata": found.get("metadata") or {}, "spec": found.get("spec") or {}}
 
-    def dies_at(self, sent: Sent, when: str) -> bool:
-        """Asked before and after each write of a manager."""
-        if is_upkeep(sent):
-            return False
-        if when == "before":
-            self.writes += 1
-        if self.crash_at != (self.writes, when):
-            return False
-        self.trouble_until = self.now + FROZEN
-        return True
-
     # What happens
 
     async def run(self) -> None:
@@ -544,15 +450,21 @@ class World:
             self.told("person", f"cannot put {resource} {namespace}/{name}: {error}")
 
     def _start(self, number: int) -> None:
-        replica = Replica(self, number, self._generations[number])
+        replica = Replica(
+            self,
+            number,
+            self._generations[number],
+            certificates=self.certificates,
+            operator_in=self._operator_in,
+        )
         self._generations[number] += 1
         self.running.append(replica)
         self.told(replica.name, "starts")
         replica.start()
 
-    def later(self, seconds: float, act: Callable[[], None]) -> None:
-        """Have it done after that time, whatever becomes of the process that asks."""
-        self.context.copy().run(asyncio.get_running_loop().call_later, seconds, act)
+    def _operator_in(self, operator: AnyOperator, replica: Replica) -> AnyOperator:
+        outside = self.outsides.get(operator)
+        return operator if outside is None else outside.operator(operator, replica)
 
     def meddle(self) -> None:
         """People come right after a write of a manager, and change something."""
@@ -590,12 +502,12 @@ class World:
         async def go_wrong(fault: Fault) -> None:
             self.told("FAULT", str(fault))
             if fault.what in NO_EXCUSE:
-                await befall(self, fault)
+                await self.befall(self, fault)
                 return
             self._wrong += 1
             self.trouble_until = math.inf
             try:
-                await befall(self, fault)
+                await self.befall(self, fault)
             finally:
                 self._wrong -= 1
                 self.trouble_until = math.inf if self._wrong else self.now
@@ -603,8 +515,9 @@ class World:
         async with asyncio.TaskGroup() as group:
             keeping = group.create_task(keep_running(), name="keep-running")
             if self.certificates is not None:
-                await self.certificates.begun()
-                self._checking = asyncio.create_task(self.certificates.watch(), name="certificates")
+                await self._wait_trusted(self.certificates)
+                watching = self._watch_certificates(self.certificates)
+                self._checking = asyncio.create_task(watching, name="certificates")
             acts = [group.create_task(self._at(step.at, self._take, step)) for step in self.steps]
             acts += [group.create_task(self._at(fault.at, go_wrong, fault)) for fault in self.faults]
             if acts:
@@ -618,6 +531,29 @@ class World:
         self.clocks_are_right = True
         for replica in self.running:
             replica.clock.be_right()
+
+    async def _wait_trusted(self, kept: WebhookCertificates) -> None:
+        """Return once each replica is trusted, as nobody begins before."""
+        while any(each.presented is None or any(kept.problems(each.presented)) for each in self.running):
+            if self.now > TRUSTED_WITHIN:
+                self.violated("no webhook is ever trusted")
+                return
+            await asyncio.sleep(1.0)
+        for each in self.running:
+            each.began = -TRUSTED_WITHIN
+        self.trouble_until = -TRUSTED_WITHIN
+
+    async def _watch_certificates(self, kept: WebhookCertificates) -> None:
+        """Look again and again, until cancelled, what API servers and replicas make of each other."""
+        while True:
+            await asyncio.sleep(CHECKED_EVERY)
+            if self.now < self.trouble_until + TRUSTED_WITHIN:
+                continue
+            due = (each for each in self.running if each.alive and self.now >= each.began + TRUSTED_WITHIN)
+            found = ((each, problem) for each in due for problem in kept.problems(each.presented))
+            for replica, problem in found:
+                self.violated(f"{replica.name} would get no review {problem}")
+                break
 
     async def _take(self, step: Step) -> None:
         self.told("person", await self.people.act(step))

@@ -16,7 +16,8 @@ from devcluster.storage import Store
 from manager.cache.intake import Intake
 from manager.kube.credentials import Credentials, TokenFile
 from manager_tools.simulation.comparing import resource_of
-from manager_tools.simulation.faults import _STUCK, KINDS_OF_FAULT, OF_CERTIFICATES, Fault
+from manager_tools.simulation.fault_effects import _STUCK
+from manager_tools.simulation.faults import KINDS_OF_FAULT, OF_CERTIFICATES, Fault
 from manager_tools.simulation.network import Weather
 from manager_tools.simulation.seeds import Outcome, Plan, plan_of, run, told
 
