@@ -25,6 +25,7 @@ from devcluster.schema.node import Schema
 from devcluster.schema.numbers import check_number, is_whole
 from devcluster.schema.patterns import compile_pattern
 from devcluster.schema.problems import UNSET_FIELD, Check, Problem, Spine, path_of
+from devcluster.schema.structural import parse
 
 __all__ = ["Validator", "validate"]
 
@@ -290,8 +291,6 @@ def _invalid(value: Any, text: str) -> Callable[[str], FieldError]:
 
 
 def _nested(sources: Sequence[Any]) -> list[Check]:
-    from devcluster.schema.structural import parse  # noqa: PLC0415 -- only schemas with alternatives need it
-
     return [compile_check(parse(each)) or _anything for each in sources]
 
 

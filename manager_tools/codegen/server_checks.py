@@ -11,6 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from devcluster.crd.definition import check_definition as server_check
+from devcluster.crd.rule_costs import CRD_LIMIT, RULE_LIMIT
+from devcluster.crd.schema_checks import estimate_rules
+from devcluster.schema.patterns import compile_pattern
 from manager_tools.codegen.model_schema import ModelError
 
 # Python's and Rust's escapes of what Go writes in another way.
@@ -51,8 +55,6 @@ def go_pattern(pattern: str, field: str) -> str:
 
     Raises ModelError for look-arounds, back-references, `{1,2000}` and other parts that they lack.
     """
-    from devcluster.schema.patterns import compile_pattern  # noqa: PLC0415 - see above
-
     if ambiguous := re.search(r"\{,\d+\}", pattern):
         raise ModelError(field, f"the server takes {ambiguous[0]!r} literally; write {{0,{ambiguous[0][2:]}")
     translated = _ESCAPE.sub(_escaped, pattern)
@@ -74,8 +76,6 @@ def _escaped(found: re.Match[str]) -> str:
 
 def check_definition(definition: Mapping[str, Any], kind: str) -> None:
     """Raise ModelError, which names the field, for a definition of `kind` that the server would refuse."""
-    from devcluster.crd.definition import check_definition as server_check  # noqa: PLC0415 - see above
-
     for place in _not_text(definition):
         names = [name for before, name in pairwise(place) if before == "properties"]
         raise ModelError(".".join((kind, *names)), f"its {place[-1]} has half a character, which is no text")
@@ -103,9 +103,6 @@ def _cheaper(path: str, kind: str, versions: Sequence[Mapping[str, Any]], *, alo
 
     The bounds are found by trying: each time the one is kept that saves most.
     """
-    from devcluster.crd.rule_costs import CRD_LIMIT, RULE_LIMIT  # noqa: PLC0415 - as above
-    from devcluster.crd.schema_checks import estimate_rules  # noqa: PLC0415 - as above
-
     found = _SCHEMA.match(path)
     assert found is not None
     schema = copy.deepcopy(versions[int(found[1] or 0)]["schema"]["openAPIV3Schema"])
