@@ -15,8 +15,8 @@ from controllers.main import OPERATORS
 from manager import Context
 from manager.cli.arguments import UsageError
 from manager.program import Program
-from manager_tools.commands import simulate as command
 from manager_tools.commands.simulate import simulate
+from manager_tools.simulation import campaign
 from manager_tools.simulation.faults import KINDS_OF_FAULT, Fault
 from manager_tools.simulation.matrix import matrix
 from manager_tools.simulation.seeds import Plan, plan_of, run
@@ -83,7 +83,7 @@ def test_simulate_prints_progress_and_next_seed_when_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command, "_TOLD_EVERY", 0.0)
+    monkeypatch.setattr(campaign, "_TOLD_EVERY", 0.0)
     arguments = ["--seeds=50", "--seed=7", "--minutes=1", "--jobs=1"]
     assert simulate(arguments, [InterruptingOperator], Program("mine", "1")) == 130
     progress, _, end, further = capsys.readouterr().out.splitlines()
