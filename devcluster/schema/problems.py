@@ -1,4 +1,4 @@
-"""What a check of a value finds wrong with it, and where."""
+"""Problems that a check finds in a value, and their places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a codec is, and what it raises for a value that does not fit."""
+"""The protocol of codecs, and the error for a value that does not fit."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class DecodeError(Exception):
 
 
 class Codec(Protocol):
-    """What reads one type."""
+    """Reader and writer of one type."""
 
     go: str
     """What Go calls the type in errors."""
@@ -84,11 +84,11 @@ class Codec(Protocol):
         """
 
     def zero(self) -> Any:
-        """What Go writes for a value that was never set."""
+        """Return the value that Go writes for a field that was never set."""
 
 
 def json_type(value: Any) -> str:
-    """What Go's errors call the kind of a JSON value."""
+    """Return the name that Go's errors have for the kind of a JSON value."""
     if isinstance(value, str):
         return "string"
     if isinstance(value, bool):

@@ -277,7 +277,7 @@ class _SchemaOr:
         self._schema = codec_of(_JSON_SCHEMA)
 
     def convert(self, value: Any, _problems: Problems) -> Any:
-        """What is unknown in there is dropped like elsewhere, but Go does not tell."""
+        """Read a schema. Unknown fields are dropped, and Go does not report them."""
         return self._schema.convert(value, [])
 
     def zero(self) -> None:

@@ -110,7 +110,7 @@ def _message(openapi_name: str, data: bytes) -> dict[str, Any]:
 
 @functools.cache
 def _plan(openapi_name: str) -> dict[int, Callable[[dict[str, Any], Field], None]]:
-    """What to do with each field number of a struct."""
+    """Return, by field number of a struct, the function that reads the field."""
     return {
         number: _into(json_name, go) for json_name, go, _, number in table.fields_of(openapi_name) if number
     }
@@ -149,7 +149,7 @@ def _map_into(name: str, read: Read) -> Callable[[dict[str, Any], Field], None]:
 
 
 def _unnamed(go: str) -> str:
-    """What a named type is made of, where that is no message of its own."""
+    """Return the underlying type of a named one that has no message of its own."""
     if go.startswith("io."):
         definition = table.go_type(go)
         if isinstance(definition, str) and definition != "custom" and not definition.startswith("items:"):

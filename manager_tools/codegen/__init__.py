@@ -1,4 +1,4 @@
-"""What is generated from the models and the operators, definitions and roles; and models from definitions."""
+"""Definitions and roles, generated from models and operators; and models, generated from definitions."""
 
 from __future__ import annotations
 

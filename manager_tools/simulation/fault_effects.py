@@ -1,4 +1,4 @@
-"""What a fault does to the processes, the network and the control plane of a world."""
+"""Effects of faults on the processes, the network and the control plane of a world."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ async def _cut_power(world: World, fault: Fault, _: Sequence[Replica]) -> None:
         and random.Random(f"{fault.draw}/ahead").random() < _AHEAD
     ):
         ahead = world.plane.go_ahead()
-        world.told("cluster", "goes far ahead")
+        world.note("cluster", "goes far ahead")
         await asyncio.sleep(fault.seconds)
     if not world.plane.is_up or world.plane.disk.stuck:
         return  # it is down already, or about to be
@@ -129,15 +129,15 @@ async def _cut_power(world: World, fault: Fault, _: Sequence[Replica]) -> None:
     await asyncio.sleep(random.Random(fault.draw).choice(_STUCK))
     await _cut(world, fault, world.running)
     lost = await world.plane.kill()
-    world.told("cluster", f"killed: {lost} writes are lost")
+    world.note("cluster", f"killed: {lost} writes are lost")
     if fault.what == "backup":
         then = world.now - random.Random(fault.draw).uniform(0.0, _BACKUP) if ahead is None else ahead
         world.forgotten |= world.plane.disk.rewind(then, versions_too=ahead is not None)
         version = world.plane.disk.version
-        world.told("cluster", f"gets a backup of {max(0.0, then):.1f} s, and goes on from version {version}")
+        world.note("cluster", f"gets a backup of {max(0.0, then):.1f} s, and goes on from version {version}")
     await asyncio.sleep(fault.seconds)
     await world.plane.start()
-    world.told("cluster", "starts")
+    world.note("cluster", "starts")
     if fault.what == "backup":
         world.no_holder_until = world.now + TIMING.renew_deadline * 2
 
@@ -168,7 +168,7 @@ async def _take_some_rights(world: World, fault: Fault, _: Sequence[Replica]) ->
     for role in granted:
         kept = [{**rule, field: [each for each in rule[field] if each != lost]} for rule in role["rules"]]
         await client.patch(*_place_of(role), {"rules": [rule for rule in kept if rule[field]]})
-    world.told("cluster", f"managers have no right to {lost}")
+    world.note("cluster", f"managers have no right to {lost}")
     await asyncio.sleep(fault.seconds)
     for role in granted:
         await world.plane.lasting(partial(_give_back, role=role))
@@ -196,11 +196,11 @@ async def _take_definition(world: World, fault: Fault, _: Sequence[Replica]) -> 
     if definition is None or "deletionTimestamp" in definition["metadata"]:
         return  # somebody has taken it already
     await client.delete(_DEFINITIONS, "", name)
-    world.told("cluster", f"the definition of {name} is deleted")
+    world.note("cluster", f"the definition of {name} is deleted")
     deadline = world.now + _GOES_WITHIN
     while (going := (await world.plane.there()).peek(_DEFINITIONS, "", name)) is not None:
         if "deletionTimestamp" not in going["metadata"]:
-            world.told("cluster", f"the definition of {name} stays: that it was deleted is lost")
+            world.note("cluster", f"the definition of {name} stays: that it was deleted is lost")
             return
         if world.now > deadline:
             world.give_up(f"objects of {name} do not go within {_GOES_WITHIN:g} s")
@@ -211,7 +211,7 @@ async def _take_definition(world: World, fault: Fault, _: Sequence[Replica]) -> 
     await asyncio.sleep(fault.seconds)
     anew = {"metadata": {"name": name}, "spec": definition["spec"]}
     await world.plane.lasting(lambda client: client.create(_DEFINITIONS, "", copy.deepcopy(anew)))
-    world.told("cluster", f"the definition of {name} is back")
+    world.note("cluster", f"the definition of {name} is back")
 
 
 async def _spoil_secret(world: World, fault: Fault, _: Sequence[Replica]) -> None:
@@ -229,10 +229,10 @@ async def _spoil_secret(world: World, fault: Fault, _: Sequence[Replica]) -> Non
         if name and fault.what == "secret":
             data = {name: base64.b64encode(spoilt).decode()}
             await client.patch("secrets", kept.namespace, kept.name, {"data": data})
-            world.told("person", f"spoils {name} of the Secret {kept.name}")
+            world.note("person", f"spoils {name} of the Secret {kept.name}")
         else:
             await client.delete("secrets", kept.namespace, kept.name)
-            world.told("person", f"deletes the Secret {kept.name}")
+            world.note("person", f"deletes the Secret {kept.name}")
 
 
 async def _spoil_bundle(world: World, fault: Fault, _: Sequence[Replica]) -> None:
@@ -253,7 +253,7 @@ async def _spoil_bundle(world: World, fault: Fault, _: Sequence[Replica]) -> Non
         patch = {"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}}
     with suppress(StatusError, JournalFailed):
         await client.patch(resource, "", key.name, patch)
-        world.told("person", f"spoils the CA bundles of {resource} {key.name}")
+        world.note("person", f"spoils the CA bundles of {resource} {key.name}")
 
 
 async def _keep_twice(world: World, fault: Fault, here: Sequence[Replica]) -> None:
@@ -273,7 +273,7 @@ async def _replace_token(world: World, fault: Fault, _: Sequence[Replica]) -> No
     world.plane.take_only(token)
     await asyncio.sleep(fault.seconds)
     world.token = world.plane.token
-    world.told("cluster", "the new token of managers can be read")
+    world.note("cluster", "the new token of managers can be read")
 
 
 async def _jump(world: World, fault: Fault, here: Sequence[Replica]) -> None:
@@ -281,7 +281,7 @@ async def _jump(world: World, fault: Fault, here: Sequence[Replica]) -> None:
     clocks = [world.plane] if fault.what == "server_jump" else [each.clock for each in here]
     rng = random.Random(fault.draw)
     seconds = rng.choice((3600.0, -60.0)) * rng.uniform(1.0, 30.0)
-    world.told("clock", f"jumps by {seconds:+,.0f} s")
+    world.note("clock", f"jumps by {seconds:+,.0f} s")
     for each in clocks:
         each.skew += seconds
     await asyncio.sleep(fault.seconds)
@@ -293,7 +293,7 @@ async def _drift(world: World, fault: Fault, here: Sequence[Replica]) -> None:
     rng = random.Random(fault.draw)
     factors = [(each, rng.uniform(0.93, 1.07)) for each in here]
     for each, factor in factors:
-        world.told(each.name, "its clocks begin to drift")
+        world.note(each.name, "its clocks begin to drift")
         each.clock.drift(each.clock.rate * factor)
     await asyncio.sleep(fault.seconds)
     for each, factor in factors:

@@ -1,4 +1,4 @@
-"""What may go wrong with a process, its network, and the API server as it sees it."""
+"""Faults of a process, of its network, and of the API server as the process sees it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def faults(
     near: Sequence[float],
     kinds: Sequence[str] = ALONE,
 ) -> list[Fault]:
-    """What goes wrong in the course of that time, half of it about one of the times `near`."""
+    """Draw the faults of a run, half of them about one of the times `near`."""
     weights = [KINDS_OF_FAULT[kind][0] for kind in kinds]
     made = [
         Fault(

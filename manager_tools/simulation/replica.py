@@ -137,7 +137,7 @@ class Replica:
             self.credentials,
             rng=random.Random(self.rng.getrandbits(64)),
             weather=self.weather,
-            told=self.world.told,
+            told=self.world.note,
             crash=self._crash,
             counted=self._counted,
             by_clock=self.world.clock_use.causes_write,
@@ -236,11 +236,11 @@ class Replica:
         try:
             await self.manager.run(self.stop)
         except LeadershipLost:
-            self.world.told(self.name, "ended: the lease was lost")
+            self.world.note(self.name, "ended: the lease was lost")
         except Exception as error:  # noqa: BLE001 - that is what is looked for
             self.world.violated(f"{self.name} ended with {type(error).__name__}: {error}")
         else:
-            self.world.told(self.name, "ended in order")
+            self.world.note(self.name, "ended in order")
             if not self.stop.is_set():
                 self.world.violated(f"{self.name} ended, and nobody had told it to")
         for keeping in self._keeping:
@@ -281,7 +281,7 @@ class Replica:
         """
         sent = Sent(self.name, "CALL", what)
         if when == "after":
-            self.world.told(self.name, what)
+            self.world.note(self.name, what)
         if self._crash(sent, when):
             await asyncio.get_running_loop().create_future()
         return False
@@ -297,12 +297,12 @@ class Replica:
         if when == "after" and self.world.dies_at(sent, "meddle"):
             self.world.meddle()
         if when == "after" and self.world.dies_at(sent, "stale"):
-            self.world.told(self.name, f"who comes after it reads what was {STALE:g} s ago")
+            self.world.note(self.name, f"who comes after it reads what was {STALE:g} s ago")
             self.world.later(STALE, self.weather.change(stale=STALE, lag=STALE))
             self.kill()
             return True
         if when == "before" and self.world.dies_at(sent, "refuse"):
-            self.world.told(self.name, f"is refused everything for {REFUSED:g} s")
+            self.world.note(self.name, f"is refused everything for {REFUSED:g} s")
             self.world.later(REFUSED, self.weather.change(refusals=1.0))
         if when == "after" and self.world.dies_at(sent, "freeze"):
             self._freeze()
@@ -316,7 +316,7 @@ class Replica:
 
     def _freeze(self) -> None:
         if self.clock.paused is None:
-            self.world.told(self.name, f"frozen for {FROZEN:g} s")
+            self.world.note(self.name, f"frozen for {FROZEN:g} s")
             self.world.trouble_until = self.world.now + FROZEN
             self.freeze()
             self.world.later(FROZEN, self._thaw)
@@ -328,7 +328,7 @@ class Replica:
 
     def _thaw(self) -> None:
         if not self.dead:
-            self.world.told(self.name, "goes on")
+            self.world.note(self.name, "goes on")
             self.clock.resume()
 
     def _counted(self) -> None:
@@ -347,7 +347,7 @@ class Replica:
     def kill(self) -> None:
         """End at once: nothing of it runs any more."""
         if not self.dead:
-            self.world.told(self.name, "killed")
+            self.world.note(self.name, "killed")
             self.dead = True
             self.clock.paused = self.clock.paused or []
             for network in self.networks:

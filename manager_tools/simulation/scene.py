@@ -1,4 +1,4 @@
-"""What the parts of a simulated world share: its clock, its time line, and what does not hold."""
+"""The part of a simulated world that its processes see: clock, time line, violations."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Scene(ABC):
 
     @property
     def now(self) -> float:
-        """Virtual seconds since the beginning, on nobody's clock."""
+        """Virtual seconds since the beginning, which no clock of a process shows."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         return loop.true_time
@@ -94,7 +94,7 @@ class Scene(ABC):
         """The one that is there, or was the last."""
         return self.plane.cluster
 
-    def told(self, process: str, what: str) -> None:
+    def note(self, process: str, what: str) -> None:
         """Add a line to the time line."""
         self.timeline.append((self.now, process, what))
 
@@ -102,7 +102,7 @@ class Scene(ABC):
         """Note that something does not hold."""
         if not self._ending:
             self.violations.append(Violation(self.now, what))
-            self.told("VIOLATED", what)
+            self.note("VIOLATED", what)
 
     def give_up(self, what: str) -> None:
         """Note that something does not hold, and that to go on would have no end."""

@@ -162,7 +162,7 @@ class _Webhooks(WebhookClient):
         elif kept is not None:
             why = kept.why_untrusted(replica.presented, bundle_of(client_config), host)
         if why is not None:
-            self._world.told(replica.name, f"Post {path}: {why}")
+            self._world.note(replica.name, f"Post {path}: {why}")
             raise WebhookFailed(f"Post {path}: {why}")
         endpoint = replica.endpoints[path]
         task = asyncio.get_running_loop().create_task(
@@ -447,7 +447,7 @@ class World(Scene):
         try:
             await self.cluster.client.create(resource, namespace, obj)
         except StatusError as error:
-            self.told("person", f"cannot put {resource} {namespace}/{name}: {error}")
+            self.note("person", f"cannot put {resource} {namespace}/{name}: {error}")
 
     def _start(self, number: int) -> None:
         replica = Replica(
@@ -459,7 +459,7 @@ class World(Scene):
         )
         self._generations[number] += 1
         self.running.append(replica)
-        self.told(replica.name, "starts")
+        self.note(replica.name, "starts")
         replica.start()
 
     def _operator_in(self, operator: AnyOperator, replica: Replica) -> AnyOperator:
@@ -500,7 +500,7 @@ class World(Scene):
                 self._replace()
 
         async def go_wrong(fault: Fault) -> None:
-            self.told("FAULT", str(fault))
+            self.note("FAULT", str(fault))
             if fault.what in NO_EXCUSE:
                 await self.befall(self, fault)
                 return
@@ -533,7 +533,7 @@ class World(Scene):
             replica.clock.be_right()
 
     async def _wait_trusted(self, kept: WebhookCertificates) -> None:
-        """Return once each replica is trusted, as nobody begins before."""
+        """Return once each replica is trusted: steps and faults begin then."""
         while any(each.presented is None or any(kept.problems(each.presented)) for each in self.running):
             if self.now > TRUSTED_WITHIN:
                 self.violated("no webhook is ever trusted")
@@ -556,7 +556,7 @@ class World(Scene):
                 break
 
     async def _take(self, step: Step) -> None:
-        self.told("person", await self.people.act(step))
+        self.note("person", await self.people.act(step))
 
     async def _at(self, when: float, act: Callable[[Any], Awaitable[None]], what: Any) -> None:
         await asyncio.sleep(max(0.0, when - self.now))
@@ -768,6 +768,6 @@ def _told_by_logs(world: World) -> Callable[[str, dict[str, Any]], None]:
             )
         rest = "".join(f" {key}={value}" for key, value in fields.items())
         world.check_told(f"a log line of {current_process.get()}", f"{event}{rest}".encode())
-        world.told(current_process.get(), f"log {level} {name}: {event}{rest}")
+        world.note(current_process.get(), f"log {level} {name}: {event}{rest}")
 
     return tell

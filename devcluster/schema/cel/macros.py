@@ -21,7 +21,7 @@ _TURN = "@turn"
 
 
 class Compiler(Protocol):
-    """What macros need of the compiler, which calls them."""
+    """The part of the compiler that macros use."""
 
     def visit(self, node: syntax.Expr) -> Typed:
         """Compile any node."""

@@ -1,4 +1,4 @@
-"""What expressions are compiled to."""
+"""Compiled expressions."""
 
 from __future__ import annotations
 
