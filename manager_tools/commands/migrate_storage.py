@@ -23,8 +23,8 @@ from manager.program import Program
 from manager.watchdog import Watchdog
 from manager_tools.migration.definitions import Definitions, MigrationFailed
 from manager_tools.migration.migration import Migration
-from manager_tools.migration.patience import Patience
 from manager_tools.migration.report import MigrationOptions, Outcome, Report, Screen
+from manager_tools.migration.retry import RetryingClient
 
 _STOP_WITHIN = 10.0
 """Seconds from a signal in which it ends."""
@@ -167,9 +167,9 @@ async def _migrate_one(
 ) -> bool:
     options, clock = arguments.options, asyncio.get_running_loop().time
     report = Report(name, screen, options, clock)
-    patience = Patience(transport, random.Random(), tell=report.waiting)
-    definitions = Definitions(patience, program)
-    migration = Migration(definitions, patience, options=options, report=report)
+    client = RetryingClient(transport, random.Random(), tell=report.waiting)
+    definitions = Definitions(client, program)
+    migration = Migration(definitions, client, options=options, report=report)
     try:
         definition = await definitions.get(name)
         if definition.deleting:

@@ -15,7 +15,7 @@ from manager.kube.decoding import Decoder, not_a
 from manager.kube.errors import Conflict, ProtocolError
 from manager.kube.rest_mapping import RestMapping
 from manager.program import Program
-from manager_tools.migration.patience import Patience
+from manager_tools.migration.retry import RetryingClient
 
 
 class MigrationFailed(Exception):
@@ -206,26 +206,26 @@ class Definitions:
         field_manager: under which it writes.
     """
 
-    def __init__(self, patience: Patience, program: Program) -> None:
-        self._patience = patience
+    def __init__(self, client: RetryingClient, program: Program) -> None:
+        self._client = client
         self.position = f"{program.name}/storage-migration"
         self.field_manager = f"{program.name}-migrate-storage"
 
     async def get(self, name: str) -> StoredDefinition:
         """The definition as it is now; raises NotFound and the rest of KubeError."""
-        return decode_definition(await self._patience.request("GET", _path(name)), position=self.position)
+        return decode_definition(await self._client.request("GET", _path(name)), position=self.position)
 
-    async def keep(self, definition: StoredDefinition, position: Position, *, patient: bool = True) -> None:
+    async def keep(self, definition: StoredDefinition, position: Position, *, retries: bool = True) -> None:
         """Store the position in the definition.
 
         Raises DefinitionChanged, also where the position has been written, when the definition has become
-        another one meanwhile. Not `patient`, it is sent once, and with a short deadline.
+        another one meanwhile. Without `retries`, it is sent once, and with a short deadline.
         """
         annotations = {self.position: position.text(definition)}
         body = {"metadata": {"uid": definition.uid, "annotations": annotations}}
         try:
             answer = await self._patch(
-                _path(definition.name), body, patient=patient, deadline=None if patient else 5.0
+                _path(definition.name), body, retries=retries, deadline=None if retries else 5.0
             )
         except Conflict as error:
             raise DefinitionChanged(str(error)) from error
@@ -250,10 +250,10 @@ class Definitions:
                 "metadata": {"resourceVersion": now.resource_version},
                 "status": {"storedVersions": [now.storage]},
             }
-            await self._patch(f"{_path(now.name)}/status", body, patient=False)
+            await self._patch(f"{_path(now.name)}/status", body, retries=False)
             return True
 
-        return await self._patience.insist(send)
+        return await self._client.retry(send)
 
     async def clear(self, definition: StoredDefinition) -> None:
         """Remove the position; sends nothing if there is none."""
@@ -263,9 +263,9 @@ class Definitions:
         await self._patch(_path(definition.name), body)
 
     async def _patch(
-        self, path: str, body: Mapping[str, Any], *, patient: bool = True, deadline: float | None = None
+        self, path: str, body: Mapping[str, Any], *, retries: bool = True, deadline: float | None = None
     ) -> bytes:
-        send = self._patience.request if patient else self._patience.once
+        send = self._client.request if retries else self._client.once
         return await send(
             "PATCH",
             path,

@@ -16,9 +16,9 @@ from manager_tools.migration.definitions import (
     StoredDefinition,
 )
 from manager_tools.migration.objects import Found, Objects, Refused
-from manager_tools.migration.patience import Patience
 from manager_tools.migration.permission import missing_rights
 from manager_tools.migration.report import MigrationOptions, Outcome, Report, Tally
+from manager_tools.migration.retry import RetryingClient
 
 PASSES = 3
 """How many passes are made at most when the definition keeps changing."""
@@ -40,10 +40,10 @@ class Migration:
     """
 
     def __init__(
-        self, definitions: Definitions, patience: Patience, *, options: MigrationOptions, report: Report
+        self, definitions: Definitions, client: RetryingClient, *, options: MigrationOptions, report: Report
     ) -> None:
         self.definitions = definitions
-        self._patience = patience
+        self._client = client
         self.options = options
         self.report = report
         self.tally = Tally()
@@ -85,7 +85,7 @@ class Migration:
     async def _pass(self, definition: StoredDefinition) -> Outcome:
         """Go through all objects once; raises DefinitionChanged."""
         dry_run = self.options.dry_run
-        if missing := await missing_rights(self._patience, definition, dry_run=dry_run):
+        if missing := await missing_rights(self._client, definition, dry_run=dry_run):
             raise MigrationFailed(f"the right is missing to {' and to '.join(missing)}")
         position = None if dry_run else Position.kept_at(definition)
         if position is None:
@@ -96,7 +96,7 @@ class Migration:
         self.tally = Tally()
         self.report.begins(definition, after=position.done)
         objects = Objects(
-            self._patience,
+            self._client,
             definition,
             page_size=self.options.page_size,
             field_manager=self.definitions.field_manager,
@@ -156,7 +156,7 @@ class _Walk:
         except BaseException:
             # Interrupted, or at an end with a server that may be away: one try, that the next run gains by.
             with suppress(KubeError, DefinitionChanged):
-                await self._keep(patient=False)
+                await self._keep(retries=False)
             raise
         if self._tally.refused:
             await self._keep()
@@ -207,10 +207,10 @@ class _Walk:
         if self._failing >= FAILING:
             raise MigrationFailed(f"the server fails for one object after the other: {refused}")
 
-    async def _keep(self, *, patient: bool = True) -> None:
+    async def _keep(self, *, retries: bool = True) -> None:
         """Store the position, unless it is stored already."""
         if self._position == self._kept or self._options.dry_run:
             return
         position = self._position
-        await self._definitions.keep(self._definition, position, patient=patient)
+        await self._definitions.keep(self._definition, position, retries=retries)
         self._kept, self._kept_at = position, asyncio.get_running_loop().time()

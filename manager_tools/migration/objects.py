@@ -24,7 +24,7 @@ from manager.kube.errors import (
 )
 from manager.kube.listing import Listing
 from manager_tools.migration.definitions import StoredDefinition
-from manager_tools.migration.patience import Patience
+from manager_tools.migration.retry import RetryingClient
 
 _METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
 """The media type for metadata alone, of an object or of a `List`."""
@@ -91,18 +91,18 @@ class Objects:
 
     def __init__(
         self,
-        patience: Patience,
+        client: RetryingClient,
         definition: StoredDefinition,
         *,
         page_size: int,
         field_manager: str,
         dry_run: bool,
     ) -> None:
-        self._patience = patience
+        self._client = client
         self._definition = definition
         self._limit = str(page_size)
         self._listing = Listing(
-            patience.request,
+            client.request,
             definition.collection(),
             accept=_METADATA.format("List"),
             deadline=_DEADLINE,
@@ -136,7 +136,7 @@ class Objects:
     async def _now(self, key: ObjectKey) -> Found | None:
         # By a list, for which there is the right.
         path = self._definition.collection(key.namespace)
-        listing = Listing(self._patience.request, path, accept=_METADATA.format("List"))
+        listing = Listing(self._client.request, path, accept=_METADATA.format("List"))
         page = await listing.page({"limit": self._limit, "fieldSelector": f"metadata.name={key.name}"})
         return next((each for each in map(_found, page.items) if each.key.name == key.name), None)
 
@@ -145,7 +145,7 @@ class Objects:
         # With a uid, nothing is made where the object has gone, and another one of its name is left alone.
         metadata = {"name": found.key.name, "uid": found.uid}
         try:
-            answer = await self._patience.request(
+            answer = await self._client.request(
                 "PATCH",
                 self._definition.path(found.key),
                 query=self._query,

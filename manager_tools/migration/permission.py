@@ -16,7 +16,7 @@ from manager.kube.decoding import Decoder
 from manager.kube.errors import ApiError, ProtocolError, ServerError
 from manager.rights import RbacRule
 from manager_tools.migration.definitions import StoredDefinition
-from manager_tools.migration.patience import Patience
+from manager_tools.migration.retry import RetryingClient
 
 GROUP = "apiextensions.k8s.io"
 DEFINITIONS = "customresourcedefinitions"
@@ -59,7 +59,7 @@ class _Review(msgspec.Struct):
 _decode = Decoder(_Review, "a review")
 
 
-async def missing_rights(patience: Patience, definition: StoredDefinition, *, dry_run: bool) -> list[str]:
+async def missing_rights(client: RetryingClient, definition: StoredDefinition, *, dry_run: bool) -> list[str]:
     """The missing rights, in words such as "patch pets.petstore.example.com".
 
     A migration of hours should not fail at its last step. A server that does not tell is no obstacle: what
@@ -68,7 +68,7 @@ async def missing_rights(patience: Patience, definition: StoredDefinition, *, dr
     missing = []
     for attributes in _needed(definition, dry_run=dry_run):
         try:
-            allowed = await _allowed(patience, attributes)
+            allowed = await _allowed(client, attributes)
         except ServerError:
             raise
         except (ApiError, ProtocolError):
@@ -79,13 +79,13 @@ async def missing_rights(patience: Patience, definition: StoredDefinition, *, dr
     return missing
 
 
-async def _allowed(patience: Patience, attributes: dict[str, str]) -> bool:
+async def _allowed(client: RetryingClient, attributes: dict[str, str]) -> bool:
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
-    return _decode(await patience.request("POST", _REVIEWS, body=orjson.dumps(review))).status.allowed
+    return _decode(await client.request("POST", _REVIEWS, body=orjson.dumps(review))).status.allowed
 
 
 def _needed(definition: StoredDefinition, *, dry_run: bool) -> Iterator[dict[str, str]]:

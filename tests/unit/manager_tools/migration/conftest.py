@@ -13,8 +13,8 @@ from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from manager_tools.migration.definitions import Definitions, StoredDefinition
 from manager_tools.migration.migration import Migration
-from manager_tools.migration.patience import Patience
 from manager_tools.migration.report import MigrationOptions, Outcome
+from manager_tools.migration.retry import RetryingClient
 from tests.support.scripted_wire import ScriptedWire
 from tests.unit.manager_tools.migration.server import NAME, GadgetServer
 
@@ -63,10 +63,10 @@ class Run:
         rng = random.Random(1)
         transport = Transport(wire, metrics=Metrics(), rng=rng, user_agent="test")
         self.heard = Heard()
-        patience = Patience(transport, rng, tell=self.heard.waiting)
-        self.definitions = Definitions(patience, PROGRAM)
+        client = RetryingClient(transport, rng, tell=self.heard.waiting)
+        self.definitions = Definitions(client, PROGRAM)
         chosen = MigrationOptions(**{"page_size": 3, "concurrency": 2, **options})
-        self.migration = Migration(self.definitions, patience, options=chosen, report=self.heard)
+        self.migration = Migration(self.definitions, client, options=chosen, report=self.heard)
 
     async def __call__(self) -> Outcome:
         return await self.migration.run(await self.definitions.get(NAME))

@@ -21,7 +21,7 @@ from manager.kube.transport import Transport
 
 T = TypeVar("T")
 
-PATIENCE = 120.0
+RETRY_FOR = 120.0
 """Seconds for which a server may be down or overloaded, as in a restart or a change of etcd's leader."""
 
 ATTEMPTS = 4
@@ -30,7 +30,7 @@ ATTEMPTS = 4
 _AWAY = TransportError, TooManyRequests, ServiceUnavailable, ServerTimeout
 
 
-class Patience:
+class RetryingClient:
     """Sends requests, and retries each with back-off while that may help.
 
     The requests of a migration may all be sent twice: they read, or write what is there already.
@@ -44,13 +44,13 @@ class Patience:
 
     async def request(self, method: str, path: str, **options: Any) -> bytes:
         """Send a request with retries, as `Transport.request` does."""
-        return await self.insist(lambda: self.once(method, path, **options))
+        return await self.retry(lambda: self.once(method, path, **options))
 
-    async def insist(self, send: Callable[[], Awaitable[T]]) -> T:
-        """The result of `send`; raises its last error when patience is at its end."""
+    async def retry(self, send: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of `send`. Raises its last error when the time for retries is over."""
         clock = asyncio.get_running_loop().time
         backoff = Backoff(base=0.25, cap=10.0, jitter=0.5, rng=self._rng)
-        give_up_at = clock() + PATIENCE
+        give_up_at = clock() + RETRY_FOR
         failed = 0
         while True:
             try:
