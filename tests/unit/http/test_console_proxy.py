@@ -17,10 +17,10 @@ from manager.clock import now
 from manager.console.proxy import Proxy
 from manager.kube.tls import Pem, TlsFiles
 from manager.server.server import routes_of, serve
-from manager.testing import World
 from manager.tls.issue import Authority, new_authority
 from manager.tls.key_pair import KeyPair
 from manager.tls.served import ServedCertificate
+from manager_tools.testing import World
 from tests.unit.http.conftest import ServePages, Site
 from tests.unit.http.test_console import (
     PATH,
