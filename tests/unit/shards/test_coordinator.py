@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from manager.clock import monotonic as now
+from manager.election import lease_client
 from manager.kube.errors import Fenced
-from manager.leader import lease_client
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import LostAfter, Reply, Sent, Stall, Unreached
-from tests.unit.leader.conftest import LEASES, NAME, NAMESPACE
-from tests.unit.leader.program import COUNT, DATA, EVERYTHING, SEEDS, Program, Replica, permits, program
+from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
+from tests.unit.election.program import COUNT, DATA, EVERYTHING, SEEDS, Program, Replica, permits, program
 
 __all__ = ["program"]
 
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.virtual_time
 async def test_sharing_gives_a_single_replica_all_ranges(program: Program):
     (a,) = await program.start("a")
     assert program.shares == [8]
-    assert a.sharing.held.everything
-    assert a.sharing.problem is None
+    assert a.coordinator.held.everything
+    assert a.coordinator.problem is None
 
 
 async def test_ranges_are_shared_out_to_those_who_come_with_few_moves(program: Program):
@@ -70,7 +70,7 @@ async def test_sharing_moves_only_the_ranges_of_a_replica_that_stops(program: Pr
 async def test_leaving_replica_takes_no_range_and_releases_all_but_a_stuck_one(program: Program):
     a, b, c = await program.start("a", "b", "c")
     a.stuck = min(a.permitted)
-    a.sharing.leave()
+    a.coordinator.leave()
     await b.stop()
     await asyncio.sleep(5)
     assert a.permitted == {a.stuck}, "its work has not ended"
@@ -94,10 +94,10 @@ async def test_leaving_replica_works_until_others_know_its_objects(program: Prog
     await asyncio.sleep(10)
     assert program.shares == [2, 3, 3]
     had = a.permitted
-    a.sharing.leave()
+    a.coordinator.leave()
     await asyncio.sleep(3)
     assert a.permitted == had
-    await a.sharing.handed_over()
+    await a.coordinator.handed_over()
     await asyncio.sleep(1)
     assert not a.permitted
     assert program.shares[-2:] == [4, 4]
@@ -116,16 +116,16 @@ async def test_replica_releases_ranges_although_the_next_holder_never_knows_the_
 
 async def test_leaving_replica_does_not_wait_when_it_is_the_last(program: Program):
     (a,) = await program.start("a")
-    a.sharing.leave()
+    a.coordinator.leave()
     began = now()
-    await a.sharing.handed_over()
+    await a.coordinator.handed_over()
     assert now() - began < 1.0
 
 
 async def test_leaving_replica_stops_within_6_s_when_its_token_is_refused(program: Program):
     (a,) = await program.start("a")
     a.reach(Reply.status(401, "Unauthorized", "the token is no good any more"))
-    a.sharing.leave()
+    a.coordinator.leave()
     await asyncio.sleep(1)
     began = now()
     await a.stop()
@@ -196,7 +196,7 @@ async def test_a_replica_that_was_frozen_works_no_more_when_it_goes_on(program: 
     await asyncio.sleep(10)
     freeze(20.0)
     assert not a.permitted
-    assert not a.sharing.held.numbers
+    assert not a.coordinator.held.numbers
     with pytest.raises(Fenced, match="not renewed in time"):
         await a.transport.request("POST", DATA)
     assert "this process was held up" in await a.lost()
@@ -260,7 +260,7 @@ async def test_a_claim_whose_answer_was_lost_is_found_and_used(program: Program)
         b.wire.on("PUT", path, LostAfter(program.server.answer), program.server.answer)
     await asyncio.sleep(20)
     assert program.shares == [4, 4]
-    assert not a.run.done()
+    assert not a.task.done()
 
 
 async def test_a_claim_that_was_lost_is_made_again_however_much_there_is_to_hear_of_other_ranges(
@@ -337,8 +337,8 @@ async def test_a_replica_that_may_not_create_leases_takes_nothing_and_says_why(p
     b.wire.on("POST", EVERYTHING, Reply.status(403, "Forbidden", "leases is forbidden: it cannot create"))
     await asyncio.sleep(30)
     assert program.shares == [0, 8]
-    assert b.sharing.problem is not None
-    assert "it cannot create" in b.sharing.problem
+    assert b.coordinator.problem is not None
+    assert "it cannot create" in b.coordinator.problem
 
 
 @pytest.fixture
@@ -359,7 +359,7 @@ async def test_replica_joins_despite_many_large_foreign_leases(program: Program)
     (b,) = await program.start("b")
     await asyncio.sleep(20)
     assert program.shares == [4, 4]
-    known = [view.lease for view in b.sharing._lookout if view.lease is not None]
+    known = [view.lease for view in b.coordinator._watcher if view.lease is not None]
     assert len(known) > 100
     assert max(len(each.encode()) for each in known) < 6_000
 
@@ -391,7 +391,7 @@ async def test_replica_that_stops_before_it_has_a_range_leaves_no_lease(program:
 async def test_a_process_is_ended_in_time_for_the_first_of_its_leases(program: Program):
     (a,) = await program.start("a")
     await asyncio.sleep(30)
-    oldest = min(holding.deadline or 0.0 for holding in a.sharing._holdings)
+    oldest = min(lock.deadline or 0.0 for lock in a.coordinator._locks)
     assert a.watchdog.due() == pytest.approx(oldest + 4.0, abs=0.001)
     await a.stop()
     assert a.watchdog.due() is None
@@ -399,10 +399,10 @@ async def test_a_process_is_ended_in_time_for_the_first_of_its_leases(program: P
 
 async def test_watchdog_is_not_put_off_by_another_renewal_when_a_lease_is_lost(program: Program):
     (a,) = await program.start("a")
-    fence = a.sharing._holdings[0]._fence
-    fence.close(NAME, "taken by somebody")
+    guard = a.coordinator._locks[0]._guard
+    guard.close(NAME, "taken by somebody")
     lost = now()
-    fence.renewed(f"{NAME}-1", lost + 10.0)
+    guard.renewed(f"{NAME}-1", lost + 10.0)
     assert a.watchdog.due() == pytest.approx(lost + 4.0, abs=0.001)
 
 

@@ -3,120 +3,29 @@
 from __future__ import annotations
 
 import math
-import socket
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from random import Random
 from typing import Any, Self
 
 import orjson
 
-from manager.duration import format_duration
 from manager.kube.decoding import json_object, not_a
 from manager.nesting import MOST_LEVELS, is_too_deep
-
-
-class LeadershipLost(Exception):
-    """This process was the leader and may no longer write; the text says why, for the log's last line."""
-
-
-def new_identity(rng: Random) -> str:
-    """Return `<host name>_<uuid>`, new for each process.
-
-    The host name (in a cluster, the pod's) is for people. The UUID makes it unique: a container that is
-    started again in the same pod must not take its predecessor's lease for its own. So `rng` must not be
-    seeded alike in two replicas.
-    """
-    return f"{socket.gethostname()}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
-
-
-def host_clock() -> str:
-    """Return what names the monotonic clock of this host, or "" where that cannot be told.
-
-    Processes of one host name and one boot of the kernel read the same clock: a container and the one that is
-    started in its place in the same pod, for example. The host name is a part of it because machines that
-    were cloned while they ran may have the boot in common, and not the clock.
-    """
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except (OSError, ValueError):
-        return ""
-    return f"{socket.gethostname()}/{boot}"
-
-
-_LEASE = "--leader-elect-lease-duration"
-_RENEW = "--leader-elect-renew-deadline"
-_RETRY = "--leader-elect-retry-period"
-
-_RETRY_JITTER = 1.2
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseTiming:
-    """The three durations of an election, in seconds.
-
-    A leader that has not renewed for `renew_deadline` stops; the others wait `lease_duration` before they
-    take over. The difference is the margin for clocks that run at different rates and for the last writes
-    of the old leader to die: with 15 and 10, clocks may differ by a fifth in rate. Raises ValueError, which
-    names the flag, when the three do not fit together.
-    """
-
-    lease_duration: float = 15.0
-    """How long the others wait after the last change of the lease before they take it."""
-    renew_deadline: float = 10.0
-    """How long a leader goes on without a renewal that it knows succeeded."""
-    retry_period: float = 2.0
-    """Time between renewals, and between a standby's looks at the lease."""
-    clock: str = ""
-    """Names the monotonic clock of this process (`host_clock`); empty if no other process reads the same."""
-
-    def __post_init__(self) -> None:
-        flags = {_LEASE: self.lease_duration, _RENEW: self.renew_deadline, _RETRY: self.retry_period}
-        for flag, value in flags.items():
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{flag} must be longer than zero, not {value:g}s")
-        if self.lease_seconds > _MOST:
-            raise ValueError(f"{_LEASE} must be at most {_MOST}s, not {self.lease_seconds}s")
-        if self.lease_duration <= self.renew_deadline:
-            raise ValueError(
-                f"{_LEASE} ({format_duration(self.lease_duration)}) must be longer than "
-                f"{_RENEW} ({format_duration(self.renew_deadline)}): "
-                "the leader has to stop before the others take over"
-            )
-        if self.renew_deadline <= self.retry_period * _RETRY_JITTER:
-            raise ValueError(
-                f"{_RENEW} ({format_duration(self.renew_deadline)}) must be longer than {_RETRY_JITTER:g} "
-                f"times {_RETRY} ({format_duration(self.retry_period)}): "
-                "the leader needs time for more than one try"
-            )
-
-    @property
-    def lease_seconds(self) -> int:
-        """The lease duration as the record has it: whole seconds, rounded up, so that nobody waits less."""
-        return math.ceil(self.lease_duration)
-
-    @property
-    def attempt_timeout(self) -> float:
-        """Seconds for one request: the deadline leaves time for a second one, on a new connection."""
-        return max(self.retry_period, self.renew_deadline / 2)
-
 
 _MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 _MOST = 2**31 - 1  # what the server's types hold
 _VERSION_DIGITS = 20  # of 64 bits
-_CUT = 4096  # characters of a text of somebody else's; no replica writes as many
+_CUT = 4096  # characters of another writer's text; no replica writes as many
 _RENEW_TIME = "renewTime"
 _RELEASED_SECONDS = 1  # the server wants more than zero
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """One version of a `coordination.k8s.io/v1` Lease, or one that is to be written.
+    """A version of a `coordination.k8s.io/v1` Lease, as the server has it or before it is written.
 
-    Its times are used to decide nothing, as they come from another machine's clock, except for `sent_at`.
+    Its times decide nothing, as they come from another machine's clock, except for `sent_at`.
     """
 
     metadata: dict[str, Any]
@@ -167,7 +76,7 @@ class Lease:
 
     @property
     def holder(self) -> str:
-        """Identity of the holder; empty when nobody holds it."""
+        """Identity of the holder; empty when there is none."""
         holder = self.spec.get("holderIdentity")
         return "" if holder is None else str(holder)
 
@@ -248,7 +157,7 @@ class Lease:
         return Lease({**self.metadata, "annotations": {**self.annotations, **annotations}}, self.spec)
 
     def released(self, *, now: datetime) -> Lease:
-        """Return this lease as held by nobody, for anyone to take at once."""
+        """Return this lease without a holder, for any replica to take at once."""
         spec = {
             **self.spec,
             "holderIdentity": "",
@@ -258,7 +167,7 @@ class Lease:
         return Lease(self.metadata, spec)
 
     def recreated(self) -> Lease:
-        """Return this lease for creation, after somebody deleted it: the same holder and history."""
+        """Return this lease for creation, after it was deleted: the same holder and history."""
         kept: dict[str, Any] = {
             key: self.metadata[key]
             for key in ("name", "namespace", "labels", "annotations")
@@ -267,8 +176,10 @@ class Lease:
         return Lease(kept, self.spec)
 
     def outline(self, prefix: str) -> Lease:
-        """Return what has to be known of a lease that somebody has made large: the fields that tell who holds
-        it, and labels and annotations with keys of that prefix, each of them cut.
+        """Return the known parts of a lease that others have made large.
+
+        These are the fields about its holder, and labels and annotations with keys of that prefix, each of
+        them cut.
         """
         metadata: dict[str, Any] = {
             key: self.metadata[key]
@@ -290,7 +201,7 @@ class Lease:
 
     @classmethod
     def new(cls, *, namespace: str, name: str) -> Self:
-        """Return a lease that nobody holds and the server does not know yet."""
+        """Return a lease without a holder that the server does not know yet."""
         return cls({"namespace": namespace, "name": name}, {"leaseTransitions": 0})
 
     def _stamp(self, now: datetime) -> str:

@@ -6,9 +6,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from manager.clock import monotonic as now
-from manager.leader.lease import LeadershipLost
+from manager.election.guard import LeadershipLost
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
-from tests.unit.leader.conftest import LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
+from tests.unit.election.conftest import LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
 
 pytestmark = pytest.mark.virtual_time
 
@@ -48,8 +48,8 @@ async def test_a_standby_asks_nothing_while_the_leader_renews_and_sees_a_release
     assert len(second.wire.requests) == asked
     (watch,) = second.wire.sent("GET", LEASES)
     assert watch.query["fieldSelector"] == f"metadata.name={NAME}", "RBAC can grant that"
-    assert second.elector._holding._candidacy.lease is not None
-    assert second.elector._holding._candidacy.lease.holder == "first"
+    assert second.elector._lock._acquirer._view.lease is not None
+    assert second.elector._lock._acquirer._view.lease.holder == "first"
     assert await taken_over(first, second) < 0.1
 
 
@@ -248,8 +248,8 @@ async def test_a_claim_whose_answer_comes_too_late_is_not_relied_on(election: El
     first.start()
     await first.elector.elected.wait()
     assert now() == pytest.approx(4.0, abs=0.1)
-    assert first.elector._holding._tenure is not None
-    deadline = first.elector._holding._tenure.deadline
+    assert first.elector._lock._renewer is not None
+    deadline = first.elector._lock._renewer.deadline
     assert deadline == pytest.approx(now() + 10.0 - 4.0, abs=0.1), "counted from when the claim was sent"
 
 

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from manager.leader.lease import LeadershipLost
+from manager.election.guard import LeadershipLost
 from tests.support.scripted_wire import Reply
-from tests.unit.leader.conftest import LEASE, LEASES, NAME, NAMESPACE
-from tests.unit.leader.program import EVERYTHING, SEEDS, Leader, Program, Replica, permits, program
+from tests.unit.election.conftest import LEASE, LEASES, NAME, NAMESPACE
+from tests.unit.election.program import EVERYTHING, SEEDS, Leader, Program, Replica, permits, program
 
 __all__ = ["program"]
 
@@ -24,7 +24,7 @@ async def test_sharing_waits_for_a_leader_and_begins_when_the_leader_stops(progr
     assert leader.leads
     assert not a.permitted | b.permitted
     # Ready: a rolling update goes on only when the new one is.
-    assert (a.sharing.problem, b.sharing.problem) == (None, None)
+    assert (a.coordinator.problem, b.coordinator.problem) == (None, None)
     await leader.stop()
     await asyncio.sleep(10)
     assert program.shares == [4, 4]
@@ -94,7 +94,7 @@ async def test_sharing_does_not_claim_in_a_loop_when_it_cannot_read_the_first_le
     # Four ranges and its own Lease are renewed, once each retry period of 2 s.
     assert len(b.wire.sent("PUT", EVERYTHING)) < 5 * 30
     assert not b.permitted
-    assert "it cannot get" in (b.sharing.problem or "")
+    assert "it cannot get" in (b.coordinator.problem or "")
     b.wire.on("GET", LEASE, program.server.answer)
     await asyncio.sleep(10)
     assert program.shares == [4, 4]
@@ -106,11 +106,11 @@ async def test_sharing_with_another_number_of_ranges_waits_and_says_why(program:
     await asyncio.sleep(30)
     assert len(a.permitted) == 8
     assert not b.permitted
-    assert b.sharing.problem == f"a has lease {NAMESPACE}/{NAME} with --shards=8, and this replica has 4"
+    assert b.coordinator.problem == f"a has lease {NAMESPACE}/{NAME} with --shards=8, and this replica has 4"
     await a.stop()
     await asyncio.sleep(10)
     assert len(b.permitted) == 4
-    assert b.sharing.problem is None
+    assert b.coordinator.problem is None
 
 
 async def test_a_lease_that_has_no_label_is_taken_all_the_same(program: Program):
@@ -138,7 +138,8 @@ async def test_replicas_never_divide_the_work_in_two_ways_under_random_restarts(
             victim = rng.choice(program.replicas)
             await (victim.stop() if rng.random() < 0.5 else victim.kill())
         for each in program.replicas:
-            if each.run.done() and (error := each.run.exception()) is not None:
+            task = each.run if isinstance(each, Leader) else each.task
+            if task.done() and (error := task.exception()) is not None:
                 assert isinstance(error, LeadershipLost)
     for victim in list(program.replicas):
         await victim.stop()

@@ -3,14 +3,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from manager.leader.lease import Lease, LeaseTiming
-from manager.leader.lookout import Observation
+from manager.election.config import LeaseTiming
+from manager.election.lease import Lease
+from manager.election.lease_watch import LeaseObservation
 
 CLOCK = "pod-1/boot"
 
 
-def view() -> Observation:
-    return Observation(identity="me", timing=LeaseTiming(clock=CLOCK))
+def view() -> LeaseObservation:
+    return LeaseObservation(identity="me", timing=LeaseTiming(clock=CLOCK))
 
 
 def lease(version: int = 1, *, uid: str = "u", holder: str = "other", **spec: Any) -> Lease:
@@ -179,7 +180,7 @@ def test_observation_counts_from_now_when_the_record_says_a_time_to_come():
 
 
 def test_observation_without_a_name_of_its_clock_believes_no_record():
-    seen = Observation(identity="me", timing=LeaseTiming())
+    seen = LeaseObservation(identity="me", timing=LeaseTiming())
     seen.saw(lease(holder="pod-1_old").annotated({"/sent": "pod-1_old  90"}), now=100.0)
     assert seen.claimable_at() == 115.0
 

@@ -1,4 +1,4 @@
-"""What lives as long as the manager: `Manager.keep`."""
+"""Contexts that are open as long as the manager runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from manager.duration import parse_duration
-from manager.manager import CannotStart
+from manager.runnables import CannotStart, Lifespan
 from manager.settings import Setting, SettingValues, UndeclaredSetting
 from tests.unit.conftest import LogLines
 from tests.unit.manager_house import House, begin
@@ -18,18 +18,18 @@ from tests.unit.manager_house import House, begin
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
 
-def keep_failing(house: House, error: Exception, *, name: str | None = None) -> None:
+def add_failing(house: House, error: Exception, *, name: str | None = None) -> None:
     @asynccontextmanager
     async def failing() -> AsyncIterator[None]:
         raise error
         yield
 
-    house.manager.keep(failing, name=name)
+    house.manager.add(Lifespan(failing, name=name))
 
 
-async def test_kept_context_closes_after_last_reconcile_and_lease_release():
+async def test_lifespan_closes_after_last_reconcile_and_lease_release():
     house = House(elect=True)
-    house.keep("channel")
+    house.lifespan("channel")
     _, source = house.controller("worker", seconds=5.0)
     await house.start(elected=True)
     await begin(source)
@@ -45,9 +45,9 @@ async def test_kept_context_closes_after_last_reconcile_and_lease_release():
     ]
 
 
-async def test_kept_context_closes_when_the_manager_fails():
+async def test_lifespan_closes_when_the_manager_fails():
     house = House()
-    house.keep("channel")
+    house.lifespan("channel")
 
     async def broken() -> None:
         raise ValueError("broken")
@@ -69,14 +69,14 @@ async def test_kept_context_closes_when_the_manager_fails():
         (KeyError("x"), None, "KeyError: 'x'"),
     ],
 )
-async def test_manager_raises_cannot_start_when_a_kept_context_fails_to_open(
+async def test_manager_raises_cannot_start_when_a_lifespan_fails_to_open(
     error: Exception, name: str | None, told: str
 ):
     house = House()
-    house.keep("first")
+    house.lifespan("first")
     house.runnable("helper")
-    keep_failing(house, error, name=name)
-    house.keep("last")
+    add_failing(house, error, name=name)
+    house.lifespan("last")
     await house.start()
     with pytest.raises(CannotStart) as raised:
         await house.ended()
@@ -85,9 +85,9 @@ async def test_manager_raises_cannot_start_when_a_kept_context_fails_to_open(
     assert house.notes == ["first opened", "first closed"]
 
 
-async def test_manager_stops_cleanly_while_a_kept_context_is_opening():
+async def test_manager_stops_cleanly_while_a_lifespan_is_opening():
     house = House()
-    house.keep("first")
+    house.lifespan("first")
     house.runnable("helper")
 
     @asynccontextmanager
@@ -99,14 +99,14 @@ async def test_manager_stops_cleanly_while_a_kept_context_is_opening():
             house.notes.append("slow gave up")
         yield
 
-    house.manager.keep(slow)
+    house.manager.add(Lifespan(slow))
     await house.start()
     await house.stopped()
     assert house.notes == ["first opened", "slow began", "slow gave up", "first closed"]
     assert asyncio.get_running_loop().time() == pytest.approx(0)
 
 
-async def test_manager_waits_an_hour_for_a_slow_kept_context():
+async def test_manager_waits_an_hour_for_a_slow_lifespan():
     house = House()
 
     @asynccontextmanager
@@ -114,7 +114,7 @@ async def test_manager_waits_an_hour_for_a_slow_kept_context():
         await asyncio.sleep(3600)
         yield
 
-    house.manager.keep(slow)
+    house.manager.add(Lifespan(slow))
     house.runnable("helper")
     await house.start()
     await asyncio.sleep(3599)
@@ -124,7 +124,7 @@ async def test_manager_waits_an_hour_for_a_slow_kept_context():
     await house.stopped()
 
 
-async def test_kept_context_opens_and_closes_in_the_same_task():
+async def test_lifespan_opens_and_closes_in_the_same_task():
     house = House()
     tasks: list[asyncio.Task[Any] | None] = []
 
@@ -134,13 +134,13 @@ async def test_kept_context_opens_and_closes_in_the_same_task():
         yield
         tasks.append(asyncio.current_task())
 
-    house.manager.keep(channel)
+    house.manager.add(Lifespan(channel))
     await house.start()
     await house.stopped()
     assert tasks == [house.task, house.task]
 
 
-async def test_manager_failure_is_raised_from_close_error_of_kept_context():
+async def test_manager_failure_is_raised_from_close_error_of_lifespan():
     house = House()
 
     @asynccontextmanager
@@ -151,7 +151,7 @@ async def test_manager_failure_is_raised_from_close_error_of_kept_context():
     async def broken() -> None:
         raise ValueError("broken")
 
-    house.manager.keep(stuck)
+    house.manager.add(Lifespan(stuck))
     house.run_beside("broken", broken)
     await house.start()
     with pytest.raises(ValueError, match="broken") as raised:
@@ -159,7 +159,7 @@ async def test_manager_failure_is_raised_from_close_error_of_kept_context():
     assert str(raised.value.__cause__) == "stuck"
 
 
-async def test_manager_raises_close_error_of_kept_context_after_clean_stop():
+async def test_manager_raises_close_error_of_lifespan_after_clean_stop():
     house = House()
 
     @asynccontextmanager
@@ -167,23 +167,23 @@ async def test_manager_raises_close_error_of_kept_context_after_clean_stop():
         yield
         raise OSError("stuck")
 
-    house.manager.keep(stuck)
+    house.manager.add(Lifespan(stuck))
     await house.start()
     house.stop.set()
     with pytest.raises(OSError, match="stuck"):
         await house.ended()
 
 
-async def test_manager_gives_up_closing_a_stuck_kept_context_after_a_moment(log_lines: LogLines):
+async def test_manager_gives_up_closing_a_stuck_lifespan_after_a_moment(log_lines: LogLines):
     house = House()
-    house.keep("first")
+    house.lifespan("first")
 
     @asynccontextmanager
     async def stuck() -> AsyncIterator[None]:
         yield
         await asyncio.sleep(3600)
 
-    house.manager.keep(stuck, name="the connection to the store")
+    house.manager.add(Lifespan(stuck, name="the connection to the store"))
     await house.start()
     await house.stopped()
     assert asyncio.get_running_loop().time() == pytest.approx(5)
@@ -192,7 +192,7 @@ async def test_manager_gives_up_closing_a_stuck_kept_context_after_a_moment(log_
     assert line["what"] == "the connection to the store"
 
 
-async def test_manager_raises_timeout_of_kept_context_that_times_out_on_close():
+async def test_manager_raises_timeout_of_lifespan_that_times_out_on_close():
     house = House()
 
     @asynccontextmanager
@@ -201,7 +201,7 @@ async def test_manager_raises_timeout_of_kept_context_that_times_out_on_close():
         async with asyncio.timeout(1):
             await asyncio.sleep(3600)
 
-    house.manager.keep(impatient)
+    house.manager.add(Lifespan(impatient))
     await house.start()
     house.stop.set()
     with pytest.raises(TimeoutError):

@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
+from manager.election.lease import Lease
 from manager.kube.errors import ProtocolError
-from manager.leader.lease import Lease
 
 NOW = datetime(2026, 5, 4, 3, 2, 1, 123456, UTC)
 

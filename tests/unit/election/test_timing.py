@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from manager.leader.lease import LeaseTiming
+from manager.election.config import LeaseTiming
 
 
 def test_the_defaults_fit_together():

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 import trustme
 
+from manager.election.config import ElectionConfig, LeaseTiming
+from manager.election.elector import LeaderElector
 from manager.kube.credentials import Credentials, FixedCredentials, TokenFile
 from manager.kube.errors import Fenced
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.leader.elector import LeaderElector
-from manager.leader.lease import LeaseTiming
 from manager.metrics import Metrics
 from tests.support.scripted_wire import Reply, Sent
+from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server
 from tests.unit.kube.servers import Answer, LocalServer, Request, config_for
-from tests.unit.leader.lease_server import PREFIX, LeaseServer, lease_server
 
 DATA = "/api/v1/namespaces/default/configmaps/x"
 
@@ -72,14 +72,16 @@ async def replica(
             stack.push_async_callback(each.aclose)
         transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
         elector = LeaderElector(
-            Transport(lane, metrics=metrics, rng=rng, user_agent="test", beside=transport),
-            namespace="default",
-            name="x",
-            identity="me",
-            rng=rng,
-            metrics=metrics,
-            # Often, for a short test; the time to succeed in is the usual one.
-            timing=LeaseTiming(retry_period=0.05),
+            ElectionConfig(
+                transport=Transport(lane, metrics=metrics, rng=rng, user_agent="test", beside=transport),
+                namespace="default",
+                name="x",
+                identity="me",
+                rng=rng,
+                metrics=metrics,
+                # Often, for a short test; the time to succeed in is the usual one.
+                timing=LeaseTiming(retry_period=0.05),
+            )
         )
         running = asyncio.create_task(elector.run())
         stack.push_async_callback(_end, running)
@@ -129,9 +131,9 @@ async def test_a_token_that_is_replaced_long_after_the_first_rejection_is_found_
         cluster.token = "second"
         await cluster.server.until(lambda: cluster.rejected >= 10)
         file.write_text(cluster.token)
-        assert elector._holding._tenure is not None
-        deadlines = {elector._holding._tenure.deadline}
+        assert elector._lock._renewer is not None
+        deadlines = {elector._lock._renewer.deadline}
         while len(deadlines) <= 3:  # three renewals
             assert elector.leading, elector.problem
             await asyncio.sleep(0.01)
-            deadlines.add(elector._holding._tenure.deadline)
+            deadlines.add(elector._lock._renewer.deadline)

@@ -1,4 +1,4 @@
-"""Reading, watching and writing a Lease, and what is wrong with that."""
+"""The client of Leases: read, watch, write, delete."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from urllib.parse import quote
 
 import orjson
 
+from manager import clock
+from manager.election.config import LeaseTiming
+from manager.election.lease import Lease
 from manager.kube.decoding import watch_events
 from manager.kube.errors import NotFound
 from manager.kube.listing import Listing
 from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST
-from manager.leader.lease import Lease
 from manager.logs import get_logger
 from manager.loop import own_turn
 
 _log = get_logger("leader")
 
 
-class Troubles:
-    """The present trouble with the lease; each new one is logged once, however often it repeats."""
+class LastError:
+    """The last failure of a request for a lease; each new one is logged once, however often it repeats."""
 
     def __init__(self) -> None:
         self._problem: str | None = None
@@ -30,7 +32,7 @@ class Troubles:
 
     @property
     def problem(self) -> str | None:
-        """The trouble in one sentence; None once a request for the lease has succeeded."""
+        """The failure in one sentence; None once a request for the lease has succeeded."""
         return self._problem
 
     def report(self, failed: str, error: Exception) -> None:
@@ -59,16 +61,16 @@ def _collection(namespace: str) -> str:
 
 
 class LeaseSet(Protocol):
-    """One Lease, or all with a label, to be looked at."""
+    """A single Lease, or all Leases with a label."""
 
     async def read_all(self, *, timeout: float) -> list[Lease]:
-        """Those that there are now, not from any cache."""
+        """Return the Leases as they are now, not from any cache."""
 
     def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
-        """Watch them: first as they are now, then each change, until the server ends it.
+        """Watch the Leases: first as they are now, then each change, until the server ends the stream.
 
-        With each comes whether the lease is gone, and that was its last state. A stream that says nothing for
-        `silence` seconds is taken for dead and raises DeadlineExceeded.
+        Yields each state with True if the Lease was deleted in it. A stream that is silent for `silence`
+        seconds is taken for dead and raises DeadlineExceeded.
         """
 
 
@@ -90,7 +92,7 @@ class LeaseClient:
         return f"{self.namespace}/{self.name}"
 
     async def read_all(self, *, timeout: float) -> list[Lease]:
-        """The lease as it is now, in a list; an empty one when there is none."""
+        """Return the lease as it is now in a list, which is empty when there is none."""
         found = await self.read(timeout=timeout)
         return [] if found is None else [found]
 
@@ -112,6 +114,14 @@ class LeaseClient:
         else:
             answer = await self._transport.request("POST", self._collection, body=body, deadline=timeout)
         return Lease.decode(answer)
+
+    async def claim(
+        self, lease: Lease, *, identity: str, timing: LeaseTiming, timeout: float
+    ) -> tuple[Lease, float]:
+        """Write the lease as held by `identity` from now on; return what is stored, and when it was sent."""
+        wanted = lease.claimed(identity=identity, seconds=timing.lease_seconds, now=clock.now())
+        sent = clock.monotonic()
+        return await self.write(wanted.sent(timing.clock, sent), timeout=timeout), sent
 
     async def delete(self, lease: Lease, *, timeout: float) -> None:
         """Delete that version of the lease; raises Conflict or NotFound when there is another, or none."""
@@ -142,11 +152,11 @@ class LeaseGroup:
         return f"{self.namespace}, label {self.label}"
 
     def one(self, name: str) -> LeaseClient:
-        """One of them, which need not be there."""
+        """Return the client of one of them, which need not exist."""
         return LeaseClient(self._transport, namespace=self.namespace, name=name)
 
     async def read_all(self, *, timeout: float) -> list[Lease]:
-        """Those that there are now, not from any cache."""
+        """Return the Leases as they are now, not from any cache."""
         listing = Listing(self._transport.request, self._collection, longest=LONGEST, deadline=timeout)
         query = {"labelSelector": self.label, "limit": str(_PAGE)}
         found, resume = [], None
@@ -160,7 +170,7 @@ class LeaseGroup:
         return found
 
     def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
-        """Watch them; see `LeaseSet.changes`."""
+        """Watch the Leases; see `LeaseSet.changes`."""
         query = {"labelSelector": self.label}
         return _changes(self._transport, self._collection, query, self._decode, rng=rng, silence=silence)
 

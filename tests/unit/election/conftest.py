@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from manager.election.config import ElectionConfig, LeaseTiming
+from manager.election.elector import LeaderElector
 from manager.kube.transport import Transport
-from manager.leader.elector import LeaderElector
-from manager.leader.lease import LeaseTiming
 from manager.metrics import Metrics
 from manager.watchdog import Watchdog
 from tests.support.scripted_wire import ScriptedWire
-from tests.unit.leader.lease_server import LeaseServer, lease_server
+from tests.unit.election.lease_server import LeaseServer, lease_server
 
 NAMESPACE = "default"
 NAME = "election"
@@ -33,14 +33,16 @@ class Candidate:
         self.transport = Transport(self.wire, metrics=self.metrics, rng=rng, user_agent="test")
         self.watchdog = Watchdog()
         self.elector = LeaderElector(
-            self.transport,
-            namespace=NAMESPACE,
-            name=NAME,
-            identity=identity,
-            rng=rng,
-            metrics=self.metrics,
-            timing=LeaseTiming(clock=clock),
-            watchdog=self.watchdog,
+            ElectionConfig(
+                transport=self.transport,
+                namespace=NAMESPACE,
+                name=NAME,
+                identity=identity,
+                rng=rng,
+                metrics=self.metrics,
+                timing=LeaseTiming(clock=clock),
+                watchdog=self.watchdog,
+            )
         )
         self.run: asyncio.Task[None] | None = None
 

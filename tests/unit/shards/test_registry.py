@@ -10,12 +10,13 @@ import orjson
 import pytest
 
 from manager.clock import monotonic as now
+from manager.election.config import ElectionConfig
+from manager.election.lease import Lease
+from manager.election.lease_client import LeaseGroup
+from manager.election.lease_watch import LeaseWatcher
 from manager.kube.transport import Transport
-from manager.leader.lease import Lease, LeaseTiming
-from manager.leader.lease_client import LeaseGroup
-from manager.leader.lookout import Lookout
-from manager.leader.membership import MEMBER, Membership
 from manager.metrics import Metrics
+from manager.shards.registry import MEMBER, ReplicaRegistry
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import (
     Delayed,
@@ -28,8 +29,8 @@ from tests.support.scripted_wire import (
     Step,
     Unreached,
 )
-from tests.unit.leader.conftest import LEASES, NAME, NAMESPACE
-from tests.unit.leader.lease_server import PREFIX, LeaseServer, lease_server
+from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
+from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server
 
 pytestmark = pytest.mark.virtual_time
 LABEL = "example.com/lease"
@@ -46,26 +47,25 @@ class Replica:
         rng = random.Random(identity)
         transport = Transport(self.wire, metrics=Metrics(), rng=rng, user_agent="test")
         group = LeaseGroup(transport, namespace=NAMESPACE, label=LABEL)
-        timing = LeaseTiming()
-        self.lookout = Lookout(group, identity=identity, timing=timing, rng=rng)
-        self.membership = Membership(
-            group,
-            self.lookout,
+        config = ElectionConfig(
+            transport=transport,
+            namespace=NAMESPACE,
             name=NAME,
-            count=16,
             identity=identity,
-            timing=timing,
             rng=rng,
+            metrics=Metrics(),
         )
+        self.watcher = LeaseWatcher(config, group)
+        self.registry = ReplicaRegistry(config, group, self.watcher, count=16)
         loop = asyncio.get_running_loop()
         self.tasks = [
-            loop.create_task(self.lookout.run()),
-            loop.create_task(self.membership.run(cleans=lambda: cleans)),
+            loop.create_task(self.watcher.run()),
+            loop.create_task(self.registry.run(cleans=lambda: cleans)),
         ]
 
     @property
     def members(self) -> str:
-        return " ".join(sorted(self.membership.members))
+        return " ".join(sorted(self.registry.members))
 
     async def kill(self) -> None:
         for task in self.tasks:
@@ -75,7 +75,7 @@ class Replica:
     async def stop(self) -> None:
         self.tasks[1].cancel()
         await asyncio.wait(self.tasks[1:])
-        await self.membership.leave(within=5.0)
+        await self.registry.leave(within=5.0)
 
     def reach(self, step: Step | None = None) -> None:
         """From now on each request comes to that, or to the server."""
@@ -132,14 +132,14 @@ async def test_silent_replica_is_no_member_after_the_lease_duration(program: Pro
     await asyncio.sleep(30)
     await b.kill()
     silent = b.wire.sent("PUT")[-1].at
-    assert a.membership.changes_at() <= silent + 15.1
+    assert a.registry.changes_at() <= silent + 15.1
     await asyncio.sleep(silent + 14.9 - now())
     assert a.members == "a b"
     await asyncio.sleep(0.2)
     assert a.members == "a"
     await asyncio.sleep(2.1)
     assert program.leases == ["a"]
-    assert [view.holder for view in a.lookout] == ["a"], "and it is forgotten"
+    assert [view.holder for view in a.watcher] == ["a"], "and it is forgotten"
     (c,) = await program.start("c")
     assert c.members == "a c"
 
@@ -166,7 +166,7 @@ async def test_a_lease_that_somebody_has_labelled_is_no_members_and_stays(progra
     assert program.leases == ["a", "them"]
 
 
-async def test_membership_keeps_expired_leases_when_it_does_not_clean_up(program: Program):
+async def test_registry_keeps_expired_leases_when_it_does_not_clean_up(program: Program):
     _, b = await program.start("a", "b")
     await b.kill()
     await asyncio.sleep(120)
@@ -190,7 +190,7 @@ async def test_a_lease_that_somebody_has_nested_without_end_hides_none(program: 
     b.wire.on("GET", EVERYTHING, answer)
     await asyncio.sleep(5)
     assert b.members == "a b"
-    assert b.lookout.problem is None
+    assert b.watcher.problem is None
     await a.stop()
 
 
@@ -265,7 +265,7 @@ async def test_members_stay_the_same_when_one_renewal_fails(program: Program, fa
     for _ in range(60):
         await asyncio.sleep(0.5)
         assert a.members == b.members == "a b"
-    assert b.membership.problem is None
+    assert b.registry.problem is None
 
 
 async def test_a_dead_watch_is_made_up_for_by_looking(program: Program):
@@ -284,7 +284,7 @@ async def test_member_that_renews_stays_a_member_after_a_rewound_history(program
     await asyncio.sleep(30)
     last = next(each for each in program.server.leases.values() if each["spec"]["holderIdentity"] == "b")
     lost = Lease({**last["metadata"], "resourceVersion": "1000000000"}, {**last["spec"], "renewTime": "lost"})
-    a.lookout._heard(lost, gone=False)
+    a.watcher._observe(lost, gone=False)
     for _ in range(120):
         await asyncio.sleep(0.5)
         assert a.members == "a b c"
@@ -298,9 +298,9 @@ async def test_a_missing_right_is_told_in_one_line_and_makes_no_member(program: 
     await asyncio.sleep(60)
     assert a.members == "a"
     assert b.members == "a"
-    assert b.membership.problem is not None
-    assert b.membership.problem.startswith("cannot renew lease default/election-member-")
-    assert "cannot create" in b.membership.problem
+    assert b.registry.problem is not None
+    assert b.registry.problem.startswith("cannot renew lease default/election-member-")
+    assert "cannot create" in b.registry.problem
 
 
 async def test_names_of_replicas_of_another_program_are_none_of_ours(program: Program):
@@ -309,7 +309,7 @@ async def test_names_of_replicas_of_another_program_are_none_of_ours(program: Pr
     program.server.put(NAMESPACE, "a-third", {"holderIdentity": "newcomer"})
     await asyncio.sleep(10)
     assert a.members == "a"
-    assert [view.holder for view in a.lookout] == ["a"], "nor are they looked at"
+    assert [view.holder for view in a.watcher] == ["a"], "nor are they looked at"
 
 
 async def test_a_lease_that_cannot_be_deleted_in_time_is_left_to_expire(program: Program):
@@ -325,11 +325,11 @@ async def test_a_lease_that_cannot_be_deleted_in_time_is_left_to_expire(program:
 async def test_a_replica_that_claims_to_last_for_years_is_believed_for_a_minute(program: Program):
     (a,) = await program.start("a", cleans=True)
     spec = {"holderIdentity": "ghost", "leaseDurationSeconds": 2**31 - 1}
-    name = a.membership._lease_of("ghost")
+    name = a.registry._lease_of("ghost")
     program.server.put(NAMESPACE, name, spec, labels={LABEL: f"{MEMBER}-16"})
     await asyncio.sleep(50)
     assert a.members == "a ghost"
-    assert a.membership.changes_at() <= now() + 15
+    assert a.registry.changes_at() <= now() + 15
     await asyncio.sleep(15)
     assert a.members == "a"
     await asyncio.sleep(20)

@@ -9,13 +9,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from manager.clock import monotonic as now
+from manager.election.guard import Leadership, LeadershipLost
+from manager.election.lease_client import LeaseClient
 from manager.kube.errors import Conflict, Fenced
-from manager.leader.leadership import Leadership
-from manager.leader.lease import LeadershipLost
-from manager.leader.lease_client import LeaseClient
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import LostAfter, LostBefore, Reply, Stall, Step, Unreached
-from tests.unit.leader.conftest import LEASE, NAME, NAMESPACE, Candidate, Election
+from tests.unit.election.conftest import LEASE, NAME, NAMESPACE, Candidate, Election
 
 pytestmark = pytest.mark.virtual_time
 DATA = "/api/v1/namespaces/default/configmaps/x"
@@ -38,8 +37,8 @@ async def test_a_leader_renews_once_each_retry_period_and_asks_nothing_else(elec
     assert len(first.wire.requests) - before <= 67
     assert first.elector.leading
     assert election.spec["holderIdentity"] == first.elector.identity == "first"
-    assert first.elector._holding._tenure is not None
-    assert now() + 8.0 <= first.elector._holding._tenure.deadline <= now() + 10.0
+    assert first.elector._lock._renewer is not None
+    assert now() + 8.0 <= first.elector._lock._renewer.deadline <= now() + 10.0
 
 
 @pytest.mark.parametrize("fault", [Unreached, LostBefore, LostAfter, Stall, lambda: Reply.status(500)])

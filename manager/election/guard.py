@@ -1,4 +1,4 @@
-"""The fence for effects outside of the cluster."""
+"""The right to write and to act: it ends with the first lease that is not renewed in time."""
 
 from __future__ import annotations
 
@@ -7,17 +7,63 @@ import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from manager import clock
+from manager.election.config import ElectionConfig
 from manager.kube.errors import Fenced
 
 _NOT_LEADING = "this process does not lead"
 _NOT_RENEWED = "the right to act as the leader was not renewed in time"
+_LOST = "the lease was lost"
+# Parts of the time from the renew deadline until others may take over: to end in order, and to end at all.
+_STOP_WITHIN = 0.8
+_GONE_WITHIN = 0.95
+
+
+class LeadershipLost(Exception):
+    """This process was the leader and may no longer write; the text says why, for the log's last line."""
+
+
+class ProcessGuard:
+    """The right of this process to write to the API server, and to live, until a lease is lost."""
+
+    def __init__(self, config: ElectionConfig) -> None:
+        self._transport = config.transport
+        self._watchdog = config.watchdog
+        self._margin = config.timing.lease_duration - config.timing.renew_deadline
+        self._deadlines: dict[str, float] = {}
+
+    def renewed(self, lease: str, deadline: float) -> None:
+        """Note that the lease is held until the loop time `deadline`."""
+        self._deadlines[lease] = deadline
+        self._set()
+
+    def released(self, lease: str) -> None:
+        """Note that the lease is not needed any more."""
+        del self._deadlines[lease]
+        self._set()
+
+    def close(self, lease: str, reason: str) -> None:
+        """Send no write from now on, and drop those in flight: the lease was lost."""
+        # Here and now, before anything else gets to run: the next write could already be one too many.
+        self._transport.fence(reason)
+        # As its deadline from now on, which no renewal of another lease puts off.
+        self.renewed(lease, min(self._deadlines[lease], clock.monotonic()))
+
+    def _set(self) -> None:
+        lost = min(self._deadlines.values(), default=None)
+        self._transport.fence_at(lost)
+        if lost is None:
+            self._watchdog.lift(_LOST)
+        else:
+            when, latest = (lost + part * self._margin for part in (_STOP_WITHIN, _GONE_WITHIN))
+            self._watchdog.limit(_LOST, when, latest=latest, since=lost)
 
 
 class Leadership:
-    """Whether this process may act as the leader now, for effects that the API server does not see.
+    """The right to act as the leader, for effects that the API server does not see.
 
-    Writes to the API server are fenced without anybody asking. A call to another service is not: after a
-    process has lost its lease, another one may be at work already. So each such effect stands in
+    Writes to the API server are fenced without asking. A call to another service is not: after a process has
+    lost its lease, another one may be at work already. So each such effect stands in
 
         async with manager.leadership.held():
             await store.add(pet)
@@ -58,10 +104,10 @@ class Leadership:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """While entered, this process leads: else the block is cancelled, and raises `Fenced`.
+        """Cancel the block, and raise `Fenced`, as soon as this process does not lead any more.
 
-        However long it takes: each renewal of the lease gives it more time. What the other side was sent
-        before that may still take effect there, as with any call that is cancelled.
+        However long it takes: each renewal of the lease gives it more time. A request that was sent before
+        may still take effect, as with any call that is cancelled.
         """
         self.permit()
         limit = asyncio.timeout_at(self._limit)
@@ -78,14 +124,14 @@ class Leadership:
             raise Fenced(self._ended or _NOT_RENEWED) from None
 
     def renewed(self, until: float) -> None:
-        """The elector's: this process leads until the loop time `until`."""
+        """Permit everything until the loop time `until`. For the elector."""
         self._now = asyncio.get_running_loop().time
         self._deadline = until
         self._ended = None
         self._reschedule(until)
 
     def ended(self, reason: str) -> None:
-        """The elector's: from now on nothing is permitted, and what is in `held` is cancelled."""
+        """Permit nothing from now on, and cancel all blocks in `held`. For the elector."""
         self._deadline = -math.inf
         self._ended = self._ended or reason
         self._reschedule(asyncio.get_running_loop().time())

@@ -5,22 +5,23 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from manager.clock import monotonic as now
+from manager.election.config import ElectionConfig
+from manager.election.coordinator import ControllerObjects, Share, Work
+from manager.election.guard import Leadership, LeadershipLost
 from manager.kube.errors import Fenced
 from manager.kube.transport import Transport
-from manager.leader.leadership import Leadership
-from manager.leader.lease import LeadershipLost, LeaseTiming
-from manager.leader.sharing import Sharing
 from manager.metrics import Metrics
+from manager.shards.coordinator import ShardCoordinator
 from manager.watchdog import Watchdog
 from tests.support.scripted_wire import LostAfter, Reply, ScriptedWire, Stall, Step, Unreached
-from tests.unit.leader.conftest import NAME, NAMESPACE, Candidate
-from tests.unit.leader.lease_server import PREFIX, LeaseServer, lease_server
+from tests.unit.election.conftest import NAME, NAMESPACE, Candidate
+from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server
 
 COUNT = 8
 EVERYTHING = f"{PREFIX}*"
@@ -57,17 +58,19 @@ class Replica:
             self.wire, metrics=self.metrics, rng=random.Random(identity), user_agent="test"
         )
         self.watchdog = Watchdog()
-        self.sharing = Sharing(
-            self.transport,
+        self.leadership = Leadership(elected=False)
+        self.coordinator = ShardCoordinator(
+            ElectionConfig(
+                transport=self.transport,
+                namespace=NAMESPACE,
+                name=NAME,
+                identity=identity,
+                rng=random.Random(identity),
+                metrics=self.metrics,
+                watchdog=self.watchdog,
+            ),
             self,
-            namespace=NAMESPACE,
-            name=NAME,
             count=count,
-            identity=identity,
-            rng=random.Random(identity),
-            metrics=self.metrics,
-            timing=LeaseTiming(),
-            watchdog=self.watchdog,
         )
         self.stuck: int | None = None
         self.working: dict[int, Leadership] = {}
@@ -75,14 +78,24 @@ class Replica:
         self.ended: dict[int, float] = {}
         self.asked_for: list[frozenset[int]] = []
         self.preparing: asyncio.Task[None] | None = None
-        self.run = asyncio.get_running_loop().create_task(self.sharing.run())
+        self.task = asyncio.get_running_loop().create_task(self.coordinator.run())
+
+    def attach(self, work: Work) -> None:
+        """Do nothing: there is no manager."""
+
+    def share(self, controller: ControllerObjects) -> Share:
+        raise NotImplementedError
+
+    async def run(self, prepared: Callable[[frozenset[int]], None]) -> None:
+        """Wait: `prepare` reports when its time is over."""
+        await asyncio.Event().wait()
 
     def prepare(self, numbers: frozenset[int]) -> None:
         self.asked_for.append(numbers)
 
         async def list_and_watch() -> None:
             await asyncio.sleep(self.prepares)
-            self.sharing.prepared(numbers)
+            self.coordinator.prepared(numbers)
 
         if self.preparing is not None:
             self.preparing.cancel()
@@ -117,20 +130,20 @@ class Replica:
         return value
 
     async def kill(self) -> None:
-        self.run.cancel()
-        await asyncio.wait([self.run])
+        self.task.cancel()
+        await asyncio.wait([self.task])
         self.gone()
 
     async def stop(self) -> None:
         """As the manager does it: all work ends, then it leaves."""
         await asyncio.sleep(self.ends)
         self.working.clear()
-        await self.sharing.release()
+        await self.coordinator.release()
         self.gone()
 
     async def lost(self) -> str:
         with pytest.raises(LeadershipLost) as caught:
-            await self.run
+            await self.task
         self.gone()
         return str(caught.value)
 
@@ -232,7 +245,7 @@ class Program:
     async def bury(self) -> None:
         """See to those that have ended by themselves."""
         for replica in self.sharing:
-            if replica.run.done():
+            if replica.task.done():
                 await replica.lost()
 
     async def suffer(self, rng: random.Random) -> None:

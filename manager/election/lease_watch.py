@@ -1,4 +1,4 @@
-"""What the Leases say, as the server last told it: who holds each, and since when it has been silent."""
+"""The Leases as the server last showed them: who holds each, and since when it has been silent."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 import math
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
-from random import Random
 
 from manager import clock
 from manager.backoff import Backoff
+from manager.election.config import ElectionConfig, LeaseTiming
+from manager.election.lease import Lease
+from manager.election.lease_client import LastError, LeaseSet
 from manager.kube.errors import KubeError
-from manager.leader.lease import Lease, LeaseTiming
-from manager.leader.lease_client import LeaseSet, Troubles
 
 BELIEVED = 4.0
 """Lease durations that are believed, at most, of another replica that shares the objects, or of the holder of
@@ -32,12 +32,12 @@ async def pause(wake: asyncio.Event, *, until: float) -> None:
         pass
 
 
-class Observation:
+class LeaseObservation:
     """The lease as last seen, and the local time at which its content was first seen so.
 
     A holder is taken for alive until its record has stayed the same for the lease duration, on our own
-    monotonic clock: what the record says about time was written by another clock, and is not looked at. Only
-    the content counts: a label set by somebody is no sign of life.
+    monotonic clock. Times in the record come from another clock, and are not looked at. Only the content
+    counts: a new label is no sign of life.
 
     A record that was written with our own clock, by a process of the same host, is as old as it says. So a
     container that is started in the place of one that was killed need not wait for all of the duration.
@@ -60,7 +60,7 @@ class Observation:
 
     @property
     def holder(self) -> str:
-        """Who holds it, as last seen; empty when nobody does."""
+        """The identity of the holder, as last seen; empty when there is none."""
         return self._lease.holder if self._lease is not None else ""
 
     @property
@@ -99,7 +99,7 @@ class Observation:
     def saw_none(self) -> None:
         """Note that the server has no such lease.
 
-        A deletion is no release: whoever held it may still be at work, and will create it again.
+        A deletion is no release: its holder may still be at work, and will create it again.
         """
         self._gone = True
         self._current = True
@@ -146,7 +146,7 @@ class Observation:
     @property
     def _duration(self) -> float:
         claimed = self._lease.duration if self._lease is not None else None
-        # Whoever is at work creates it again; who claimed years for nobody does not.
+        # A holder that is at work creates it again; one that claimed it for years and is gone does not.
         longest = BELIEVED * self._lease_duration if self._gone else math.inf
         return min(claimed or self._lease_duration, longest)
 
@@ -165,77 +165,77 @@ _DEAD_STREAM = 1.5
 _LONGEST_PAUSE = 30
 
 
-class Lookout:
-    """Keeps what is known of some Leases current, while `run` does.
+class LeaseWatcher:
+    """Observes some Leases while it runs.
 
-    Two tasks: one watches them, which shows a release at once; one reads them, once each retry period at
+    One task watches them, which shows a release at once. Another one reads them, once each retry period at
     most, whenever the watch has been silent for longer than renewals allow. So neither a dead watch nor a
     request that hangs delays the other.
     """
 
-    def __init__(self, leases: LeaseSet, *, identity: str, timing: LeaseTiming, rng: Random) -> None:
+    def __init__(self, config: ElectionConfig, leases: LeaseSet) -> None:
+        self._identity = config.identity
         self._leases = leases
-        self._identity = identity
-        self._timing = timing
-        self._rng = rng
-        self._troubles = Troubles()
-        # Without the watch all takes longer and no more, so its troubles are logged only.
-        self._watch_troubles = Troubles()
-        self._views: dict[str, Observation] = {}
+        self._timing = config.timing
+        self._rng = config.rng
+        self._error = LastError()
+        # Without the watch a takeover is later and no more, so its errors are logged only.
+        self._watch_error = LastError()
+        self._views: dict[str, LeaseObservation] = {}
         self._asked_for: set[str] = set()
         self._listeners: list[Callable[[bool], None]] = []
-        self._next_look = 0.0
+        self._next_read = 0.0
         self._failed = False
 
     @property
     def problem(self) -> str | None:
-        """What keeps it from reading them; None when nothing does."""
-        return self._troubles.problem
+        """Why it cannot read the Leases; None when it can."""
+        return self._error.problem
 
-    def __iter__(self) -> Iterator[Observation]:
-        """What is known of each Lease that there is, or that was asked for."""
+    def __iter__(self) -> Iterator[LeaseObservation]:
+        """Iterate over the observations of Leases that exist, or were asked for."""
         return iter(list(self._views.values()))
 
-    def of(self, name: str) -> Observation:
-        """What is known of a Lease, from now on also when there is none."""
+    def of(self, name: str) -> LeaseObservation:
+        """Return the observation of a Lease, and keep it from now on though there may be none."""
         self._asked_for.add(name)
         return self._view(name)
 
-    def _view(self, name: str) -> Observation:
+    def _view(self, name: str) -> LeaseObservation:
         if name not in self._views:
-            self._views[name] = Observation(identity=self._identity, timing=self._timing)
+            self._views[name] = LeaseObservation(identity=self._identity, timing=self._timing)
         return self._views[name]
 
     def listen(self, listener: Callable[[bool], None]) -> None:
-        """Have it called with each news from the server: with True when it was asked, and not only told.
+        """Call `listener` with each news from the server: with True after a read, with False by the watch.
 
-        That who was alive has renewed a Lease is no news: times only move further away.
+        A renewal by a holder that was known to be alive is no news: times only move further away.
         """
         self._listeners.append(listener)
 
     async def run(self) -> None:
-        """Look until cancelled."""
-        self._next_look = clock.monotonic()
+        """Watch and read the Leases until cancelled."""
+        self._next_read = clock.monotonic()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._keep_looking(), name=f"read lease {self._leases}")
-            group.create_task(self._keep_watching(), name=f"watch lease {self._leases}")
+            group.create_task(self._poll(), name=f"read lease {self._leases}")
+            group.create_task(self._watch(), name=f"watch lease {self._leases}")
 
-    async def _keep_looking(self) -> None:
+    async def _poll(self) -> None:
         while True:
-            due = self._next_look
+            due = self._next_read
             await asyncio.sleep(due - clock.monotonic())
-            if self._next_look > due:
+            if self._next_read > due:
                 continue  # put off by the watch meanwhile
-            await self._look()
+            await self._read()
             again = clock.monotonic() + self._timing.retry_period * self._rng.uniform(*_LOOK)
-            self._next_look = max(self._next_look, again)
+            self._next_read = max(self._next_read, again)
 
-    async def _look(self) -> None:
+    async def _read(self) -> None:
         known = {name: view.version for name, view in self._views.items()}
         try:
             found = await self._leases.read_all(timeout=self._timing.attempt_timeout)
         except KubeError as error:
-            self._troubles.report(f"cannot read lease {self._leases}", error)
+            self._error.report(f"cannot read lease {self._leases}", error)
             self._failed = True
             return
         self._failed = False
@@ -252,9 +252,9 @@ class Lookout:
             if missing is not None and missing.version == version:
                 missing.saw_none()
                 self._forget(name)
-        self._tell(asked=True)
+        self._notify(asked=True)
 
-    async def _keep_watching(self) -> None:
+    async def _watch(self) -> None:
         retry = self._timing.retry_period
         backoff = Backoff(base=retry, cap=retry * _LONGEST_PAUSE, jitter=0.2, rng=self._rng)
         while True:
@@ -266,31 +266,31 @@ class Lookout:
                 async with aclosing(changes):
                     async for lease, gone in changes:
                         backoff.reset()
-                        self._watch_troubles.clear()
-                        self._heard(lease, gone=gone)
+                        self._watch_error.clear()
+                        self._observe(lease, gone=gone)
             except KubeError as error:
-                self._watch_troubles.report(f"cannot watch lease {self._leases}", error)
+                self._watch_error.report(f"cannot watch lease {self._leases}", error)
             await asyncio.sleep(backoff.next())
 
-    def _heard(self, lease: Lease, *, gone: bool) -> None:
+    def _observe(self, lease: Lease, *, gone: bool) -> None:
         now, news = clock.monotonic(), True
         if gone:
             self._view(lease.name).saw_deletion(lease)
             self._forget(lease.name)
         else:
             news = self._view(lease.name).saw(lease, now=now)
-        # Of a Lease that nobody renews, or that is not there, only a look tells; and of all that there are.
+        # Only a read tells of a Lease without renewals, of one that is not there, and of unknown ones.
         if not self._failed and not any(view.doubtful for view in self._views.values()):
-            self._next_look = max(self._next_look, now + self._timing.retry_period * _SILENCE)
+            self._next_read = max(self._next_read, now + self._timing.retry_period * _SILENCE)
         if news:
-            self._tell(asked=False)
+            self._notify(asked=False)
 
     def _forget(self, name: str) -> None:
         if name not in self._asked_for and self._views[name].lease is None:
             del self._views[name]
 
-    def _tell(self, *, asked: bool) -> None:
+    def _notify(self, *, asked: bool) -> None:
         if asked:
-            self._troubles.clear()
+            self._error.clear()
         for listener in self._listeners:
             listener(asked)
