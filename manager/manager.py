@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from contextvars import Context
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from manager.cache import Cache
 from manager.client import Client
@@ -33,6 +33,9 @@ from manager.runs import History
 from manager.settings import SettingValues
 from manager.tls.served import ServedCertificate
 from manager.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from manager.client.kubernetes_client import TransportApiClient
 
 __all__ = ["CannotStart", "Manager", "Runnable"]
 
@@ -212,6 +215,12 @@ class Manager:
     def stopping(self) -> bool:
         """Whether the stop is under way: not ready any more, and whoever calls should go elsewhere."""
         return self._stopping
+
+    def kubernetes_client(self) -> TransportApiClient:
+        """Return an `ApiClient` of kubernetes-asyncio on the manager's transport; see
+        `Client.kubernetes_client`.
+        """
+        return self.client.kubernetes_client()
 
     def add_controller(self, controller: Controller) -> None:
         """Run the controller; raises ValueError when there is one of that name already."""
