@@ -60,7 +60,7 @@ class PodSessions:
         self.logs: Logs | None = None
 
     async def run(self, pod: Object, container: str, command: Sequence[str], session: Session) -> int:
-        """Let a client into a process, its own without a command.
+        """Let a client into a process, and return its exit code; without a command, into the container's own.
 
         Raises:
             CannotConnect: there is none.
@@ -69,7 +69,8 @@ class PodSessions:
         process = Process(pod, container, command, session)
         if command:
             return await (self.exec or _not_found)(process)
-        return await (self.attach or self._show_output)(process)
+        await (self.attach or self._show_output)(process)
+        return 0  # a kubelet tells no client of attach how the process ended
 
     async def connect(self, pod: Object, port: int, session: Session) -> None:
         """Let a client talk to a port.

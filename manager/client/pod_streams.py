@@ -128,7 +128,8 @@ class _Channels:
 class ContainerStreams:
     """stdin, stdout and stderr of a process in a container.
 
-    Iterate to read. After the last `Output`, `exit_code` is known, or the error of the node is raised.
+    Iterate to read. After the last `Output`, `exit_code` is known, or the error of the node is raised. The
+    node says 0 to a client of attach, however the process ends.
     """
 
     def __init__(self, channels: _Channels, name: str, *, ends_stdin: bool) -> None:

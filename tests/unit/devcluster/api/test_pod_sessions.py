@@ -136,12 +136,14 @@ async def test_attach_leads_to_the_containers_own_process(person: Person):
     async def run(process: Process) -> int:
         seen.append(process)
         await process.write(await process.read())
-        return 0
+        return 7
 
     person.cluster.sessions.attach = run
     async with person.opened("attach?stdin=true&stdout=true") as socket:
         await socket.send_bytes(b"\x00hello")
-        assert (await everything(socket))[1] == b"hello"
+        found = await everything(socket)
+    assert found[1] == b"hello"
+    assert orjson.loads(found[3])["status"] == "Success"  # a kubelet does not say how it ended
     assert seen[0].command == ()
 
 
