@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         every,
     )
     from manager.rights import rbac
-    from manager.runnables import Runnable
+    from manager.runnables import Lifespan, Runnable
     from manager.server import HttpServer
     from manager.settings import Setting
 
@@ -61,6 +61,7 @@ __all__ = [
     "Enqueue",
     "HttpServer",
     "Informer",
+    "Lifespan",
     "Meta",
     "ObjectKey",
     "Operator",

@@ -36,6 +36,7 @@ from manager.client.write import merge_diff
 from manager.console.changes import _fields, _Step
 from manager.console.pages import _read
 from manager.duration import parse_duration
+from manager.election.lease import Lease
 from manager.explain.judging import SILENT
 from manager.explain.looking import Found, Looker, Node, bad_leaves
 from manager.explain.telling import explanation, text_of, told_by_manager
@@ -46,7 +47,6 @@ from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolE
 from manager.kube.listing import decode_list
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.leader.lease import Lease
 from manager.metrics import Metrics
 from manager.server.reviews import has_expired
 from manager.server.server import serve
