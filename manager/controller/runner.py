@@ -15,10 +15,9 @@ from manager.cache import own_writes_from_here
 from manager.controller.failure import Cause, Failure, Trouble, Troubles, explain
 from manager.controller.queue import QueueItem, WorkQueue
 from manager.controller.reconciler import FailureReporter, Reconciler, Request, Result
-from manager.kube.deadlines import Deadlines
 from manager.kube.errors import NotFound
 from manager.logs import reset_reconcile_log, set_reconcile_log
-from manager.loop import ended, threads_from_here
+from manager.loop import Deadlines, ended, threads_from_here
 from manager.metrics import Metrics, counting, observing
 from manager.rate_limit import Repeats, TokenBucket
 from manager.rights import Undeclared

@@ -6,6 +6,7 @@ Credentials are for servers over TLS only: to any other they would go in the cle
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import ssl
 from collections.abc import Mapping, Sequence
@@ -16,9 +17,16 @@ from yarl import URL
 from manager.address import in_pod
 from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ConfigError
-from manager.kube.kubeconfig import Choice, Entry, read_kubeconfig
+from manager.kube.kubeconfig import (
+    Choice,
+    Entry,
+    credentials_of,
+    impersonation_of,
+    names_credentials,
+    pem_of,
+    read_kubeconfig,
+)
 from manager.kube.tls import Pem, Tls, TlsFiles
-from manager.kube.user import credentials_of, impersonation_of, names_credentials, pem_of
 from manager.logs import get_logger
 from manager.proxy_address import NotAProxy, proxy_for, proxy_url
 from manager.small_file import read_small_file
@@ -66,6 +74,8 @@ class ClusterConfig:
         self._tls = tls
         self._presented: tuple[Pem, Pem] | None = None
         self._is_secure = server.scheme == "https"
+        self._at_hand: tuple[str | None, ssl.SSLContext | None] = (None, None)
+        self._at_hand_until = 0.0
 
     async def authorization(self, *, rejected: str | None = None) -> str | None:
         """The Authorization header to send now, or None to send none, as over plain HTTP always.
@@ -80,6 +90,7 @@ class ClusterConfig:
         if not self._is_secure:
             return None
         obtained = await self._credentials.current(rejected=rejected)
+        self._at_hand_until = 0.0
         if obtained.certificate is not self._presented and self._tls is not None:
             self._presented = obtained.certificate
             self._tls.present(obtained.certificate)
@@ -91,25 +102,34 @@ class ClusterConfig:
         Raises:
             ConfigError: the files that it is made of do not make one.
         """
-        return None if self._tls is None else await self._tls.context()
+        if self._tls is None:
+            return None
+        context = await self._tls.context()
+        self._at_hand_until = 0.0
+        return context
 
     def at_hand(self) -> tuple[str | None, ssl.SSLContext | None] | None:
         """What `authorization` and `ssl_context` would answer, or None if they might have to wait for it."""
         now = asyncio.get_running_loop().time()
-        header = context = None
+        if now < self._at_hand_until:
+            return self._at_hand
+        header, context, until = None, None, math.inf
         if self._is_secure:
             obtained = self._credentials.at_hand(now)
             if obtained is None or obtained.certificate is not self._presented:
                 return None
-            header = obtained.header
+            header, until = obtained.header, self._credentials.renew_at
         if self._tls is not None:
             context = self._tls.at_hand(now)
             if context is None:
                 return None
-        return header, context
+            until = min(until, self._tls.check_at)
+        self._at_hand, self._at_hand_until = (header, context), until
+        return self._at_hand
 
     def tls_failed(self) -> None:
         """A connection failed for reasons of certificates: look soon whether they were replaced."""
+        self._at_hand_until = 0.0
         if self._tls is not None:
             self._tls.check_soon()
 
