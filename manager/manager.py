@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from manager.cache import Cache
-from manager.client import Client
+from manager.client import ChildLabel, Client
 from manager.controller import Controller
 from manager.events import EventRecorder
 from manager.health import Health
@@ -31,6 +31,7 @@ from manager.program import Program
 from manager.runnables import Runnable, Runnables
 from manager.runs import History
 from manager.settings import SettingValues
+from manager.shards.ranges import label_key, label_of
 from manager.tls.served import ServedCertificate
 from manager.watchdog import Watchdog
 
@@ -164,6 +165,7 @@ class Manager:
             self.cache,
             field_manager=program.name,
             former_managers=program.former_names,
+            child_label=ChildLabel(label_key(program.name), label_of, is_set=terms is not None),
         )
         self.events = EventRecorder(
             transport, component=program.name, instance=identity, metrics=metrics, rng=rng

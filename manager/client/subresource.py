@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,30 +12,37 @@ import orjson
 
 from manager.api import ApiModel, ObjectKey, Resource
 from manager.api.merging import conditions_by_type, merged_by_type
+from manager.cache import Cache
 from manager.client.reader import decode_at_once, decode_object
 from manager.client.write import DRY_RUN, JSON, JSON_PATCH, MERGE_PATCH, Writer, booked, whole_object
 from manager.kube.decoding import MALFORMED, json_object, not_a
-from manager.kube.errors import Conflict, Invalid, ServerError, TransportError
+from manager.kube.errors import Conflict, Invalid, NotFound, ServerError, TransportError
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
 from manager.loop import own_turn
 from manager.runs import current_run
 
 R = TypeVar("R", bound=Resource)
 
 
-class SubresourceClient:
-    """A subresource such as `scale` or `eviction`, as plain JSON values."""
+class SubresourceClient(Writer):
+    """A subresource such as `scale` or `eviction`, as plain JSON values.
 
-    def __init__(self, writer: Writer, name: str) -> None:
-        self._writer = writer
+    The answer to a write is another object (a Scale, say), so the caches learn of its effect by watch.
+    """
+
+    def __init__(self, transport: Transport, mapper: RestMapper, cache: Cache, name: str) -> None:
+        super().__init__(transport, mapper, cache)
         self._name = name
 
     async def get(self, obj: Resource) -> dict[str, Any]:
         """Read the subresource from the server."""
-        return json_object(await self._writer.read(type(obj), obj.key, self._name), f"a {self._name}")
+        return json_object(await self._read_stored(type(obj), obj.key, self._name), f"a {self._name}")
 
-    def stream(
+    @asynccontextmanager
+    async def stream(
         self, obj: Resource, query: Mapping[str, str], *, idle_timeout: float
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Read an answer that goes on for long, as pieces of any size: the log of a pod, followed.
 
             async with client.subresource("log").stream(pod, {"follow": "true"}, idle_timeout=300) as chunks:
@@ -44,33 +51,45 @@ class SubresourceClient:
         Nothing is retried. Raises ApiError before the first piece, and TransportError before it or on any:
         the connection could not be made or broke, or nothing came for `idle_timeout` seconds.
         """
-        return self._writer.stream(type(obj), obj.key, self._name, query, idle_timeout=idle_timeout)
+        mapping = await self._mapper.resolve(obj.gvk)
+        path = mapping.path(obj.key.namespace, obj.key.name, self._name)
+        try:
+            async with self._transport.stream(
+                path, query=query, accept="*/*", idle_timeout=idle_timeout
+            ) as chunks:
+                yield chunks
+        except NotFound as error:
+            raise await self._not_found(error, type(obj), self._name) from None
 
     async def create(
         self, obj: Resource, body: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """POST to the subresource: an Eviction of a pod, a TokenRequest of a service account."""
-        return await self._send("POST", obj, body, JSON, dry_run)
+        return await self._write("POST", obj, body, JSON, dry_run)
 
     async def patch(
         self, obj: Resource, changes: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """Merge `changes` into the subresource: `{"spec": {"replicas": 3}}` for a scale."""
-        return await self._send("PATCH", obj, changes, MERGE_PATCH, dry_run)
+        return await self._write("PATCH", obj, changes, MERGE_PATCH, dry_run)
 
     async def update(
         self, obj: Resource, body: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """Replace the subresource."""
-        return await self._send("PUT", obj, body, JSON, dry_run)
+        return await self._write("PUT", obj, body, JSON, dry_run)
 
-    async def _send(
+    async def _write(
         self, method: str, obj: Resource, body: Mapping[str, Any], content_type: str, dry_run: bool
     ) -> dict[str, Any]:
-        encoded = orjson.dumps(body)
-        raw = await self._writer.send_subresource(
-            method, type(obj), obj.key, self._name, encoded, content_type, DRY_RUN if dry_run else {}
-        )
+        mapping = await self._mapper.resolve(obj.gvk)
+        path, query = mapping.path(obj.key.namespace, obj.key.name, self._name), DRY_RUN if dry_run else {}
+        try:
+            raw = await self._transport.request(
+                method, path, query=query, body=orjson.dumps(body), content_type=content_type
+            )
+        except NotFound as error:
+            raise await self._not_found(error, type(obj), self._name) from None
         return json_object(raw, f"a {self._name}")
 
 
@@ -95,11 +114,11 @@ _decode_fields = msgspec.json.Decoder(_Object).decode
 _decode_part = msgspec.json.Decoder(_Part).decode
 
 
-class StatusClient:
+class StatusClient(Writer):
     """Writes `status`."""
 
-    def __init__(self, writer: Writer, *, field_manager: str) -> None:
-        self._writer = writer
+    def __init__(self, transport: Transport, mapper: RestMapper, cache: Cache, *, field_manager: str) -> None:
+        super().__init__(transport, mapper, cache)
         self._field_manager = field_manager
         self._in_doubt = dict[tuple[str, ObjectKey], set[tuple[str, str]]]()
         """What of which object was written, or was not; the cache may show what was before it."""
@@ -148,13 +167,13 @@ class StatusClient:
         """Replace the whole status; raises Conflict if the object has changed since it was read."""
         body = orjson.dumps(whole_object(obj))
         query = booked(self._field_manager, dry_run=dry_run)
-        raw = await self._writer.send(type(obj), obj.key, JSON, body, query, "status")
+        raw = await self._send(type(obj), obj.key, JSON, body, query, "status")
         return await decode_object(raw, type(obj), obj.key)
 
     async def _write(self, obj: Resource, after: Status, *, dry_run: bool = False) -> bytes | None:
         """Send in what `after` differs; returns the object as stored, None when nothing was sent."""
         if obj.origin is None:
-            return await self._send(obj, [{"op": "add", "path": "/status", "value": after}], dry_run)
+            return await self._send_patch(obj, [{"op": "add", "path": "/status", "value": after}], dry_run)
         await own_turn(len(obj.origin))
         before: Status | None = _status_in(obj.origin, obj)
         live, raw = before, obj.origin
@@ -176,7 +195,7 @@ class StatusClient:
             return None
         for _ in range(ATTEMPTS):
             try:
-                return await self._send(obj, changes, dry_run)
+                return await self._send_patch(obj, changes, dry_run)
             except (TransportError, ServerError, asyncio.CancelledError):
                 self._doubt(obj, _differing(cached or {}, after) | (doubted or set()))
                 raise
@@ -191,13 +210,13 @@ class StatusClient:
                     return raw  # somebody has written just that
         raise Conflict(409, "Conflict", f"the status of {obj.kind} {obj.key} keeps being changed")
 
-    async def _send(self, obj: Resource, patch: list[dict[str, Any]], dry_run: bool) -> bytes:
+    async def _send_patch(self, obj: Resource, patch: list[dict[str, Any]], dry_run: bool) -> bytes:
         if obj.metadata.uid:
             # The server ignores a uid in the body of a status write. Without this test, the status of a
             # deleted object would be written to one that was created under its name meanwhile.
             patch = [{"op": "test", "path": "/metadata/uid", "value": obj.metadata.uid}, *patch]
         query = booked(self._field_manager, dry_run=dry_run)
-        return await self._writer.send(type(obj), obj.key, JSON_PATCH, orjson.dumps(patch), query, "status")
+        return await self._send(type(obj), obj.key, JSON_PATCH, orjson.dumps(patch), query, "status")
 
     async def _look(self, obj: Resource, dry_run: bool) -> tuple[Status | None, bytes]:
         """The status that is there now, and the object that it is the status of.
@@ -206,7 +225,7 @@ class StatusClient:
         Conflict if the object was replaced by another of its name.
         """
         try:
-            raw = await self._send(obj, [], dry_run)
+            raw = await self._send_patch(obj, [], dry_run)
         except Invalid as error:
             if error.details.get("causes"):  # of its fields; a test that has failed has none
                 raise

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any
-
-import orjson
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.api.core_v1 import Secret, fold_string_data
 from manager.cache import Cache
-from manager.kube.errors import BadRequest, NoMatch, NoSubresource, NotFound, ServerError
+from manager.kube.errors import BadRequest, KubeError, NoMatch, NoSubresource, NotFound, ServerError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 
@@ -53,7 +50,6 @@ _UNTYPED = "failed to create typed patch object"
 
 DRY_RUN = {"dryRun": "All"}
 
-
 STRICT = {"fieldValidation": "Strict"}
 """Has the server refuse fields that it does not know; else it drops them. It does so at each apply anyway."""
 
@@ -81,7 +77,7 @@ def whole_object(obj: Resource) -> dict[str, Any]:
 
 
 class Writer:
-    """Sends writes as bytes and hands each answer to the caches, so that the next read sees it.
+    """The base of what sends writes: each answer goes to the caches, so that the next read sees it.
 
     The answer to a dry run (see `booked`) is what would be, and no cache learns of it.
     """
@@ -91,13 +87,12 @@ class Writer:
         self._mapper = mapper
         self._cache = cache
 
-    async def check_owners(self, obj: Resource, kind: type[Resource]) -> None:
-        """Raise ValueError for an owner that the object cannot have: in a namespace, where it is in none.
+    async def _check_owners(self, obj: Resource, kind: type[Resource]) -> None:
+        """Raise ValueError for an owner in a namespace, which an object in no namespace cannot have.
 
-        The garbage collector would take the object for an orphan, and delete it.
+        The garbage collector would take the object for an orphan, and delete it. In which namespace an owner
+        of other objects is, a reference does not say: it is the object's.
         """
-        if kind.namespaced:
-            return  # in which namespace the owner is, a reference does not say: it is the object's
         for owner in obj.metadata.owner_references:
             gvk = GroupVersionKind.from_api_version(owner.api_version, owner.kind)
             try:
@@ -108,33 +103,16 @@ class Writer:
                 child = f"{kind.gvk.kind} {obj.metadata.name}"
                 raise ValueError(f"{owner.kind} {owner.name} cannot own {child}, which is in no namespace")
 
-    async def read(self, kind: type[Resource], key: ObjectKey, subresource: str = "") -> bytes:
-        """The object as the server has it now, with every manager's fields."""
+    async def _read_stored(self, kind: type[Resource], key: ObjectKey, subresource: str = "") -> bytes:
+        """Return the object as the server has it now, with every manager's fields."""
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
-        async with self._subresource_checked(kind, subresource):
+        try:
             return await self._transport.request("GET", path)
+        except NotFound as error:
+            raise await self._not_found(error, kind, subresource) from None
 
-    @asynccontextmanager
-    async def stream(
-        self,
-        kind: type[Resource],
-        key: ObjectKey,
-        subresource: str,
-        query: Mapping[str, str],
-        *,
-        idle_timeout: float,
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """An answer that goes on for long, piece by piece as it arrives; see `Transport.stream`."""
-        mapping = await self._mapper.resolve(kind.gvk)
-        path = mapping.path(key.namespace, key.name, subresource)
-        async with (
-            self._subresource_checked(kind, subresource),
-            self._transport.stream(path, query=query, accept="*/*", idle_timeout=idle_timeout) as chunks,
-        ):
-            yield chunks
-
-    async def send_create(self, kind: type[Resource], key: ObjectKey, body: bytes, query: Query) -> bytes:
+    async def _send_create(self, kind: type[Resource], key: ObjectKey, body: bytes, query: Query) -> bytes:
         """POST to the collection; the object as stored. Raises ValueError for a missing namespace."""
         mapping = await self._mapper.resolve(kind.gvk)
         if mapping.namespaced and not key.namespace:
@@ -145,7 +123,7 @@ class Writer:
             self._cache.observe_write(kind, raw, before=0)
         return raw
 
-    async def send(
+    async def _send(
         self,
         kind: type[Resource],
         key: ObjectKey,
@@ -166,10 +144,11 @@ class Writer:
         path = mapping.path(key.namespace, key.name, subresource)
         method = "PUT" if content_type == JSON else "PATCH"
         try:
-            async with self._subresource_checked(kind, subresource):
-                raw = await self._transport.request(
-                    method, path, query=query, body=body, content_type=content_type
-                )
+            raw = await self._transport.request(
+                method, path, query=query, body=body, content_type=content_type
+            )
+        except NotFound as error:
+            raise await self._not_found(error, kind, subresource) from None
         except ServerError as error:
             # The server says 500 of an apply with a field it does not know, or with one key twice.
             if error.message.startswith(_UNTYPED):
@@ -181,63 +160,16 @@ class Writer:
             self._cache.observe_write(kind, raw, before=before)
         return raw
 
-    async def send_delete(
-        self, kind: type[Resource], key: ObjectKey, uid: str | None, options: Mapping[str, Any]
-    ) -> None:
-        """DELETE with DeleteOptions; `uid` is that of the object meant, where known."""
+    async def _not_found(self, error: NotFound, kind: type[Resource], subresource: str) -> KubeError:
+        """Return what a 404 means: of a missing subresource the server says the same as of the object."""
+        if not subresource:
+            return error
+        self._mapper.forget(kind.gvk)  # its definition may have been changed
         mapping = await self._mapper.resolve(kind.gvk)
-        body = orjson.dumps(options)
-        raw = await self._transport.request("DELETE", mapping.path(key.namespace, key.name), body=body)
-        if "dryRun" not in options:
-            self._cache.observe_delete(kind, key, uid, raw)
-
-    async def send_delete_collection(
-        self, kind: type[Resource], namespace: str, query: Query, options: Mapping[str, Any]
-    ) -> None:
-        """DELETE of all objects that match; the caches learn of it by watch.
-
-        The answer holds the objects as they were, so it does not tell which of them are gone and which are
-        kept for now by a finalizer.
-        """
-        mapping = await self._mapper.resolve(kind.gvk)
-        if mapping.namespaced and not namespace:
-            raise ValueError(f"{kind.gvk} is namespaced: its objects are deleted in one namespace at a time")
-        await self._transport.request(
-            "DELETE", mapping.path(namespace), query=query, body=orjson.dumps(options)
+        if subresource in mapping.subresources:
+            return error
+        name = f"{mapping.plural}.{kind.gvk.group}".rstrip(".")
+        return NoSubresource(
+            f"the definition {name} has no subresource {subresource} in version {kind.gvk.version}: "
+            f"the API server does not serve {mapping.plural}/{subresource}"
         )
-
-    async def send_subresource(
-        self,
-        method: str,
-        kind: type[Resource],
-        key: ObjectKey,
-        subresource: str,
-        body: bytes,
-        content_type: str,
-        query: Query,
-    ) -> bytes:
-        """A write whose answer is another object (a Scale, say): the caches learn of it by watch."""
-        mapping = await self._mapper.resolve(kind.gvk)
-        path = mapping.path(key.namespace, key.name, subresource)
-        async with self._subresource_checked(kind, subresource):
-            return await self._transport.request(
-                method, path, query=query, body=body, content_type=content_type
-            )
-
-    @asynccontextmanager
-    async def _subresource_checked(self, kind: type[Resource], subresource: str) -> AsyncIterator[None]:
-        """Raise NoSubresource for a 404 because of that; the server answers as if the object were missing."""
-        try:
-            yield
-        except NotFound:
-            if not subresource:
-                raise
-            self._mapper.forget(kind.gvk)  # its definition may have been changed
-            mapping = await self._mapper.resolve(kind.gvk)
-            if subresource in mapping.subresources:
-                raise
-            name = f"{mapping.plural}.{kind.gvk.group}".rstrip(".")
-            raise NoSubresource(
-                f"the definition {name} has no subresource {subresource} in version {kind.gvk.version}: "
-                f"the API server does not serve {mapping.plural}/{subresource}"
-            ) from None

@@ -36,7 +36,6 @@ from manager.operator.pod_events import ASK_AGAIN_AFTER
 from manager.operator.rollouts import is_rolled_out, is_workload
 from manager.rights import Undeclared
 from manager.runs import LONGEST_TEXT, current_run
-from manager.shards.ranges import label_of
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -208,7 +207,8 @@ class Context:
         `apply` sets it. It is for what the operator creates in another way, and for pod templates. For an
         object it is always the same, with `--shards` and without.
         """
-        return {self.client.shard_label: label_of(self.object.metadata.uid)}
+        label = self.client.child_label
+        return {} if label is None else {label.key: label.value_of(self.object.metadata.uid)}
 
     def token(self, nbytes: int) -> str:
         """A random text of so many random bytes, in letters, digits, `-` and `_`, for passwords. It comes
@@ -817,9 +817,10 @@ class Context:
 
     def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
         """Whether a child has got the label of its range, and nothing else that people are told of."""
-        label = self.client.shard_label
+        label = self.client.child_label
         return (
-            before.labels.get(label) != after.labels.get(label)
+            label is not None
+            and before.labels.get(label.key) != after.labels.get(label.key)
             and before.owner_references == after.owner_references
         )
 

@@ -567,7 +567,7 @@ def children_keep_no_labels_but_ours(patch: pytest.MonkeyPatch) -> None:
         others = {*applied.object.metadata.labels} - {*obj.metadata.labels}
         if others:
             body = orjson.dumps({"metadata": {"labels": dict.fromkeys(others)}})
-            await self._writer.send(type(obj), obj.key, MERGE_PATCH, body, {})
+            await self._send(type(obj), obj.key, MERGE_PATCH, body, {})
         return applied
 
     patch.setattr(applier.Applier, "apply", apply)
