@@ -31,6 +31,7 @@ from manager.program import Program
 from manager.runnables import Runnable, Runnables
 from manager.runs import History
 from manager.settings import SettingValues
+from manager.shards.cache_filter import ShardFilters
 from manager.shards.ranges import label_key, label_of
 from manager.tls.served import ServedCertificate
 from manager.watchdog import Watchdog
@@ -159,13 +160,14 @@ class Manager:
             metrics=metrics,
             rng=rng,
         )
+        child_label = ChildLabel(label_key(program.name), label_of, is_set=terms is not None)
         self.client = Client(
             transport,
             self.mapper,
             self.cache,
             field_manager=program.name,
             former_managers=program.former_names,
-            child_label=ChildLabel(label_key(program.name), label_of, is_set=terms is not None),
+            child_label=child_label,
         )
         self.events = EventRecorder(
             transport, component=program.name, instance=identity, metrics=metrics, rng=rng
@@ -179,7 +181,8 @@ class Manager:
         self.terms = terms
         self.leadership = Leadership()
         if terms is not None:
-            terms.attend(self.cache, begun=self._begin_term, ended=self._end_term)
+            filters = ShardFilters(self.cache, label=child_label.key)
+            terms.attend(filters, begun=self._begin_term, ended=self._end_term)
             self.leadership = terms.leadership
         elif isinstance(elector, LeaderElector):
             self.leadership = elector.leadership

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self, TypedDict, Unpack
 
 from manager.api import GroupVersionKind, Resource
-from manager.cache.parts import Parts
+from manager.cache.record import Parts
 
 
 class Operator(enum.Enum):

@@ -451,7 +451,7 @@ class Applier(Writer):
             record = informer.get(key)
             if record is not None and (not record.is_cut or _is_foreign(record, owner)):
                 return record.raw
-            if record is None and not informer.is_restricted:
+            if record is None and informer.filter is None:
                 return None
         # A selection says nothing about what is not in it, and neither does a replica's part.
         selected = self._cache.held(kind, key)

@@ -107,10 +107,11 @@ class _Reader:
 
     def _expect_all(self, kind: type[Resource], informer: Informer, owner: Resource | None = None) -> None:
         """Raise NotCached for what does not hold all that is asked for: what it has not may be there."""
+        held = informer.filter
         if (
-            informer.is_restricted
+            held is not None
             and not self._ours
-            and not (owner is not None and informer.has_children_of(owner.metadata.uid))
+            and not (owner is not None and held.holds_children_of(owner.metadata.uid))
         ):
             raise NotCached(
                 kind.gvk.kind,

@@ -9,12 +9,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from manager.api import ObjectKey
-from manager.cache import Cache, Informer, Record
-from manager.cache.division import PARTS, ByUid
+from manager.cache import Informer, Record
 from manager.kube.transport import writes_need, writes_need_from_here
 from manager.leader.leadership import Leadership
 from manager.logs import get_logger
 from manager.metrics import Metrics
+from manager.shards.cache_filter import PARTS, ByUid, ShardFilters, knows, records_in
 from manager.shards.ranges import Ranges
 
 # Seconds for which a range, which nobody else works on, waits for its objects to be known.
@@ -61,13 +61,13 @@ class Terms:
         self._asked_for: dict[int, float] = {}
         """The ranges that are to be known, and until when others may wait for that."""
         self._changed = asyncio.Event()
-        self._cache: Cache | None = None
+        self._cache: ShardFilters | None = None
         self._begun: Callable[[Term], None] = lambda _: None
         self._ended: Callable[[Term, bool], Awaitable[None]] = _nothing_more
 
     def attend(
         self,
-        cache: Cache,
+        cache: ShardFilters,
         *,
         begun: Callable[[Term], None],
         ended: Callable[[Term, bool], Awaitable[None]],
@@ -222,7 +222,7 @@ class Share:
         """The range is ours; also to be called when more has become known."""
         if number in self._begun:
             return
-        if any(each.is_restricted and not each.knows(number) for each in self._informers):
+        if not all(knows(each, number) for each in self._informers):
             return
         self._begun.add(number)
         for record in self._in(number):
@@ -240,7 +240,7 @@ class Share:
     def _in(self, number: int) -> list[Record]:
         if self._whole:
             return self._objects.list() if number == 0 else []
-        return self._objects.in_ranges(Ranges.of(self._terms.count, {number}))
+        return records_in(self._objects, Ranges.of(self._terms.count, {number}))
 
     def _term_of(self, key: ObjectKey) -> Term | None:
         if self._whole:

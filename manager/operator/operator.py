@@ -229,8 +229,8 @@ class Operator(Generic[T]):
         """The cache of the objects of its kind; those of this replica alone, where they are shared out."""
         # Who looks at others of its kind has to know all of them.
         reads_all = any(each.kind is self.kind for each in self.sources)
-        shared_out = self.options.needs_leader_election and self.shared_out and not reads_all
-        return self.manager.cache.informer(self.kind, shared_out=shared_out, **self.selection._asdict())
+        filtered = self.options.needs_leader_election and self.shared_out and not reads_all
+        return self.manager.cache.informer(self.kind, filtered=filtered, **self.selection._asdict())
 
     @cached_property
     def pod_events(self) -> PodEvents:

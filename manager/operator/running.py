@@ -98,7 +98,7 @@ def add_controller(
             source.kind,
             metadata_only=source.metadata_only,
             owned_by=kind if isinstance(source, Owns) else None,
-            shared_out=isinstance(source, Owns) and objects.is_restricted,
+            filtered=isinstance(source, Owns) and objects.filter is not None,
             **source.selection._asdict(),
         )
         informers.append(informer)
@@ -181,7 +181,7 @@ def _source(
 
 def _of_ours(objects: Informer, handler: Handler) -> Handler:
     """Without objects that are not held: they are others', or enqueued when they come."""
-    if not objects.is_restricted:
+    if objects.filter is None:
         return handler
     return lambda event: [key for key in handler(event) if objects.get(key) is not None]
 

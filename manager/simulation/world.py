@@ -26,6 +26,7 @@ from manager.kube.errors import Forbidden
 from manager.leader.mode import lease_of_range
 from manager.logs import captured
 from manager.operator import AnyOperator, rights_of
+from manager.shards.cache_filter import ShardFilter
 from manager.shards.ranges import Ranges
 from manager.simulation.certificates import WebhookCertificates, tells_a_key
 from manager.simulation.clock_use import ClockUse
@@ -774,14 +775,15 @@ class World:
             stored = {
                 (each.key.namespace, each.key.name): each.version
                 for each in self.cluster.store.select(informer.spec.gvk.group, informer.spec.plural)
-                if informer.division is None
-                or informer.division.takes(informer._decoder.look(each.data).meta, ranges)
+                if not isinstance(informer.filter, ShardFilter)
+                or informer.filter.division.takes(informer._decoder.look(each.data).meta, ranges)
             }
             cached = {tuple(each.key): each.version for each in informer._store}
             if stored != cached:
                 differ = sorted(set(stored.items()) ^ set(cached.items()))[:6]
                 self.violated(f"{replica.name} has other {informer.spec.resource} than the server: {differ}")
-            if informer.is_restricted and any(each.ranges != ranges for each in informer._reflectors):
+            watches = informer.filter.watches if isinstance(informer.filter, ShardFilter) else ()
+            if any(each.asked != ranges for each in watches):
                 self.violated(f"{replica.name} asks for {informer.spec.resource} of others' ranges")
 
     async def _end(self) -> None:

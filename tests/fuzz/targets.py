@@ -27,8 +27,8 @@ from controllers.main import OPERATORS
 from manager.access.reviews import has_expired
 from manager.address import BindAddress, parse_address
 from manager.api import GroupVersionKind, ObjectKey
-from manager.cache.answers import decode_bookmark, version_of
 from manager.cache.record import RecordDecoder
+from manager.cache.reflector import decode_bookmark, version_of
 from manager.cache.spec import Selector, WatchSpec
 from manager.certificates.store import Material, Stored
 from manager.client.ownership import holds, own_entries, takeover_patch

@@ -23,11 +23,9 @@ from controllers.petstore.keeper import Keeper
 from controllers.petstore.pet import PetOperator
 from controllers.tutorial.foo import FooOperator
 from manager.api import controller_reference, is_controlled_by
-from manager.cache import Cache
-from manager.cache.division import ByOwner
 from manager.cache.informer import Informer
-from manager.cache.intake import Intake
 from manager.cache.reflector import Reflector
+from manager.cache.sink import Sink
 from manager.cache.store import Store
 from manager.certificates import decide, keeper
 from manager.certificates.lifetimes import Lifetimes
@@ -48,6 +46,7 @@ from manager.leader.terms import Share, Terms
 from manager.operator import running
 from manager.operator.context import Context
 from manager.operator.operator import Operator
+from manager.shards.cache_filter import ByOwner, ShardFilters
 from manager.shards.ranges import Ranges
 from manager.simulation.seeds import Plan, crash_points, plan_of, run
 from manager.simulation.workload import Step
@@ -131,7 +130,7 @@ OTHERS_RANGE = r"came while \S+ had range"
 
 @mutant("memcached", OTHERS_RANGE, shards=4, took=1)
 def each_works_on_everything(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Cache, "restrict", nothing)
+    patch.setattr(ShardFilters, "restrict", nothing)
     patch.setattr(Share, "_term_of", lambda self, _: next(map(self._terms.of, self._terms._terms), None))
     patch.setattr(Share, "covers", lambda *_: True)
 
@@ -149,13 +148,12 @@ def who_takes_a_range_does_not_look_at_its_objects(patch: pytest.MonkeyPatch) ->
 
 @mutant("memcached", " than the server", shards=4, took=1)
 def who_takes_a_range_does_not_list_it(patch: pytest.MonkeyPatch) -> None:
-    original = Reflector.list_more
+    original = Reflector.list_beside
 
-    async def nothing_of_it(self: Reflector, ranges: Ranges) -> Any:
-        found = await original(self, ranges)
-        return None if found is None else ({}, found[1])
+    async def nothing_of_it(self: Reflector, query: Any, _: Any) -> Any:
+        return await original(self, query, nothing)
 
-    patch.setattr(Reflector, "list_more", nothing_of_it)
+    patch.setattr(Reflector, "list_beside", nothing_of_it)
 
 
 @mutant("memcached", " than the server", shards=4, took=1)
@@ -218,7 +216,8 @@ def nobody_looks_into_how_many_ranges_the_work_is_divided(patch: pytest.MonkeyPa
 
 @mutant("memcached", NOT_FRESH + ".*shard", shards=4, took=1)
 def children_get_no_label(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(applier, "_add", lambda *_: None)
+    original = applier._wanted
+    patch.setattr(applier, "_wanted", lambda obj, owner, _: original(obj, owner, None))
 
 
 @mutant("pet", "CALL store .*" + TWO_LEAD, by="look", took=3)
@@ -239,13 +238,13 @@ def a_list_forgets_no_deletions(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("memcached", " than the server", took=1)
 def watches_bring_no_deletions(patch: pytest.MonkeyPatch) -> None:
-    original = Intake.event
+    original = Sink.event
 
-    def without(self: Intake, kind: str, raw: Any) -> None:
+    def without(self: Sink, kind: str, raw: Any) -> None:
         if kind != "DELETED":
             original(self, kind, raw)
 
-    patch.setattr(Intake, "event", without)
+    patch.setattr(Sink, "event", without)
 
 
 @mutant("mysrv", NOT_FRESH, fault="refusals", took=6)
@@ -388,13 +387,13 @@ def what_others_spoil_is_left_alone(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("memcached,wordpress", " than the server", took=1)
 def every_seventh_event_is_lost(patch: pytest.MonkeyPatch) -> None:
-    original, numbers = Intake.event, itertools.count(1)
+    original, numbers = Sink.event, itertools.count(1)
 
-    def event(self: Intake, kind: str, raw: Any) -> None:
+    def event(self: Sink, kind: str, raw: Any) -> None:
         if next(numbers) % 7:
             original(self, kind, raw)
 
-    patch.setattr(Intake, "event", event)
+    patch.setattr(Sink, "event", event)
 
 
 @mutant("pet", "the record of|has no record|a record is left", took=5)
