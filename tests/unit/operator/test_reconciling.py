@@ -35,8 +35,8 @@ from manager.controller import (
     status_changed,
 )
 from manager.kube.errors import ServerError
+from manager.operator.children import changed_fields
 from manager.operator.context import Changed
-from manager.operator.difference import changed_fields
 from manager.operator.rights import rights_of
 from manager.operator.rollouts import is_rolled_out
 from manager.runs import SPARED, Run

@@ -43,7 +43,7 @@ from manager.leader.lookout import Observation
 from manager.leader.mode import Mode
 from manager.leader.sharing import Sharing
 from manager.leader.terms import Share, Terms
-from manager.operator import running
+from manager.operator import reconciler
 from manager.operator.context import Context
 from manager.operator.operator import Operator
 from manager.shards.cache_filter import ByOwner, ShardFilters
@@ -284,7 +284,7 @@ def a_lease_is_stale_as_soon_as_it_is_seen(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("memcached,wordpress", NOT_FRESH, took=1)
 def changed_children_tell_nobody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(running, "_owners_and_waiting", lambda *_: lambda _: ())
+    patch.setattr(reconciler, "_owners_and_waiting", lambda *_: lambda _: ())
 
 
 @mutant("memcached", NOT_FRESH + "deployments", took=1)
@@ -554,7 +554,7 @@ def the_end_of_a_cleanup_takes_all_finalizers(patch: pytest.MonkeyPatch) -> None
         await ctx.patch()
         ctx.written()
 
-    patch.setattr(running.ObjectReconciler, "_let_go", let_go)
+    patch.setattr(reconciler.ObjectReconciler, "_let_go", let_go)
 
 
 @mutant("memcached", "took away labels spoilt=", took=1)

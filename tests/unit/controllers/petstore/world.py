@@ -35,7 +35,7 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
 from manager.metrics import Metrics
-from manager.operator.running import ObjectReconciler
+from manager.operator.reconciler import ObjectReconciler
 from manager.settings import SettingValues
 from manager.testing import LocalWire
 from manager.yaml_text import yaml_documents
