@@ -174,7 +174,7 @@ class Cache:
     def holds_all(self, kind: type[Resource], namespace: str) -> bool:
         """Whether some informer has all objects of a kind in a namespace, or their metadata."""
         return any(
-            each.spec.covers(namespace)
+            each.covers(namespace)
             and not (each.filter or each.spec.label_selector or each.spec.field_selector)
             for each in self._informers(kind)
         )

@@ -158,10 +158,14 @@ class Informer:
             )
         self._decoder.owners = None
 
+    def covers(self, namespace: str) -> bool:
+        """Return whether it watches the objects of a namespace."""
+        return self.spec.namespaces == ("",) or namespace in self.spec.namespaces
+
     def has_all_of(self, namespace: str) -> bool:
         """Whether what it does not hold of a namespace is not there: nothing is left out of it."""
         selective = self.spec.label_selector or self.spec.field_selector or self.filter
-        return self.synced and self.spec.covers(namespace) and not selective
+        return self.synced and self.covers(namespace) and not selective
 
     # Reading.
 
@@ -306,7 +310,7 @@ class Informer:
         record, meta = self._decoder(raw)
         if before is not None:
             note_own_write(Change(record.uid, before, record.version))
-        if not self.spec.covers(record.key.namespace):
+        if not self.covers(record.key.namespace):
             return
         if self.filter is not None and not self._takes(record.key, meta):
             return
@@ -328,7 +332,7 @@ class Informer:
         `uid` is that of the object that was to be deleted, where known. Raises ProtocolError when it is
         neither.
         """
-        if not self.spec.covers(key.namespace):
+        if not self.covers(key.namespace):
             return
         deleted = deleted_uid(raw)
         if deleted is None:

@@ -17,7 +17,6 @@ from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.api.confidential import LAST_APPLIED
 from manager.kube.decoding import MALFORMED, not_a, shallow_at_once
 from manager.kube.errors import ProtocolError
-from manager.nesting import is_too_deep
 
 R = TypeVar("R", bound=Resource)
 
@@ -224,8 +223,7 @@ class RecordDecoder:
             else:
                 raise ProtocolError(f"not {self._what}: it is of another kind")
             kept = self._managed_fields.strip(kept, managed)
-            if is_too_deep(kept):
-                kept = shallow_at_once(kept)
+            kept = shallow_at_once(kept)
             if self._parts is not None and not only_metadata:
                 kept = self._parts.of(kept)
             if (only_metadata or self._parts) and (less := _limited(meta)):

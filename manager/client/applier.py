@@ -37,9 +37,26 @@ from manager.client.ownership import (
 )
 from manager.client.reader import decode_at_once
 from manager.client.repair import RefusedRepairs, Repair, refused_lists, repair_patch
-from manager.client.write import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRICT, Writer, booked, sent_fields
+from manager.client.write import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRICT,
+    Query,
+    Writer,
+    booked,
+    sent_fields,
+)
 from manager.kube.decoding import json_object, not_a
-from manager.kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound
+from manager.kube.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServerError,
+)
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.loop import own_turn
@@ -52,6 +69,8 @@ SETTLED_OBJECTS = 10_000
 
 # Of items that are in a refused list, for how many it is tried whether they can stay.
 _MOST_KEPT = 16
+
+_UNTYPED = "failed to create typed patch object"
 
 # How often the record of our create is renamed while others change the object in between.
 TAKEOVER_ATTEMPTS = 3
@@ -414,15 +433,45 @@ class Applier(Writer):
         force: bool,
         dry_run: bool,
         field_manager: str = "",
+        creates: bool = False,
     ) -> bytes:
+        """PATCH the object by server-side apply; the object as stored.
+
+        `creates` says that the body cannot change an object that is there. Raises ApplyConflict, and
+        BadRequest for what does not fit the schema.
+        """
+        mapping = await self._mapper.resolve(kind.gvk)
         query = {
             **booked(field_manager or self.field_manager, dry_run=dry_run),
             "force": "true" if force else "false",
         }
+        path = mapping.path(key.namespace, key.name)
         try:
-            return await self._send(kind, key, APPLY_PATCH, body, query)
+            raw = await self._transport.request(
+                "PATCH", path, query=query, body=body, content_type=APPLY_PATCH
+            )
         except Conflict as error:
             raise ApplyConflict.of(error) or error from None
+        except ServerError as error:
+            # The server says 500 of an apply with a field it does not know, or with one key twice.
+            if error.message.startswith(_UNTYPED):
+                what = error.message.partition("): ")[2] or error.message
+                raise BadRequest(400, "BadRequest", f"{kind.gvk.kind} {key}: {what}") from error
+            raise
+        if not dry_run:
+            self._cache.observe_write(kind, raw, before=0 if creates else None)
+        return raw
+
+    async def _send_create(self, kind: type[Resource], key: ObjectKey, body: bytes, query: Query) -> bytes:
+        """POST to the collection; the object as stored. Raises ValueError for a missing namespace."""
+        mapping = await self._mapper.resolve(kind.gvk)
+        if mapping.namespaced and not key.namespace:
+            raise ValueError(f"{kind.gvk} is namespaced: {key.name!r} needs a metadata.namespace")
+        path = mapping.path(key.namespace)
+        raw = await self._transport.request("POST", path, query=query, body=body, name=key.name)
+        if "dryRun" not in query:
+            self._cache.observe_write(kind, raw, before=0)
+        return raw
 
     def _wants_the_same(
         self, encoded: bytes, live: dict[str, Any], own: OwnEntries, conflicts: Sequence[FieldConflict]
@@ -447,7 +496,7 @@ class Applier(Writer):
     async def _find_known(self, kind: type[Resource], key: ObjectKey, owner: Resource | None) -> bytes | None:
         """The object as it is known; only metadata of what is certainly not the owner's."""
         informer = self._cache.lookup(kind, metadata_only=False)
-        if informer is not None and informer.spec.covers(key.namespace):
+        if informer is not None and informer.covers(key.namespace):
             record = informer.get(key)
             if record is not None and (not record.is_cut or _is_foreign(record, owner)):
                 return record.raw
@@ -473,10 +522,9 @@ class Applier(Writer):
             # POST takes two items with one key, and no apply does, now or later. So an apply creates it. Of
             # an object that is there it demands a version that no object has.
             named = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": "1"}}
-            query = {**booked(self.field_manager, dry_run=dry_run), "force": "true"}
             body = _encoded(named, obj)
             try:
-                raw = await self._send(kind, key, APPLY_PATCH, body, query, creates=True)
+                raw = await self._send_apply(kind, key, body, force=True, dry_run=dry_run, creates=True)
             except Conflict as error:
                 raise AlreadyExists(409, "AlreadyExists", str(error)) from error
         else:

@@ -82,7 +82,7 @@ class _Reader:
                 selection=str(self._selection),
                 others=[str(other) for other in others],
             )
-        if namespace and not informer.spec.covers(namespace):
+        if namespace and not informer.covers(namespace):
             raise NotCached(
                 kind.gvk.kind,
                 metadata_only=self._metadata_only,

@@ -8,7 +8,7 @@ from typing import Any
 from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.api.core_v1 import Secret, fold_string_data
 from manager.cache import Cache
-from manager.kube.errors import BadRequest, KubeError, NoMatch, NoSubresource, NotFound, ServerError
+from manager.kube.errors import KubeError, NoMatch, NoSubresource, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 
@@ -45,8 +45,6 @@ JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 Query = Mapping[str, str]
-
-_UNTYPED = "failed to create typed patch object"
 
 DRY_RUN = {"dryRun": "All"}
 
@@ -112,17 +110,6 @@ class Writer:
         except NotFound as error:
             raise await self._not_found(error, kind, subresource) from None
 
-    async def _send_create(self, kind: type[Resource], key: ObjectKey, body: bytes, query: Query) -> bytes:
-        """POST to the collection; the object as stored. Raises ValueError for a missing namespace."""
-        mapping = await self._mapper.resolve(kind.gvk)
-        if mapping.namespaced and not key.namespace:
-            raise ValueError(f"{kind.gvk} is namespaced: {key.name!r} needs a metadata.namespace")
-        path = mapping.path(key.namespace)
-        raw = await self._transport.request("POST", path, query=query, body=body, name=key.name)
-        if "dryRun" not in query:
-            self._cache.observe_write(kind, raw, before=0)
-        return raw
-
     async def _send(
         self,
         kind: type[Resource],
@@ -133,12 +120,10 @@ class Writer:
         subresource: str = "",
         *,
         replaces: str = "",
-        creates: bool = False,
     ) -> bytes:
         """PUT the object, or a subresource of it, or PATCH it as the content type says; the object as stored.
 
-        `replaces` is the resourceVersion that the body demands, if it does. `creates` says that the body
-        cannot change an object that is there. Raises BadRequest for an apply that does not fit the schema.
+        `replaces` is the resourceVersion that the body demands, if it does.
         """
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
@@ -149,15 +134,9 @@ class Writer:
             )
         except NotFound as error:
             raise await self._not_found(error, kind, subresource) from None
-        except ServerError as error:
-            # The server says 500 of an apply with a field it does not know, or with one key twice.
-            if error.message.startswith(_UNTYPED):
-                what = error.message.partition("): ")[2] or error.message
-                raise BadRequest(400, "BadRequest", f"{kind.gvk.kind} {key}: {what}") from error
-            raise
         if "dryRun" not in query:
-            before = 0 if creates else int(replaces or 0) or None  # "0" demands nothing
-            self._cache.observe_write(kind, raw, before=before)
+            # "0" demands nothing
+            self._cache.observe_write(kind, raw, before=int(replaces or 0) or None)
         return raw
 
     async def _not_found(self, error: NotFound, kind: type[Resource], subresource: str) -> KubeError:

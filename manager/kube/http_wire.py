@@ -162,9 +162,10 @@ class _Exchange:
                 await pool.wait_turn()
         try:
             config = self._config
-            at_hand = config.at_hand()
-            header = await config.authorization() if at_hand is None else at_hand[0]
-            context = await config.ssl_context() if at_hand is None else at_hand[1]
+            if asyncio.get_running_loop().time() < config.at_hand_until:
+                header, context = config.at_hand
+            else:
+                header, context = await config.identity()
             answer = await self._ask(header, context)
             if answer.status == _UNAUTHORIZED:
                 config.tls_failed()

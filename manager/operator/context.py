@@ -27,6 +27,7 @@ from manager.api.pod_health import PodHealth
 from manager.client import Applied, Client, FieldConflict, ObjectList, Outcome, OwnedByOther, Propagation
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
+from manager.logs.loggers import LONGEST
 from manager.loop import Portions
 from manager.operator.children import CONDITION, MOST_LOOPS, REASONS, all_of, changed_fields
 from manager.operator.conditions import status_of
@@ -251,7 +252,8 @@ class Context:
         with `told`, is recorded when the status is written, if status, reason or message have changed. The
         message is cut after 1,024 characters: it may quote what somebody else says, at any length.
         """
-        message = shortened(message)
+        if len(message) > LONGEST:
+            message = shortened(message)
         conditions = self._operator.condition_list
         if conditions is None:
             kind, hint = self.object.kind, self._operator.hint_of_status()

@@ -56,6 +56,7 @@ class TestFollowing:
         told = Told()
         informer.subscribe(told)
         assert not informer.synced
+        assert informer.covers("any")
         assert informer.problem == "pods: waiting for the first list"
         async with running(informer):
             await informer.wait_synced()
@@ -68,6 +69,7 @@ class TestFollowing:
         self, make: Make, wire: ScriptedWire, log_lines: LogLines
     ):
         informer = make(namespaces=("one", "two"))
+        assert [informer.covers(each) for each in ("one", "three")] == [True, False]
         one, two = (PodServer(wire, f"/api/v1/namespaces/{name}/pods") for name in ("one", "two"))
         one.on("stream", Listed(10))
         two.on(
