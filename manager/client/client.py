@@ -13,11 +13,12 @@ from manager.cache import Cache, metadata_of
 from manager.cache.record import CUT, MOST_KEPT
 from manager.client.applier import Applied, Applier, ChildLabel
 from manager.client.reader import CachedReader, LiveList, LiveReader, MetadataReader, decode_object, followed
-from manager.client.subresource import StatusClient, SubresourceClient
 from manager.client.write import (
     JSON,
     MERGE_PATCH,
     STRICT,
+    StatusClient,
+    SubresourceClient,
     booked,
     merge_diff,
     sent_fields,
