@@ -99,6 +99,10 @@ class Informer:
             filtered=bool(spec.field_selector),
             index_failed=self._index_failed,
         )
+        self.get: Callable[[ObjectKey], Record | None] = self._store.records.get
+        """Returns the record of an object, or None."""
+        self.prepare = self._store.indexes.prepare
+        """To be awaited before the first `list` by labels or an owner, which else looks at all objects."""
         self._handlers: list[EventHandler] = []
         self._sinks = [Sink(self._store, decoder, each, publish=self._publish) for each in spec.namespaces]
         self._reflectors = [
@@ -201,10 +205,6 @@ class Informer:
             return "; ".join(problems)
         return None if self.synced else f"{self.spec.resource}: waiting for the first list"
 
-    def get(self, key: ObjectKey) -> Record | None:
-        """Return the record of an object, or None."""
-        return self._store.records.get(key)
-
     def list(
         self,
         *,
@@ -224,10 +224,6 @@ class Informer:
         return self._store.select(
             namespace=namespace or None, labels=wanted, owner_uid=owner_uid, index=index
         )
-
-    async def prepare(self, *, labels: Mapping[str, str] | None = None, owner_uid: str | None = None) -> None:
-        """To be awaited before the first `list` by these, which looks at all objects otherwise."""
-        await self._store.indexes.prepare(labels=labels or (), owners=owner_uid is not None)
 
     def add_index(self, name: str, function: IndexFunction) -> None:
         """Find objects by a function of theirs: `list(index=(name, value))`.
@@ -271,7 +267,7 @@ class Informer:
         self._handlers.append(handler)
         if replay:
             events = [CacheEvent(None, record, initial=True) for record in list(self._store)]
-            self._notify(events, (handler,), clock.monotonic())
+            self._publish(events, (handler,))
 
         def cancel() -> None:
             with suppress(ValueError):
@@ -279,14 +275,13 @@ class Informer:
 
         return cancel
 
-    def _publish(self, events: Sequence[CacheEvent]) -> None:
-        if events:
-            self.changed_at = clock.monotonic()
-            self._notify(events, tuple(self._handlers), self.changed_at)
-
-    def _notify(
-        self, events: Sequence[CacheEvent], handlers: Sequence[EventHandler], received: float
-    ) -> None:
+    def _publish(self, events: Sequence[CacheEvent], handlers: Sequence[EventHandler] | None = None) -> None:
+        """Tell the subscribers, or only these of what was there already."""
+        if not events:
+            return
+        received = clock.monotonic()
+        if handlers is None:
+            self.changed_at, handlers = received, tuple(self._handlers)
         for event in events:
             event.received = received
             for handler in handlers:
@@ -307,7 +302,7 @@ class Informer:
         `before` is the version that the write replaced, 0 for a create; None when that is not known for sure.
         Raises ProtocolError when it is not an object of this kind.
         """
-        record, meta = self._decoder(raw)
+        record, meta = self._decoder.take(self._decoder.look(raw))
         if before is not None:
             note_own_write(Change(record.uid, before, record.version))
         if not self.covers(record.key.namespace):

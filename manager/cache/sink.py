@@ -151,7 +151,9 @@ class Sink:
             self.filter is None or not self.filter.knows(arrival.meta, arrival.version)
         ) and self._store.is_news(arrival.key, arrival.uid, arrival.version):
             changes = self._store.accept(*self.decoder.take(arrival))
-        self._advance(arrival.version)
+        self._store.advance(self.namespace, arrival.version)
+        if self.filter is not None:
+            self.filter.advanced(arrival.version)
         self._publish(changes)
 
     def bookmark(self, version: int) -> bool:
@@ -161,13 +163,10 @@ class Sink:
         """
         if version < self.version:
             return False
-        self._advance(version)
-        return True
-
-    def _advance(self, version: int) -> None:
         self._store.advance(self.namespace, version)
         if self.filter is not None:
             self.filter.advanced(version)
+        return True
 
     # Objects that we have deleted, and of which the server goes on to tell.
 

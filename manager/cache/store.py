@@ -237,15 +237,15 @@ class Indexes:
             found.append(self._in_namespace(namespace))
         return found
 
-    async def prepare(self, *, labels: Iterable[str], owners: bool) -> None:
+    async def prepare(self, *, labels: Mapping[str, str] | None = None, owner_uid: str | None = None) -> None:
         """Build what these conditions need, so that others have their turn meanwhile.
 
         Whoever fills many objects decides how long that takes; in one go it could be seconds.
         """
-        for label in labels:
+        for label in labels or ():
             if (name := f"label {label}") not in self._indexes:
                 await self._grow(name, partial(_label, label))
-        if owners and "owner" not in self._indexes:
+        if owner_uid is not None and "owner" not in self._indexes:
             await self._grow("owner", _owners)
 
     async def _grow(self, name: str, function: IndexFunction) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from pydantic import ValidationError
 
 from manager.api import ObjectKey, PartialObjectMetadata, Resource
-from manager.cache import Cache, Informer, Record, Selection, SelectionOptions, metadata_of
+from manager.cache import Cache, Informer, ObjectFilter, Record, Selection, SelectionOptions, metadata_of
 from manager.cache.record import RecordDecoder
 from manager.cache.spec import WHOLE, Requirement, Selector
 from manager.cache.store import Store
@@ -102,17 +102,15 @@ class _Reader:
             except NotFound:
                 return None
             return metadata_of(raw, kind.gvk) if self._metadata_only else raw
-        self._expect_all(kind, informer)
+        if informer.filter is not None:
+            self._expect_all(kind, informer, informer.filter)
         return None
 
-    def _expect_all(self, kind: type[Resource], informer: Informer, owner: Resource | None = None) -> None:
+    def _expect_all(
+        self, kind: type[Resource], informer: Informer, held: ObjectFilter, owner: Resource | None = None
+    ) -> None:
         """Raise NotCached for what does not hold all that is asked for: what it has not may be there."""
-        held = informer.filter
-        if (
-            held is not None
-            and not self._ours
-            and not (owner is not None and held.holds_children_of(owner.metadata.uid))
-        ):
+        if not self._ours and not (owner is not None and held.holds_children_of(owner.metadata.uid)):
             raise NotCached(
                 kind.gvk.kind,
                 metadata_only=self._metadata_only,
@@ -123,7 +121,8 @@ class _Reader:
     async def _select(self, kind: type[Resource], options: ListOptions) -> tuple[Informer, list[Record]]:
         owner, namespace, labels = options.get("owner"), options.get("namespace"), options.get("labels")
         informer = self._informer(kind, namespace)
-        self._expect_all(kind, informer, owner)
+        if informer.filter is not None:
+            self._expect_all(kind, informer, informer.filter, owner)
         rest: Sequence[Requirement] = ()
         if isinstance(labels, str):
             labels, rest = Selector.parse(labels).split()

@@ -436,8 +436,11 @@ def _changes(before: Status | None, after: Status, live: Status | None, raw: byt
         return []
     if live is None:
         # The library of the server takes what is not there for null.
-        return [_operation("test", "/status", None), _operation("add", "/status", wanted)]
-    patch = []
+        return [
+            {"op": "test", "path": "/status", "value": None},
+            {"op": "add", "path": "/status", "value": wanted},
+        ]
+    patch: list[dict[str, Any]] = []
     for name in {**live, **wanted}:
         if wanted.get(name) == live.get(name) and (name in wanted) is (name in live):
             continue
@@ -445,8 +448,10 @@ def _changes(before: Status | None, after: Status, live: Status | None, raw: byt
         if name == CONDITIONS:
             # Spelt as the server does: it compares strings by their bytes, and writes "<" in its own way.
             held = (_decode_fields(raw).status or {}).get(name)
-            patch.append(_operation("test", path, None if held is None else orjson.Fragment(bytes(held))))
-        patch.append(_operation("add", path, wanted[name]) if name in wanted else _operation("remove", path))
+            there = None if held is None else orjson.Fragment(bytes(held))
+            patch.append({"op": "test", "path": path, "value": there})
+        change = {"op": "add", "path": path, "value": wanted.get(name)}
+        patch.append(change if name in wanted else {"op": "remove", "path": path})
     return patch
 
 
@@ -483,7 +488,3 @@ def _with_defaults(before: Status | None, live: Status | None, obj: Resource) ->
         return before
     read = _status_of(decode_at_once(obj.origin, type(obj), obj.key))
     return {**known, **{name: read[name] for name in since if name in read}}
-
-
-def _operation(op: str, path: str, *value: Any) -> dict[str, Any]:
-    return {"op": op, "path": path, **({"value": value[0]} if value else {})}

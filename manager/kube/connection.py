@@ -101,74 +101,56 @@ class Answer:
         headers: see `Headers`.
         parts: what has come of the body, and was not read.
         held: how many bytes that is.
+        limit: how many may be held before the connection reads no more.
+        whole: whether the caller waits for all of the body.
+        paused: whether the connection reads no more.
         complete: whether all of the body has come.
         error: why no more of it will come.
+        waiter: done when there is something new, if the caller waits for that.
     """
 
     __slots__ = (
-        "_limit",
-        "_paused",
-        "_transport",
-        "_waiter",
-        "_whole",
         "complete",
         "error",
         "headers",
         "held",
+        "limit",
         "parts",
+        "paused",
         "status",
+        "transport",
+        "waiter",
+        "whole",
     )
 
     def __init__(self, transport: asyncio.Transport) -> None:
         """`transport` is what it comes over."""
+        self.transport = transport
         self.status = 0
         self.headers = Headers(b"")
         self.parts: list[bytes] = []
         self.held = 0
-        self.complete = False
+        self.limit = READ_AHEAD
+        self.whole = self.paused = self.complete = False
         self.error: ConnectionLost | None = None
-        self._transport = transport
-        self._limit = READ_AHEAD
-        self._paused = False
-        self._whole = False
-        self._waiter: asyncio.Future[None] | None = None
-
-    def add(self, part: bytes) -> None:
-        """Add a part of the body; what is too much to wait for its reader stops the connection."""
-        self.parts.append(part)
-        self.held += len(part)
-        if self.held > self._limit:
-            if not self._paused and not self._transport.is_closing():
-                self._paused = True
-                self._transport.pause_reading()
-        elif self._whole:
-            return
-        self.wake()
+        self.waiter: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
         """Have the caller look at what has come."""
-        waiter = self._waiter
-        if waiter is not None:
-            self._waiter = None
-            if not waiter.done():  # as it is of a caller that was cancelled
-                waiter.set_result(None)
+        waiter, self.waiter = self.waiter, None
+        if waiter is not None and not waiter.done():  # as it is of a caller that was cancelled
+            waiter.set_result(None)
 
     def resume(self) -> None:
-        """Let the connection go on reading."""
-        if self._paused:
-            self._paused = False
-            if not self._transport.is_closing():
-                self._transport.resume_reading()
-
-    def news(self) -> asyncio.Future[None]:
-        """Return what is done when there is something new."""
-        self._waiter = asyncio.get_running_loop().create_future()
-        return self._waiter
+        """Let the connection read on."""
+        self.paused = False
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
 
     async def read(self, limit: int = LONGEST) -> bytes:
         """See `WireResponse.read`."""
-        self._whole, self._limit = True, limit
-        if self._paused:
+        self.whole, self.limit = True, limit
+        if self.paused:
             self.resume()
         while self.held <= limit:
             if self.complete:
@@ -176,7 +158,8 @@ class Answer:
                 return parts[0] if len(parts) == 1 else b"".join(parts)
             if self.error is not None:
                 raise self.error
-            await self.news()
+            self.waiter = asyncio.get_running_loop().create_future()
+            await self.waiter
         self.parts, self.held = [], 0
         raise ProtocolError(f"the answer is longer than {limit} bytes")
 
@@ -185,7 +168,7 @@ class Answer:
         while True:
             if self.parts:
                 parts, self.parts, self.held = self.parts, [], 0
-                if self._paused:
+                if self.paused:
                     self.resume()
                 yield parts[0] if len(parts) == 1 else b"".join(parts)
             elif self.error is not None:
@@ -193,7 +176,8 @@ class Answer:
             elif self.complete:
                 return
             else:
-                await self.news()
+                self.waiter = asyncio.get_running_loop().create_future()
+                await self.waiter
 
 
 class Connection(asyncio.Protocol):
@@ -253,7 +237,8 @@ class Connection(asyncio.Protocol):
         while not answer.status:
             if answer.error is not None:
                 raise answer.error
-            await answer.news()
+            answer.waiter = asyncio.get_running_loop().create_future()
+            await answer.waiter
         return answer
 
     def abort(self) -> None:
@@ -351,9 +336,17 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, part: bytes) -> None:
         """More of the body."""
-        assert self._answer is not None
+        answer = self._answer
+        assert answer is not None
         self._besides = 0
-        self._answer.add(part)
+        answer.parts.append(part)
+        answer.held += len(part)
+        is_much = answer.held > answer.limit
+        if is_much and not answer.paused and not answer.transport.is_closing():
+            answer.paused = True
+            answer.transport.pause_reading()
+        if is_much or not answer.whole:
+            answer.wake()
 
     def on_message_complete(self) -> None:
         """That was the answer, or one that only says that it will come."""
@@ -363,7 +356,8 @@ class Connection(asyncio.Protocol):
             return
         self._answer = None
         answer.complete = True
-        answer.resume()  # for the next answer, if nobody wants the rest of this one
+        if answer.paused:
+            answer.resume()  # for the next answer, if nobody wants the rest of this one
         answer.wake()
         if (self._sending or not self._parser.should_keep_alive()) and self._transport is not None:
             self._transport.close()

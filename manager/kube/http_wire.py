@@ -183,8 +183,12 @@ class _Exchange:
     async def __aexit__(self, *_: object) -> None:
         if self._connection is not None:
             self._pool.give_back(self._connection)
-        if not self._request.stream:
-            self._pool.give_turn_back()
+        if self._request.stream:
+            return
+        if self._pool.waiting:
+            self._pool.turns.release()
+        else:
+            self._pool.free += 1
 
     async def _ask(self, authorization: str | None, context: ssl.SSLContext | None) -> Answer:
         request, pool = self._request, self._pool
@@ -213,9 +217,10 @@ class ConnectionPool:
         """At most `limit` connections are in use at once; those of streams do not count."""
         self.free = limit
         """How many turns nobody has."""
-        self._waiting = 0
-        self._turns = asyncio.Semaphore(0)
-        """Those that were handed over to who waits."""
+        self.waiting = 0
+        """How many wait for one."""
+        self.turns = asyncio.Semaphore(0)
+        """Those that were handed over to them."""
         self._config = config
         self._names = names
         self._is_reset = False
@@ -226,18 +231,11 @@ class ConnectionPool:
 
     async def wait_turn(self) -> None:
         """Take the next turn that is given back."""
-        self._waiting += 1
+        self.waiting += 1
         try:
-            await self._turns.acquire()
+            await self.turns.acquire()
         finally:
-            self._waiting -= 1
-
-    def give_turn_back(self) -> None:
-        """Hand a turn over to who waits, or have it free."""
-        if self._waiting:
-            self._turns.release()
-        else:
-            self.free += 1
+            self.waiting -= 1
 
     def take_idle(self, context: ssl.SSLContext | None) -> Connection | None:
         """A connection that was made with this TLS context and is idle; to be given back in any case.

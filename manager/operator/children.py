@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from random import Random
@@ -44,16 +44,13 @@ class _Writes:
     """The latest writes of one child."""
 
     generation: int
-    most: int = MOST_WRITES
-    times: deque[float] = field(init=False)
+    most: int
+    times: deque[float]
     pauses: Backoff | None = None
     """Set once there were too many."""
     until: float = 0.0
     reason: str = ""
     message: str = ""
-
-    def __post_init__(self) -> None:
-        self.times = deque(maxlen=self.most)
 
 
 class ChildWrites:
@@ -75,7 +72,7 @@ class ChildWrites:
         return 0.0 if found is None else max(0.0, found.until - clock.monotonic())
 
     def looped(self, owner: Resource, child: Child, outcome: Outcome, run: Run | None) -> None:
-        """Note a reconcile that has created children of a kind (`all_of`), or patched the object."""
+        """Note a reconcile that has created children of a kind (without a name), or patched the object."""
         self.wrote(owner, child, outcome, run, str, most=MOST_LOOPS)
 
     def loop_pause(self, owner: Resource, child: Child) -> float:
@@ -109,7 +106,7 @@ class ChildWrites:
         self._forget_before(now - WITHIN)
         found = self._find(owner, child)
         if found is None:
-            found = _Writes(owner.metadata.generation or 0, most)
+            found = _Writes(owner.metadata.generation or 0, most, deque(maxlen=most))
             self._of.setdefault(owner.key, {})[child] = found
         self._of.move_to_end(owner.key)
         found.times.append(now)
@@ -170,11 +167,6 @@ class ChildWrites:
                 self._of.move_to_end(owner)
                 return
             del self._of[owner]
-
-
-def all_of(owner: Resource, kind: type[Resource]) -> Child:
-    """Return what stands for all children of a kind."""
-    return kind, ObjectKey(owner.metadata.namespace, "")
 
 
 def _is_news(trigger: Trigger, child: Child) -> bool:

@@ -29,7 +29,7 @@ from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
 from manager.logs.loggers import LONGEST
 from manager.loop import Portions
-from manager.operator.children import CONDITION, MOST_LOOPS, REASONS, all_of, changed_fields
+from manager.operator.children import CONDITION, MOST_LOOPS, REASONS, changed_fields
 from manager.operator.conditions import status_of
 from manager.operator.pod_events import ASK_AGAIN_AFTER
 from manager.operator.rollouts import is_rolled_out, is_workload
@@ -264,7 +264,7 @@ class Context:
             kind = self.object.kind
             raise Undeclared(f"{kind} takes no condition of type {type}: its model names those it takes")
         if self._before is None:
-            self._before = self.conditions
+            self._before = {each.type: each for each in conditions.read(self.object)}
         value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
         self._set.add(type)
         conditions.set(self.object, type, value, reason, message, now=clock.now)
@@ -360,7 +360,7 @@ class Context:
             if there is not None and there.metadata.deletion_timestamp is None and self._is_owner_of(there):
                 self.look_again_within(pause)
                 return there
-        of_kind = all_of(self.object, type(child))
+        of_kind = (type(child), ObjectKey(self.object.metadata.namespace, ""))  # for all of them
         if (pause := writes.loop_pause(self.object, of_kind)) > 0 and (
             await self.client.find(type(child), child.key) is None
         ):

@@ -121,7 +121,8 @@ async def nothing_awaited(*_: Any, **__: Any) -> None:
 
 @mutant("memcached", TWO_LEAD, by="freeze", took=1)
 def the_fence_is_not_asked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Transport, "fenced", None)
+    patch.setattr(Transport, "_permit", nothing)
+    patch.setattr(Transport, "_permit_work", nothing)
     patch.setattr(Transport, "fence", nothing)
 
 
