@@ -730,20 +730,20 @@ def _wanted(obj: Resource, owner: Resource | None, child_label: ChildLabel | Non
     """What is applied of an object; fields that need not be written out are as they are (see `_encoded`)."""
     meta = obj.metadata
     references = [each.to_wire() for each in meta.owner_references]
-    labels = {**meta.labels}
     if owner is not None:
         references.append(reference_to(owner, meta))
-        if child_label is not None and child_label.is_set:
-            labels[child_label.key] = child_label.value_of(owner.metadata.uid)
     named = {
         "name": meta.name,
         "namespace": meta.namespace,
-        "labels": labels,
+        "labels": {**meta.labels},
         "annotations": meta.annotations,
         "ownerReferences": references,
         "finalizers": meta.finalizers,
     }
-    metadata = {name: value for name, value in named.items() if value}
+    metadata: dict[str, Any] = {name: value for name, value in named.items() if value}
+    if owner is not None and child_label is not None and child_label.is_set:
+        # Last, as `_keep_label` does it: the order counts for the record of our create.
+        metadata.setdefault("labels", {})[child_label.key] = child_label.value_of(owner.metadata.uid)
     plain = _plain_fields(type(obj))
     if plain is None or obj.gvk == Secret.gvk:
         wire = sent_fields(obj)

@@ -209,11 +209,13 @@ class Operator(Generic[T]):
         self.manager = manager
         self.client: Client = manager.client.named(self.name, former_managers=self.former_managers)
         self.channel = ChannelSource()
-        self.waiting: defaultdict[tuple[type[Resource], ObjectKey], set[ObjectKey]] = defaultdict(set)
+        self.waiting_for_names: defaultdict[tuple[type[Resource], ObjectKey], set[ObjectKey]] = defaultdict(
+            set
+        )
         """The objects that wait for the name of a child."""
-        self.waits: dict[ObjectKey, set[tuple[type[Resource], ObjectKey]]] = {}
+        self.awaited_names: dict[ObjectKey, set[tuple[type[Resource], ObjectKey]]] = {}
         """The names that each of these objects waits for."""
-        self.blocked_by: dict[ObjectKey, tuple[str, str]] = {}
+        self.told_blocked: dict[ObjectKey, tuple[str, str]] = {}
         """Reason and message of the last Event of a blocked object without conditions."""
         self.obstacles: dict[ObjectKey, dict[str, tuple[str, str]]] = {}
         """Reason and message of the conditions that were set because an object was blocked, by type."""
@@ -237,7 +239,7 @@ class Operator(Generic[T]):
 
     def forget(self, key: ObjectKey) -> None:
         """Forget what the runtime remembers of an object that is gone, or another replica's."""
-        self.blocked_by.pop(key, None)
+        self.told_blocked.pop(key, None)
         self.obstacles.pop(key, None)
         self.failure_reports.ended(key)
         self.child_writes.forget(key)
@@ -402,8 +404,8 @@ class Operator(Generic[T]):
         """Record an Event of an obstacle that no condition can tell, unless it is known already."""
         # The message of a failure may be another each time.
         news = (by.reason, "" if by.message.startswith(FAILURES) else by.message)
-        if self.blocked_by.get(ctx.object.key) != news:
-            self.blocked_by[ctx.object.key] = news
+        if self.told_blocked.get(ctx.object.key) != news:
+            self.told_blocked[ctx.object.key] = news
             ctx.event(by.reason, by.message, warning=True)
 
     @classmethod
@@ -457,16 +459,16 @@ class Operator(Generic[T]):
 
     def waits_for(self, kind: type[Resource], name: ObjectKey, key: ObjectKey) -> None:
         """Note that the object `key` waits for the name of a child to come free."""
-        self.waiting[kind, name].add(key)
-        self.waits.setdefault(key, set()).add((kind, name))
+        self.waiting_for_names[kind, name].add(key)
+        self.awaited_names.setdefault(key, set()).add((kind, name))
 
     def waits_no_more(self, key: ObjectKey) -> None:
         """Forget what an object waits for."""
-        for name in self.waits.pop(key, ()):
-            waiting = self.waiting[name]
+        for name in self.awaited_names.pop(key, ()):
+            waiting = self.waiting_for_names[name]
             waiting.discard(key)
             if not waiting:
-                del self.waiting[name]
+                del self.waiting_for_names[name]
 
 
 def _grants(rules: Iterable[RbacRule], verb: str, group: str, resource: str) -> bool:

@@ -183,7 +183,7 @@ def _owners_and_waiting(operator: Operator[Any], owns: Owns, objects: Informer) 
 
     def handle(event: CacheEvent) -> Iterable[ObjectKey]:
         # Whoever has a name that others want may give it back in any way.
-        for waiting in tuple(operator.waiting.get((kind, event.key), ())):
+        for waiting in tuple(operator.waiting_for_names.get((kind, event.key), ())):
             trigger = trigger_of(event, "freed", "owns", kind.gvk.kind)
             operator.channel.send(waiting, trigger=trigger)
         keys = owners(event)
@@ -228,7 +228,7 @@ class ObjectReconciler(Generic[T]):
     async def reconcile(self, request: ObjectKey) -> Result | None:
         """Bring the object of that key up to date, if it is there."""
         self._tried.pop(request, None)
-        if request in self._operator.waits:
+        if request in self._operator.awaited_names:
             self._operator.waits_no_more(request)
         due = self._timers.take(request) if request in self._timers.due else ()
         try:
@@ -333,7 +333,7 @@ class ObjectReconciler(Generic[T]):
                 result = await operator.reconcile(obj, ctx) if self._reconciles else None
                 for owns in self._pruned:
                     await ctx.prune(owns.kind, metadata_only=owns.metadata_only)
-                operator.blocked_by.pop(obj.key, None)
+                operator.told_blocked.pop(obj.key, None)
         except (Changed, Gone):
             raise
         except Exception as error:  # noqa: BLE001 - the operator says which of them it knows
