@@ -242,7 +242,7 @@ class Deadline:
         self._cancelling = task.cancelling()
 
     def missed(self) -> bool:
-        """Whether a cancellation just caught is this deadline's doing, and nobody else's."""
+        """Return whether this deadline alone has caused the cancellation that was just caught."""
         return self.settle() <= self._cancelling if self.expired else False
 
     def settle(self) -> int:

@@ -44,7 +44,7 @@ class Part(enum.Enum):
 
 
 class ObjectFilter(Protocol):
-    """Which objects an informer holds, where that is not all that it selects. It may change at any time.
+    """A choice among the objects that an informer selects; it may change at any time.
 
     Attributes:
         of_children: only children of some owners are held, so an object that is not held may be there.
@@ -53,13 +53,13 @@ class ObjectFilter(Protocol):
     of_children: bool
 
     def attach(self, store: Store, publish: Callable[[Sequence[CacheEvent]], None]) -> None:
-        """Begin with what fills `store`; what it takes out of the store it has told by `publish`."""
+        """Begin with `store`, and tell by `publish` of each object that leaves it for the filter."""
 
     def of_watch(self, sink: Sink, reflector: Reflector) -> WatchFilter:
         """Return the filter of the watch of one namespace."""
 
     def is_complete(self) -> bool:
-        """Return whether all objects that are to be held have been listed."""
+        """Return whether all objects that the filter takes have been listed."""
 
     def holds_children_of(self, uid: str) -> bool:
         """Return whether children are held, and those of the owner with that UID are among them."""

@@ -1,4 +1,4 @@
-"""One object, as the cache keeps it, the way to it from the server's bytes, and the events of its changes."""
+"""Records of objects, their decoding from the server's bytes, and the events of their changes."""
 
 from __future__ import annotations
 
@@ -428,11 +428,11 @@ def _prune(raw: bytes, tree: _Tree) -> bytes:
     )
 
 
-# What subscribers are told.
+# Events for subscribers.
 
 
 class Change(NamedTuple):
-    """One step in the life of an object.
+    """A step in the life of an object.
 
     Attributes:
         uid: the object's.
@@ -446,7 +446,7 @@ class Change(NamedTuple):
 
 
 class EventType(enum.Enum):
-    """What became of an object, named as in a watch."""
+    """The kinds of events, named as in a watch."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -454,7 +454,7 @@ class EventType(enum.Enum):
 
 
 class CacheEvent:
-    """One change of the cache, told once, after the cache shows it.
+    """A change of the cache, told once, after the cache shows it.
 
     Attributes:
         old: the record before; None for ADDED.
@@ -511,7 +511,7 @@ class CacheEvent:
 
     @property
     def change(self) -> Change | None:
-        """What names this step of the object's life, whichever way it became known; None when it is gone."""
+        """The name of this step of the object's life; None when the object is gone."""
         new, old = self.new, self.old
         return None if new is None else Change(new.uid, 0 if old is None else old.version, new.version)
 

@@ -142,7 +142,7 @@ class Reflector:
     talking to the server can have is answered by the table in `failure`; none ends the reflector.
 
     Attributes:
-        state: what it is doing.
+        state: the present step.
         problem: why it cannot follow the server, for people; None while it does, or when it failed but once.
     """
 
@@ -352,7 +352,7 @@ class Reflector:
         if not self._outage.failures:
             await asyncio.sleep(self._delay)
         elif await self._transport.is_back(within=self._delay):
-            # Somebody has had an answer. All who wait do not come at once.
+            # Another request had an answer. Not all reflectors come at once.
             await asyncio.sleep(self._rng.uniform(0, SPACING))
         return self._after_wait
 
@@ -419,7 +419,7 @@ class Reflector:
             yield events
 
     def _selection(self, further: Mapping[str, str] | None = None) -> dict[str, str]:
-        """What to ask for: all that is selected, and what `further` asks for, by default the filter."""
+        """Return the parameters that select the objects, with those of `further`, by default the filter's."""
         selection = {
             "labelSelector": self._spec.label_selector,
             "fieldSelector": self._spec.field_selector,

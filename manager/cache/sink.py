@@ -15,7 +15,7 @@ from manager.kube.errors import ProtocolError
 
 
 class WatchFilter(Protocol):
-    """Which objects of one watch are taken in."""
+    """A choice among the objects of one watch."""
 
     @property
     def seen(self) -> int:
@@ -143,10 +143,10 @@ class Sink:
         if kind not in {"ADDED", "MODIFIED", "DELETED"}:
             raise ProtocolError(f"a watch event of unknown type {kind!r}")
         if not taken or kind == "DELETED":
-            # What is not taken may have been: a label has changed, say.
+            # The object may have been taken before: a label has changed, say.
             if taken or arrival.key in self._store.records:
                 changes = self._store.remove(self.decoder.take(arrival)[0])
-        # Most of what a converging process is told are its own writes, which it knows already.
+        # A converging process is mostly told of its own writes, which it knows already.
         elif (
             self.filter is None or not self.filter.knows(arrival.meta, arrival.version)
         ) and self._store.is_news(arrival.key, arrival.uid, arrival.version):
@@ -195,7 +195,7 @@ class Sink:
     def extend(self, listed: Mapping[ObjectKey, Record], version: int) -> None:
         """Take in what was listed beside the watch, as of a version. Nothing may be watched meanwhile.
 
-        The watch is to go on from where both the list and what was watched so far are complete.
+        The watch then goes on from where both it and the list are complete.
         """
         assert self.filter is not None
         self._store.advance(self.namespace, min(self.version, version))

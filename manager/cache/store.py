@@ -147,7 +147,7 @@ class Index(KeyGroups):
 
     @property
     def function(self) -> IndexFunction:
-        """What the index was made with."""
+        """The function that the index was made with."""
         return self._function
 
     def insert(self, record: Record, meta: Meta) -> None:
@@ -183,7 +183,7 @@ class Indexes:
     """Finds keys by namespace, owner, label, or an operator's own function.
 
     An index is built when it is first asked for, at the cost of one pass over the store, and kept current
-    from then on: what nobody asks for costs nothing. `prepare` builds it with turns for others.
+    from then on: an index without a reader costs nothing. `prepare` builds it with turns for others.
     """
 
     def __init__(self, records: Mapping[ObjectKey, Record], failed: IndexFailed) -> None:
@@ -193,7 +193,7 @@ class Indexes:
         self._indexes: dict[str, Index] = {}
         # Apart from the others, because it needs no look at the object: the namespace is in the key.
         self._namespaces: KeyGroups | None = None
-        # Those that are being built, which nobody may ask yet.
+        # Those that are being built, and cannot be asked yet.
         self._growing: dict[str, Index] = {}
         self._grows = asyncio.Lock()
 

@@ -192,7 +192,7 @@ class Applier(Writer):
             try:
                 return await self._create(obj, wanted, given_up, dry_run=dry_run)
             except AlreadyExists:
-                # Not in the cache yet, or made by somebody else a moment ago: look before touching it.
+                # Not in the cache yet, or made by another client a moment ago: look before touching it.
                 found = await self._read_stored(kind, key)
         await own_turn(len(found))
         live = _decoded(kind, found)
@@ -245,7 +245,7 @@ class Applier(Writer):
         restores: bool,
         dry_run: bool,
     ) -> Applied[R]:
-        """Compare the object before with what the server has stored, and note how that is spelt."""
+        """Compare the object before with the stored one, and note how the server spells that."""
         kind, key, (found, live) = type(obj), obj.key, before
         after = _decoded(kind, raw)
         if not dry_run:

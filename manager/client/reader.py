@@ -349,12 +349,12 @@ class LiveReader:
         return await decode_object(await self.read(kind, key), kind, key)
 
     async def read(self, kind: type[Resource], key: ObjectKey) -> bytes:
-        """As `get`, but the object's JSON."""
+        """Return the object's JSON; raises as `get` does."""
         mapping = await self._mapper.resolve(kind.gvk)
         return await self._transport.request("GET", mapping.path(key.namespace, key.name))
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
-        """As `get`, but None if there is no such object."""
+        """Return the object, or None if there is none; raises as `get` does."""
         try:
             return await self.get(kind, key)
         except NotFound:
@@ -416,7 +416,7 @@ class LiveReader:
         field_selector: str | None = None,
         limit: int = PAGE,
     ) -> AsyncIterator[Sequence[msgspec.Raw]]:
-        """As `pages`, but the JSON of each object."""
+        """Yield pages with the JSON of each object; see `pages`."""
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit}")
         mapping = await self._mapper.resolve(kind.gvk)

@@ -96,7 +96,7 @@ def whole_object(obj: Resource) -> dict[str, Any]:
 
 
 class Writer:
-    """The base of what sends writes: each answer goes to the caches, so that the next read sees it.
+    """The base of all writers: each answer goes to the caches, so that the next read sees it.
 
     The answer to a dry run (see `booked`) is what would be, and no cache learns of it.
     """
@@ -246,7 +246,7 @@ class SubresourceClient(Writer):
 Status = dict[str, Any]
 
 CONDITIONS = "conditions"
-# Objects whose last write is in doubt. Those of which nobody writes again are most probably gone.
+# Objects whose last write is in doubt. Those that are never written again are most probably gone.
 _MOST_IN_DOUBT = 10_000
 # How often a write is refused because others have written conditions since, before that is left to back-off.
 ATTEMPTS = 5
@@ -286,7 +286,7 @@ class StatusClient(Writer):
         return obj if raw is None else await decode_object(raw, type(obj), obj.key)
 
     async def report(self, obj: Resource, *, cached: Callable[[], bytes | None]) -> bool:
-        """As `patch`, for the end of a reconcile: the answer goes to the cache, and is not decoded.
+        """Write the status as `patch` does, at the end of a reconcile: the answer is for the cache alone.
 
         `cached` gives what the cache has then, or None when that is what the object was read from: also when
         the cache is ahead of a server whose storage was put back, and takes no answer of it.
@@ -331,7 +331,7 @@ class StatusClient(Writer):
         key = (obj.kind, obj.key)
         doubted = self._in_doubt.get(key) if dry_run else self._in_doubt.pop(key, None)
         if doubted:
-            # What is wanted now may be what was there before the write in doubt, and is there no more.
+            # The wanted status may be the one before the write in doubt, and there no more.
             try:
                 live, raw = await self._look(obj, dry_run)
             except (TransportError, ServerError, asyncio.CancelledError):
@@ -357,7 +357,7 @@ class StatusClient(Writer):
                 if orjson.dumps(changes) == orjson.dumps(tried):
                     raise
                 if not changes:
-                    return raw  # somebody has written just that
+                    return raw  # another client has written just that
         raise Conflict(409, "Conflict", f"the status of {obj.kind} {obj.key} keeps being changed")
 
     async def _send_patch(self, obj: Resource, patch: list[dict[str, Any]], dry_run: bool) -> bytes:
@@ -466,7 +466,7 @@ def _differing(before: Status, after: Status) -> set[tuple[str, str]]:
 
 
 def _in_place(before: Status, live: Status, doubted: set[tuple[str, str]]) -> Status:
-    """`before`, with what `live` has in place of what is doubted."""
+    """Return `before`, with the doubted fields as `live` has them."""
     names = {name for name, _ in doubted if name}
     known = {name: value for name, value in before.items() if name not in names}
     known |= {name: live[name] for name in names if name in live}

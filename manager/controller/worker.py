@@ -115,8 +115,8 @@ class Workers:
     | an exception of a faulty program | error, and panic | grows    | after the back-off       |
     | too slow                     | error, and timeout  | grows     | after the back-off       |
 
-    A change always runs it again, and at once. What waits for something that does not answer may run before
-    its back-off is over (`Troubles`).
+    A change always runs it again, and at once. An object that waits for something that does not answer may
+    run before its back-off is over (`Troubles`).
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class Workers:
         # A reconciler may swallow a cancellation, but it does not get to go on.
         while not task.cancelling() and (item := await queue.get()) is not None:
             try:
-                # For who looks at what a process does, above all when it does not end.
+                # A dump of tasks then names the object, above all one whose reconcile does not end.
                 task.set_name(f"{name} {item.key}")
                 if self._share is None and self._pace is None:
                     await self.reconcile(item)

@@ -1,4 +1,4 @@
-"""Makes few Event objects out of many events, each with what it is about and how often it happened."""
+"""Makes few Event objects out of many events, each with its object and a count."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ObjectReference:
 
     @property
     def subject(self) -> tuple[str, str, str, str, str]:
-        """What stays the same from one version of the object to the next."""
+        """The part that is the same for all versions of the object."""
         return (self.api_version, self.kind, self.namespace, self.name, self.uid)
 
     def to_wire(self) -> dict[str, str]:
@@ -104,7 +104,7 @@ EventType = Literal["Normal", "Warning"]
 
 @dataclass(slots=True, eq=False)
 class Series:
-    """The same thing happening to the same object, any number of times: one Event object on the server."""
+    """A repeated event of one object: one Event object on the server."""
 
     reference: ObjectReference
     type: EventType

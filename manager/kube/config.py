@@ -111,7 +111,7 @@ class ClusterConfig:
         header = await self.authorization()
         obtaining = self._obtaining = object()
         context = await self.ssl_context()
-        if self._obtaining is obtaining:  # and nobody has had reason for others meanwhile
+        if self._obtaining is obtaining:  # no other request needed new ones meanwhile
             until = self._credentials.renew_at if self._is_secure else math.inf
             self.at_hand = header, context
             self.at_hand_until = until if self._tls is None else min(until, self._tls.check_at)

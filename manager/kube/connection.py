@@ -37,20 +37,20 @@ _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 class Headers(Mapping[str, str]):
     """The headers of an answer; of those that came several times, one with all values, separated by commas.
 
-    They are parsed when somebody looks for one that may be there: of most answers nobody wants any.
+    They are parsed when one is looked up that may be there; of most answers none is.
     """
 
     __slots__ = ("_head", "_parsed")
 
     def __init__(self, head: bytes) -> None:
-        """`head` is the head of an answer, or of several, of which the last one counts."""
+        """`head` is the head of an answer, or of several; then the last one counts."""
         # With one head only, as nearly always, what came with it need not be kept.
         end = head.find(b"\r\n\r\n") if head.startswith(b"HTTP/1.1 2") else -1
         self._head = head if end < 0 else head[: end + 4]
         self._parsed: CIMultiDict[str] | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
-        """As of any mapping."""
+        """Return a header, or the default."""
         if self._parsed is None and name.lower().encode() not in self._head.lower():
             return default
         return self._all().get(name, default)
@@ -99,7 +99,7 @@ class Answer:
     Attributes:
         status: the HTTP status code; 0 until the whole head is there.
         headers: see `Headers`.
-        parts: what has come of the body, and was not read.
+        parts: the body as far as it has come and was not read.
         held: how many bytes that is.
         limit: how many may be held before the connection reads no more.
         whole: whether the caller waits for all of the body.
@@ -136,7 +136,7 @@ class Answer:
         self.waiter: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
-        """Have the caller look at what has come."""
+        """Wake the caller for news."""
         waiter, self.waiter = self.waiter, None
         if waiter is not None and not waiter.done():  # as it is of a caller that was cancelled
             waiter.set_result(None)
@@ -332,7 +332,7 @@ class Connection(asyncio.Protocol):
         self._may_end_with_connection = True
         answer.wake()
         if self._sending:
-            self.resume_writing()  # nobody waits any longer for the server to take the rest
+            self.resume_writing()  # the server need not take the rest any more
 
     def on_body(self, part: bytes) -> None:
         """More of the body."""

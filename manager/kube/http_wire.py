@@ -270,7 +270,7 @@ class ConnectionPool:
     def give_back(self, connection: Connection) -> None:
         """Keep a connection for others; one whose answer was not read to its end is dropped."""
         if self._is_reset or not connection.is_idle:
-            # Nobody wants the rest, and there may be no peer left to say so to.
+            # The rest is of no use, and there may be no peer left to say so to.
             connection.abort()
             return
         loop = asyncio.get_running_loop()
@@ -282,7 +282,7 @@ class ConnectionPool:
     def reset(self) -> None:
         """Reset every connection, those coming up included; no further one can be opened.
 
-        What is still buffered is discarded, also of a connection that is just being closed.
+        Buffers are discarded, also of a connection that is just being closed.
         """
         self._is_reset = True
         for each in list(self._sockets):

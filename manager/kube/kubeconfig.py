@@ -220,7 +220,7 @@ _CREDENTIALS = {
 
 
 def names_credentials(user: Entry) -> bool:
-    """Whether the user is somebody, and not only said to act as somebody."""
+    """Return whether the user has credentials, and does not only act as another one."""
     return any(user.value.get(key) for key in _CREDENTIALS)
 
 
@@ -262,7 +262,7 @@ def pem_of(entry: Entry, key: str) -> Pem | None:
     """The certificate or key that an entry holds as `<key>-data`, or names the file of as `<key>`.
 
     Raises:
-        ConfigError: what it holds is not base64.
+        ConfigError: the data are not base64.
     """
     if (data := entry.text(f"{key}-data")) is not None:
         label = f"{entry.path}: {key}-data of {entry.name!r}"
@@ -270,7 +270,7 @@ def pem_of(entry: Entry, key: str) -> Pem | None:
             if data.endswith("=") and len(data.rstrip("=")) % 4 == 0:
                 raise ValueError("Excess padding")  # noqa: TRY301 - which Python before 3.13 passes over
             return Pem(label, data=base64.b64decode(data, validate=True))
-        except ValueError as error:  # what is not ASCII is not called a binascii.Error
+        except ValueError as error:  # text that is not ASCII raises no binascii.Error
             raise ConfigError(f"{label}: not base64: {error}") from error
     if (name := entry.text(key)) is not None:
         return Pem(f"{entry.path}: {key} of {entry.name!r}", path=_resolve(key, name, entry))

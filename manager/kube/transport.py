@@ -77,7 +77,7 @@ class ServerWarnings:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def tell(self, header: str) -> None:
+    def log(self, header: str) -> None:
         """Log what the header `Warning` of an answer says."""
         if header in self._told:
             return
@@ -454,7 +454,7 @@ class Transport:
                     if sent is not None:
                         sent.answered(code, seconds)
                 if (warning := headers.get("Warning")) is not None:
-                    self._warnings.tell(warning)
+                    self._warnings.log(warning)
                 if _OK <= code < _REDIRECT:
                     return body
                 raise error_from(code, headers, body)

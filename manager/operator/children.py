@@ -220,7 +220,7 @@ def _content(obj: Resource, fields: set[str], plain: set[str]) -> dict[str, Any]
         "ownerReferences": [each.to_wire() for each in metadata.owner_references],
         "finalizers": metadata.finalizers,
     }
-    # What else there is of it is the server's own.
+    # The rest of the metadata is the server's own.
     content = {"metadata": {name: value for name, value in kept.items() if value}}
     kind = type(obj)
     content |= {kind.model_fields[name].alias or name: getattr(obj, name) for name in plain}

@@ -745,7 +745,7 @@ class Context:
         return True
 
     async def _adopt(self, child: R, initial: Sequence[str], error: OwnedByOther) -> Applied[R]:
-        """Apply a child that has lost its owner; raises Blocked for one that is somebody else's."""
+        """Apply a child that has lost its owner; raises Blocked for another owner's."""
         if error.made_here:
             # The children of an object that is deleted with --cascade=orphan lose their owner, so that they
             # stay. With this owner, they would go too.

@@ -85,7 +85,7 @@ class ByOwner(Division):
         self._owners.add((owner.group, owner.kind))
 
     def part_of(self, meta: Meta) -> int | None:
-        """Return the part that the label names, or that of the owner's UID."""
+        """Return the part that the label names, or the part of the owner's UID."""
         label = meta.labels.get(self._label)
         if label is not None and (part := part_of(label)) is not None:
             return part
@@ -164,7 +164,7 @@ class ShardFilter:
     def __init__(
         self, division: Division, ranges: Ranges, *, learned: Callable[[], None] = lambda: None
     ) -> None:
-        """`learned` is called whenever there are more ranges of which all has been listed."""
+        """`learned` is called whenever more ranges have been listed."""
         self.division = division
         self.of_children = division.of_children
         self.ranges = ranges
@@ -217,13 +217,13 @@ class ShardFilter:
 class ShardWatch:
     """Implements `manager.cache.sink.WatchFilter`: keeps the watch of one namespace at the ranges wanted.
 
-    While more is listed, the watch of what was known goes on. The next one begins where both are complete, so
+    While more is listed, the present watch goes on. The next one begins where both are complete, so
     nothing is missed, and nothing is listed twice. When that does not succeed at once, all is listed anew.
 
     Attributes:
-        known: the numbers of the ranges of which all has been listed.
-        taken: the ranges of which objects are taken in.
-        asked: the ranges of which the watch asks the server for objects.
+        known: the numbers of the ranges whose objects have all been listed.
+        taken: the ranges whose objects are taken in.
+        asked: the ranges whose objects the watch asks the server for.
     """
 
     def __init__(
@@ -239,7 +239,7 @@ class ShardWatch:
         self._reflector = reflector
         self._learned = learned
         self._wanted = ranges
-        # Ranges, by number, of which more is known than the watch has told: up to which version.
+        # By a range's number: the version up to which a list has shown it, ahead of the watch.
         self._ahead: dict[int, int] = {}
         self._changed = asyncio.Event()
         self._changed.set()
@@ -316,7 +316,7 @@ class ShardWatch:
                         self._changed.set()  # what is listed now would be listed again
                         continue
                     await self._end_watch()
-                # What is taken in may have become less meanwhile.
+                # Fewer ranges may be taken in by now.
                 self.asked = self.taken
                 if self.taken.numbers:
                     self._watching = watches.create_task(self._reflector.run(), name="watch ranges")
@@ -346,9 +346,9 @@ class ShardWatch:
             self._reflector.start_over()
 
     def _extend(self, more: Ranges, listed: Mapping[ObjectKey, Record], version: int) -> None:
-        """Take in more ranges, of which all was listed as of a version.
+        """Take in more ranges, whose objects were all listed as of a version.
 
-        What the next watch tells of again, up to what was known already, is no news.
+        The next watch tells of known changes again, which are no news.
         """
         reached = self._sink.version
         self._ahead |= {number: max(reached, self._ahead.get(number, 0)) for number in self.known}

@@ -29,7 +29,7 @@ Make = Callable[..., Informer]
 
 @pytest.fixture(autouse=True)
 def quiet(log_lines: object) -> None:
-    """Nothing is printed, which would block the loop."""
+    """Keep the log from printing, which would block the loop."""
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ RANGES = 4
 
 
 def uid_in(number: int, but: str = "") -> str:
-    """A UID of that range, of which there are four."""
+    """Return a UID of that range, one among four."""
     return next(
         uid
         for uid in (f"{count}-is-the-uid-of-{but}" for count in range(1000))
@@ -84,7 +84,7 @@ def listed(version: int, *pods: dict[str, Any]) -> Reply:
 
 
 class TestRanges:
-    """Of objects of some ranges, whatever the server sends of others."""
+    """Informers of some ranges, with a server that sends objects of others, too."""
 
     @pytest.fixture
     async def restricted(self, make: Make) -> Informer:
@@ -92,7 +92,7 @@ class TestRanges:
 
     @pytest.fixture
     def server(self, wire: ScriptedWire) -> PodServer:
-        """One that heeds no shardSelector, and has an object of each range."""
+        """Make a server that heeds no shardSelector, and has an object of each range."""
         server, self.stream = PodServer(wire), Stream()
         for number in range(RANGES):
             self.stream.event("ADDED", in_range(number, number + 1))
@@ -262,7 +262,7 @@ def label_in(number: int) -> str:
 
 
 class TestChildren:
-    """Of objects of some ranges: by their label, and without one by their owner."""
+    """Informers of the children of some ranges, by their label, or else by their owner."""
 
     @pytest.fixture
     async def division(self) -> ByOwner:
@@ -358,7 +358,7 @@ class TestChildren:
             await moments()
             restricted.observe_write(encoded(child("new", 11, uid=uid_in(0), label=label_in(0))))
             restricted.observe_write(encoded(child("others", 12, uid=uid_in(2), label=label_in(2))))
-            # As it was before somebody had taken the label away.
+            # The object as it was before its label was taken away.
             self.stream.event("DELETED", child("new", 10, uid=uid_in(0), label=label_in(0)))
             await moments()
             assert self.held(restricted) == ["labelled", "labelled-by-somebody", "new", "owned"]
@@ -380,7 +380,7 @@ class TestChildren:
             asked = [sent.query["labelSelector"] for sent in (*server.sent("list"), *server.sent("watch"))]
             others = [some(0, 1, 3).labels, some(0, 3).labels]
             assert asked == [f"{LABEL} notin ({','.join(each)})" for each in others]
-            # What the list was ahead of, and what has moved from one range to another since.
+            # A change before the list, and one that moves the object to another range.
             watch.event("MODIFIED", child("third", 14, label=label_in(2)))
             watch.event("MODIFIED", child("third", 21, label=label_in(1)))
             await moments()

@@ -275,7 +275,7 @@ def every_change_counts_as_an_own_write(patch: pytest.MonkeyPatch) -> None:
         item = self._items.get(key)
         return item is not None and item.due is None and self._items.pop(key) is item
 
-    patch.setattr(WorkQueue, "disregard", disregard)
+    patch.setattr(WorkQueue, "discard_if_only", disregard)
 
 
 @mutant("memcached", TWO_LEAD, took=1)
