@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
 from contextvars import Context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from manager.cache import Cache
 from manager.client import Client
@@ -28,6 +28,9 @@ from manager.runs import History
 from manager.settings import SettingValues
 from manager.tls.served import ServedCertificate
 from manager.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from manager.client.kubernetes_client import TransportApiClient
 
 __all__ = ["CannotStart", "Lifespan", "Manager", "Runnable"]
 
@@ -153,6 +156,12 @@ class Manager:
     def stopping(self) -> bool:
         """Whether the stop is under way: not ready any more, and whoever calls should go elsewhere."""
         return self._stopping
+
+    def kubernetes_client(self) -> TransportApiClient:
+        """Return an `ApiClient` of kubernetes-asyncio on the manager's transport; see
+        `Client.kubernetes_client`.
+        """
+        return self.client.kubernetes_client()
 
     def add(self, part: Runnable | Lifespan | Controller) -> None:
         """Let the part live as long as the manager.
