@@ -1,54 +1,24 @@
 """From the arguments to a command, and from what went wrong to one line and an exit code."""
-# ruff: noqa: T201 - a program's output is printed
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING
 
-from manager.cli.arguments import CannotRun, UsageError
+import click
+from click.exceptions import Exit, NoArgsIsHelpError
+
+from manager.cli.commands import Commands, Invocation
 from manager.garbage import tune_garbage_collector
 from manager.program import Program
 
 if TYPE_CHECKING:
     from manager.operator import AnyOperator
-
-OK, FAILED, WRONG_USAGE = 0, 1, 2
-
-Command: TypeAlias = "Callable[[Sequence[str], Sequence[AnyOperator], Program], int]"
-
-COMMANDS = {
-    "run": "run the controllers until interrupted",
-    "crds": "print the custom resource definitions, ready for kubectl apply --server-side",
-    "generate": "write what is generated under config/",
-    "init": "begin a project of your own",
-    "create": "add a kind and its operator to a project",
-    "model": "write the model of a kind that others have defined",
-    "simulate": "try the operators in a simulated cluster where things go wrong",
-    "explain": "tell why an object is not ready",
-    "plan": "tell what the operators would do to the objects that are there",
-    "console": "open the console of a cluster's manager in a browser",
-    "migrate-storage": "have every object stored in the storage version of its definition",
-    "completion": "print what bash, zsh or fish reads to complete all this",
-    "version": "print the version",
-}
-
-_TOGETHER = {"crds": "generating", "generate": "generating"}
-"""Modules that have several commands. Each is a function of its name, and any other has its own module."""
-
-_HELP_FLAGS = {"-h", "--help"}
-
-_WITHOUT_OPERATORS = {"version", "--version", "init", "create", "model", "console"}
-
-_WITHOUT_INSTALLED = {"generate"}
-"""What does the same whatever is installed, even where an installed operator cannot be loaded."""
 
 
 def main(
@@ -68,54 +38,68 @@ def main(
     (see `Program`).
     0 after a clean end, 1 on failure, 2 for a wrong command, flag or setting.
     """
-    program = Program(name, version, tuple(former_names))
+    invocation = Invocation(Program(name, version, tuple(former_names)), operators)
     _open_standard_files()
-    if not argv:
-        print(_help(program), file=sys.stderr)
-        return WRONG_USAGE
     # Before all else is imported, which makes a few hundred thousand objects.
     tune_garbage_collector()
     try:
         with _ended_by_signals():
-            code = _dispatch(argv, operators, program)
+            code = _run(argv, invocation)
         # Here rather than at the interpreter's end, where a failure could not be handled.
         sys.stdout.flush()
-    except SystemExit as end:
-        if end.code:
-            raise
-        return OK  # the help of a command has been printed
-    except UsageError as error:
-        _complain(f"{name}: {error}")
-        return WRONG_USAGE
-    except CannotRun as error:
-        _complain(f"{name}: {error}")
-        return FAILED
     except BrokenPipeError:
         # The reader of our output left, as `head` does. The interpreter flushes once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+        return 0
     return code
 
 
-def _open_standard_files() -> None:
-    """Have those that the process was started without lead nowhere.
+def _run(argv: Sequence[str], invocation: Invocation) -> int:
+    commands, name = Commands(), invocation.program.name
+    if instruction := os.environ.get(invocation.completion_variable):
+        from manager.cli.completion import complete  # noqa: PLC0415 - only where a shell asks
 
-    Else the first file or connection that is opened gets the number of one, and all that is printed.
+        return complete(commands, invocation, instruction)
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:], "--help"]
+    context = None
+    try:
+        with commands.make_context(name, list(argv), obj=invocation) as context:
+            return commands.invoke(context) or 0
+    except Exit as end:
+        return end.exit_code
+    except NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        _complain(name, error, context)
+        return error.exit_code
+
+
+def _complain(name: str, error: click.ClickException, context: click.Context | None) -> None:
+    """Print an error as one line that begins with the program and the command."""
+    from manager.logs import on_one_line  # noqa: PLC0415 - not for the help and the version
+
+    command = context.invoked_subcommand if context else None
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        command = error.ctx.command_path.removeprefix(name).strip()
+    where = f"{name}: {command}" if command else name
+    click.echo(on_one_line(f"{where}: {error.format_message()}"), err=True)
+
+
+def _open_standard_files() -> None:
+    """Open /dev/null for a missing stdin, stdout or stderr.
+
+    Else the first file or connection to be opened gets its number, and everything that is printed.
     """
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
-    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - that of stderr
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - the number of stderr
         pass
     os.close(number)
     sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
-
-
-def _complain(text: str) -> None:
-    from manager.logs import on_one_line  # noqa: PLC0415 - not for the help and the version
-
-    print(on_one_line(text), file=sys.stderr)
 
 
 @contextmanager
@@ -144,48 +128,3 @@ def _exit(number: int, frame: FrameType | None) -> None:
     """End the process with the code that a shell gives for the signal."""
     del frame
     os._exit(128 + number)
-
-
-def _dispatch(
-    argv: Sequence[str],
-    operators: Sequence[AnyOperator] | Callable[[], Sequence[AnyOperator]],
-    program: Program,
-) -> int:
-    name, *rest = argv
-    if name in _HELP_FLAGS or name == "help":
-        if not rest:
-            print(_help(program))
-            return OK
-        name, rest = rest[0], ["--help"]
-    command = command_named("version" if name == "--version" else name)
-    if name in _WITHOUT_OPERATORS:
-        return command(rest, (), program)
-    from manager.cli.operators import all_operators, own_operators  # noqa: PLC0415 - not for the version
-
-    own = own_operators(operators)
-    return command(rest, all_operators(own, program, installed=name not in _WITHOUT_INSTALLED), program)
-
-
-def command_named(name: str) -> Command:
-    """The function of a command. Raises `UsageError` where there is none of that name."""
-    if name not in COMMANDS:
-        what = "flag" if name.startswith("-") else "command"
-        close = difflib.get_close_matches(name, [*COMMANDS, "--help", "--version"], n=1)
-        meant = (
-            f"; did you mean {close[0]}?"
-            if close
-            else f"; the commands are {', '.join(COMMANDS)}, and --help"
-        )
-        raise UsageError(f"unknown {what} {name!r}{meant}")
-    function = name.replace("-", "_")
-    module = importlib.import_module(f"manager.cli.{_TOGETHER.get(name, function)}")
-    return cast("Command", getattr(module, function))
-
-
-def _help(program: Program) -> str:
-    commands = "\n".join(f"  {name:<15} {summary}" for name, summary in COMMANDS.items())
-    return (
-        f"A Kubernetes controller manager.\n\nUsage: {program.name} COMMAND [FLAGS]\n\n"
-        f"Commands:\n{commands}\n\n"
-        f"{program.name} COMMAND --help explains a command and its flags."
-    )

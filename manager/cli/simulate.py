@@ -15,10 +15,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from manager.cli.arguments import ArgumentParser, UsageError, whole
+import click
+
+from manager.cli.arguments import file_flag
+from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.generating import declared_definitions
 from manager.codegen.manifest import UNPLACED
-from manager.settings import parse_text
 from manager.shards.ranges import parse_count
 from manager.small_file import read_small_file
 
@@ -27,64 +29,87 @@ if TYPE_CHECKING:
     from manager.program import Program
     from manager.simulation.seeds import Outcome, Plan, Samples
 
-_DESCRIPTION = """\
-Run the operators in a simulated cluster, in virtual time, while people change objects and things go wrong:
-processes die and freeze, connections break, answers get lost, the API server is behind. Each seed is another
-run, and always the same one. What has to hold is checked at every write and in the end."""
-
+_AT_LEAST_1 = click.IntRange(1)
 _TOLD_EVERY = 5.0
 _ENOUGH = 10
 """Runs in which something of every kind should have been created; of one kind at least, in any."""
 
 
-def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
-    """Run seeds; returns 1 when one does not hold."""
-    parser = ArgumentParser("simulate", f"{program.name} simulate [FLAGS]", _DESCRIPTION)
-    number, seed = whole(1), whole(0)
-    for flag, metavar, parse, told in (
-        ("--seeds", "N", number, "how many; default 100"),
-        ("--seed", "N", seed, "this one, or the first one"),
-        ("--minutes", "N", number, "virtual minutes of changes and faults; default 5, of each eighth seed 8"),
-        ("--jobs", "N", number, "processes; default one for each processor"),
-        (
-            "--shards",
-            "N",
-            parse_count,
-            "managers share the objects in so many parts, instead of one that leads",
-        ),
-        ("--replay", "FILE", parse_text, "run what an earlier failure has left in that file"),
-        (
-            "--matrix",
-            "FILE",
-            parse_text,
-            "run each fault with each operator (--seeds: 3 times), and write a page of it",
-        ),
-    ):
-        parser.value(flag, metavar=metavar, parse=parse, text=told)
-    told = "only this one; may be given again"
-    parser.add_argument("--operator", action="append", metavar="NAME", help=told)
-    told = "end a process before and after each write of a seed, and do nothing else to it"
-    parser.add_argument("--crash-points", action="store_true", default=False, help=told)
-    told = "go on after a run that does not hold; its plan is left in a file, for --replay"
-    parser.add_argument("--keep-going", action="store_true", default=False, help=told)
-    given = vars(parser.read(argv))
+def _names(context: click.Context, _: click.Parameter, typed: str) -> list[str]:
+    names = [operator.name for operator in context.ensure_object(Invocation).operators()]
+    return [each for each in names if each.startswith(typed)]
+
+
+@click.command
+@click.option("--seeds", type=_AT_LEAST_1, metavar="N", show_default="100", help="number of runs")
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="run this seed, or begin with it")
+@click.option(
+    "--minutes",
+    type=_AT_LEAST_1,
+    metavar="N",
+    show_default="5, of each eighth seed 8",
+    help="virtual minutes of changes and faults",
+)
+@click.option(
+    "--jobs",
+    type=_AT_LEAST_1,
+    default=lambda: os.cpu_count() or 1,
+    metavar="N",
+    show_default="one for each processor",
+    help="number of processes",
+)
+@click.option(
+    "--shards",
+    type=parse_count,
+    default="0",
+    metavar="N",
+    help="have managers share the objects in so many parts, instead of one that leads",
+)
+@file_flag("--replay", text="run what an earlier failure has left in that file")
+@file_flag("--matrix", text="run each fault with each operator (--seeds: 3 times), and write a page of it")
+@click.option(
+    "--operator",
+    "chosen",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=_names,
+    help="run only this one; may be given again",
+)
+@click.option(
+    "--crash-points",
+    is_flag=True,
+    help="end a process before and after each write of a seed, and do nothing else to it",
+)
+@click.option(
+    "--keep-going",
+    is_flag=True,
+    help="go on after a run that does not hold; its plan is left in a file, for --replay",
+)
+@pass_invocation
+def simulate(invocation: Invocation, **flags: Any) -> int:
+    """Run the operators in a simulated cluster, in virtual time.
+
+    Meanwhile people change objects and things go wrong: processes die and freeze, connections break, answers
+    get lost, the API server is behind. Each seed is another run, and always the same one. Invariants are
+    checked at every write and in the end; the exit code is 1 when one does not hold.
+    """
     if importlib.util.find_spec("devcluster") is None:
-        print(f"{program.name}: simulate needs what operator-manager[testing] installs", file=sys.stderr)
-        return 1
+        raise click.ClickException("simulate needs what operator-manager[testing] installs")
     from manager.simulation.guards import NotRepeatable  # noqa: PLC0415 - other commands do without
     from manager.simulation.seeds import run_all, specs_of  # noqa: PLC0415 - as above
 
-    chosen = _chosen(operators, given.get("operator"))
-    declared_definitions("simulate", chosen, UNPLACED)  # a wrong model is one line
+    given = {name: value for name, value in flags.items() if value is not None}
+    only, jobs = given.pop("chosen"), given["jobs"]
+    chosen = _chosen(invocation.operators(), only)
+    declared_definitions(chosen, UNPLACED)  # a wrong model is one line
     samples = specs_of(_samples(Path("config/samples")))
-    jobs = given.get("jobs", os.cpu_count() or 1)
     if "matrix" in given:
-        return _matrix(given, chosen, samples, program, jobs)
+        return _matrix(given, chosen, samples, invocation.program, jobs)
     count = 1 if {"seed", "replay"} & set(given) else 100
     count = given.get("seeds", count)
     plans = _plans(given, chosen, count, samples)
     if given["crash_points"]:
-        count = 0  # nobody knows before
+        count = 0  # the number is unknown
     outcomes = run_all(plans, chosen, jobs=1 if count == 1 else jobs, samples=samples)
     try:
         return _run(
@@ -93,12 +118,11 @@ def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
             samples,
             count=count,
             first=given.get("seed", 0),
-            only=given.get("operator") or (),
+            only=only,
             keeps_going=given["keep_going"],
         )
     except NotRepeatable as error:
-        print(f"{program.name}: simulate: {error}", file=sys.stderr)
-        return 1
+        raise click.ClickException(str(error)) from error
 
 
 def _samples(folder: Path) -> Iterator[dict[str, Any]]:
@@ -110,7 +134,7 @@ def _samples(folder: Path) -> Iterator[dict[str, Any]]:
             documents = load_all(path.read_bytes())
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise UsageError(f"simulate: {path}: {reason}") from None
+            raise click.UsageError(f"{path}: {reason}") from None
         yield from (
             each for each in documents if isinstance(each, dict) and {"apiVersion", "kind"} <= set(each)
         )
@@ -127,7 +151,7 @@ def _plans(
             return [Plan.from_json(read_small_file(path), kinds=len(operators))]
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise UsageError(f"simulate: --replay {path}: {reason}") from None
+            raise click.UsageError(f"--replay {path}: {reason}") from None
     first = given.get("seed", 0)
     drawn = {"minutes": given.get("minutes"), "shards": given.get("shards", 0)}
     plans = (plan_of(each, operators, **drawn) for each in range(first, first + count))
@@ -155,10 +179,10 @@ def _run(
                 progress.add(outcome)
             elif keeps_going:
                 failed += 1
-                kept = _kept(outcome.plan)
+                kept = _saved(outcome.plan)
                 print(f"seed {outcome.plan.seed}: {outcome.violations[0].what}; see {kept}", flush=True)
             else:
-                _tell(outcome, operators, samples, asked, only)
+                _report(outcome, operators, samples, asked, only)
                 return 1
             if asked:
                 return progress.interrupted(asked[0])
@@ -184,7 +208,7 @@ def _matrix(
     try:
         page.open("a").close()  # a page that cannot be written is not worth its runs
     except OSError as error:
-        raise UsageError(f"simulate: --matrix {page}: {error.strerror}") from None
+        raise click.UsageError(f"--matrix {page}: {error.strerror}") from None
     first, count, minutes = given.get("seed", 0), given.get("seeds", 3), given.get("minutes", 5)
     progress, found = _Progress(len(KINDS_OF_FAULT) * len(operators) * count, first), []
     failed = 0
@@ -223,7 +247,7 @@ def _asked_to_stop() -> Iterator[list[int]]:
 
 
 class _Progress:
-    """Says now and then how far it is; `count` is 0 if nobody knows how many there are."""
+    """Says now and then how far it is; `count` is 0 if the number is unknown."""
 
     def __init__(self, count: int, first: int) -> None:
         self.done = 0
@@ -265,7 +289,7 @@ class _Progress:
         return self.done / max(time.monotonic() - self._began, 0.001) * 60
 
 
-def _tell(
+def _report(
     outcome: Outcome,
     operators: Sequence[AnyOperator],
     samples: Samples,
@@ -282,10 +306,10 @@ def _tell(
     print(told(small))
     # Steps are drawn for these operators, and with others they are other steps.
     chosen = "".join(f" --operator {name}" for name in only)
-    print(f"\nto see this again: simulate{chosen} --replay {_kept(small.plan)}")
+    print(f"\nto see this again: simulate{chosen} --replay {_saved(small.plan)}")
 
 
-def _kept(plan: Plan) -> Path:
+def _saved(plan: Plan) -> Path:
     """The file that a plan is put into."""
     crash = "" if plan.crash_at is None else "-{}-{}".format(*plan.crash_at)
     path = Path(f"simulation-{plan.seed}{crash}.json")
@@ -293,9 +317,9 @@ def _kept(plan: Plan) -> Path:
     return path
 
 
-def _chosen(operators: Sequence[AnyOperator], names: Sequence[str] | None) -> Sequence[AnyOperator]:
+def _chosen(operators: Sequence[AnyOperator], names: Sequence[str]) -> Sequence[AnyOperator]:
     known = {operator.name: operator for operator in operators}
-    for name in names or ():
+    for name in names:
         if name not in known:
-            raise UsageError(f"simulate: --operator: there is no {name!r}; there are {', '.join(known)}")
+            raise click.UsageError(f"--operator: there is no {name!r}; there are {', '.join(known)}")
     return tuple(known[name] for name in names or known)
