@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.parts import PARTS, Sizes
 from benchmarks.report.tables import DASH, number
-from benchmarks.summary import pace_of, summarize
+from benchmarks.results import pace_of
+from benchmarks.summary import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -114,9 +114,13 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     "tests/unit/config/test_makefile.py::test_make_runs_tests_marked_whole_in_test_all_only": (
         "make test-all",
     ),
-    "tests/unit/cli/test_generate.py": ("make generate",),
-    "tests/unit/cli/test_scaffold.py": (".venv/bin/operator-manager init ../shop --domain example.com",),
-    "tests/unit/cli/test_model.py": (".venv/bin/operator-manager model --from crd.yaml --version v1beta1",),
+    "tests/unit/manager_tools/commands/test_generate.py": ("make generate",),
+    "tests/unit/manager_tools/commands/test_scaffold.py": (
+        ".venv/bin/operator-manager init ../shop --domain example.com",
+    ),
+    "tests/unit/manager_tools/commands/test_model.py": (
+        ".venv/bin/operator-manager model --from crd.yaml --version v1beta1",
+    ),
     "tests/integration/test_crds.py::test_model_command_generates_model_from_a_served_kind": (
         ".venv/bin/operator-manager model --from Certificate.cert-manager.io -o apis/acme/certificate.py",
     ),

@@ -30,7 +30,7 @@ from manager.http import guard
 from manager.http.request import Request
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from manager.testing import World, operated
+from manager_tools.testing import World, operated
 from tests.support.effort import turns_of_others
 from tests.support.scripted_wire import ScriptedWire, Stream
 from tests.unit.http.test_console import console_of

@@ -1,0 +1,129 @@
+"""The command `create`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from manager.cli.commands import Invocation, pass_invocation
+from manager_tools.scaffold import Answers, Names, ScaffoldError, Written, create_api, create_webhook
+from manager_tools.scaffold.names import plural_of
+from manager_tools.scaffold.writing import beginnings, domain_of
+
+_BACK = """
+
+Nothing that is there already is overwritten; `git checkout . && git clean -fd apis controllers config tests`
+takes all of it back."""
+
+_KIND = "name of the kind, such as Greeting"
+
+
+@click.group
+def create() -> None:
+    """Add to the project in this folder."""
+
+
+@create.command(
+    short_help="add a kind, its operator and a test",
+    help=f"""Add a kind to the project in this folder: model, operator, sample, test, list entry and generated
+    manifests.{_BACK}""",
+)
+@click.option(
+    "--group",
+    required=True,
+    metavar="GROUP",
+    help="a word; the project's domain is appended, as in hello.example.com",
+)
+@click.option("--version", required=True, metavar="VERSION", help="such as v1 or v1alpha1")
+@click.option("--kind", required=True, metavar="KIND", help=_KIND)
+@click.option("--plural", metavar="PLURAL", help="plural of the kind, where English makes it otherwise")
+@click.option("--cluster-scoped", is_flag=True, help="keep the objects in no namespace")
+@click.option(
+    "--owns",
+    metavar="KIND",
+    shell_complete=lambda *given: [each for each in beginnings() if each.startswith(given[-1])],
+    help=f"begin with an operator that has a child of this kind: {', '.join(beginnings())}",
+)
+@pass_invocation
+def api(
+    invocation: Invocation,
+    group: str,
+    version: str,
+    kind: str,
+    plural: str | None,
+    cluster_scoped: bool,
+    owns: str | None,
+) -> None:
+    """Write the files, and say which and what to do next."""
+    try:
+        names = Names(
+            program=invocation.program.name,
+            domain=domain_of(Path()),
+            group=group,
+            version=version,
+            kind=kind,
+            plural=plural or plural_of(kind),
+        )
+        written = create_api(Path(), names, cluster_scoped=cluster_scoped, owns=owns)
+    except ScaffoldError as error:
+        raise click.UsageError(str(error)) from error
+    _print_result(
+        written,
+        f"say in apis/{names.group}/{names.version}/{names.module}.py what users may write, and in "
+        f"controllers/{names.group}/{names.module}.py what is done about it",
+    )
+
+
+def _kinds(context: click.Context, _: click.Parameter, typed: str) -> list[str]:
+    operators = context.ensure_object(Invocation).operators()
+    kinds = dict.fromkeys(kind.gvk.kind for operator in operators for kind in operator.kinds())
+    return [each for each in kinds if each.startswith(typed)]
+
+
+@create.command(
+    short_help="add webhooks to the operator of a kind",
+    help=f"""Add methods to the operator of a kind, which answer what the API server asks, with a test of each
+    sort and generated manifests; and, to convert, another version of the kind.{_BACK}""",
+)
+@click.option("--kind", required=True, metavar="KIND", shell_complete=_kinds, help=_KIND)
+@click.option(
+    "--group", default="", show_default=False, metavar="GROUP", help="group of the kind, of several"
+)
+@click.option("--defaulting", is_flag=True, help="a method that changes objects before they are stored")
+@click.option("--validation", is_flag=True, help="methods that refuse objects, and changes of them")
+@click.option(
+    "--conversion",
+    default="",
+    show_default=False,
+    metavar="VERSION",
+    help="another version of the kind, and methods that convert, such as v1beta1",
+)
+@pass_invocation
+def webhook(
+    invocation: Invocation, kind: str, group: str, defaulting: bool, validation: bool, conversion: str
+) -> None:
+    """Write the files, and say which and what to do next."""
+    answers = Answers(defaulting, validation, conversion)
+    if not list(answers):
+        raise click.UsageError("--defaulting, --validation or --conversion=VERSION is needed")
+    try:
+        written = create_webhook(Path(), kind, answers, program=invocation.program.name, group=group)
+    except ScaffoldError as error:
+        raise click.UsageError(str(error)) from error
+    [operator] = (path for path in written.changed if path.parts[0] == "controllers")
+    models = (path for path in written.new if path.parts[0] == "apis" and path.name != "__init__.py")
+    others = "".join(f"say in {path} what that version has otherwise, and " for path in models)
+    _print_result(written, f"{others}write in {operator} what the new methods do")
+
+
+def _print_result(written: Written, following: str) -> None:
+    for done, paths in (
+        ("wrote", written.new),
+        ("changed", written.changed),
+        ("generated", written.generated),
+    ):
+        for path in paths:
+            click.echo(f"{done} {path}")
+    tests = " ".join(str(path) for path in written.new if path.parts[0] == "tests")
+    click.echo(f"Next: {following}; then make generate, and .venv/bin/pytest {tests}.")

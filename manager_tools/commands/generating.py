@@ -1,0 +1,132 @@
+"""The commands `crds` and `generate`: what is made from what the operators declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from manager.cli.commands import Invocation, pass_invocation
+from manager.operator import AnyOperator, rights_of
+from manager.program import Program
+from manager.webhook import RegistrationError
+from manager.webhook.configurations import SERVICE, ClientConfig, by_service
+from manager.webhook.methods import webhooks_of
+from manager.yaml_text import yaml_documents, yaml_stream
+from manager_tools.codegen import GeneratedTree, ModelError, config_files, custom_resource_definitions
+from manager_tools.codegen.tree import HEADER
+
+_max_description = click.option(
+    "--max-description",
+    type=click.IntRange(0),
+    metavar="CHARACTERS",
+    show_default="no limit",
+    help="length to shorten descriptions of fields in definitions to; 0 leaves them out",
+)
+
+
+@click.command
+@_max_description
+@pass_invocation
+def crds(invocation: Invocation, max_description: int | None) -> None:
+    """Print the custom resource definitions of all operators as one YAML stream.
+
+    It is for kubectl apply --server-side --force-conflicts -f - (without --server-side, kubectl takes at most
+    262,144 bytes of each).
+
+    A kind with several versions is converted by the manager's webhook. The definitions ask for that at the
+    Service that `make deploy` makes; a manager outside of the cluster points them at itself while it runs.
+    While none runs, objects can be used in the version that they are stored in, and requests in another
+    version fail; they are never converted wrongly.
+    """
+    program = invocation.program
+    # What the kustomization in config/default makes of the names that the generator gives.
+    at_service = by_service(f"{program.prefix}system", f"{program.prefix}{SERVICE}")
+
+    def service(path: str) -> dict[str, Any]:
+        # A manager outside of the cluster has put its URL there, which server-side apply would keep.
+        return {**at_service(path), "url": None}
+
+    definitions = declared_definitions(invocation.operators(), service, max_description=max_description)
+    click.echo(yaml_stream(definitions), nl=False)
+
+
+def declared_definitions(
+    operators: Sequence[AnyOperator],
+    client_config: ClientConfig,
+    *,
+    max_description: int | None = None,
+) -> list[dict[str, Any]]:
+    """Return the definitions of every kind of `operators`. Raises `ClickException` for a wrong model."""
+    kinds = [kind for operator in operators for kind in operator.kinds()]
+    try:
+        conversions = webhooks_of(operators).conversions
+        return custom_resource_definitions(kinds, conversions, client_config, max_description=max_description)
+    except (ModelError, RegistrationError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@click.command
+@click.option("--check", is_flag=True, help="write nothing; fail when a file is not current")
+@_max_description
+@pass_invocation
+def generate(invocation: Invocation, check: bool, max_description: int | None) -> int:
+    """Write what is generated under config/ in this folder, from the operators' declarations.
+
+    These are definitions, roles and webhooks.
+    """
+    config = Path("config")
+    if not config.is_dir():
+        raise click.ClickException("this folder has no config/ to write to")
+    operators = invocation.own_operators()
+    try:
+        tree = generated_tree(invocation.program, operators, config, max_description=max_description)
+    except (ModelError, RegistrationError) as error:
+        raise click.ClickException(str(error)) from error
+    if not check:
+        for path in tree.write():
+            click.echo(f"generated {path}")
+        return _report_dangling(config)
+    stale = tree.stale()
+    for path in stale:
+        click.echo(f"not current: {path}", err=True)
+    if stale:
+        click.echo("run `make generate`", err=True)
+    return 1 if stale else _report_dangling(config)
+
+
+def _report_dangling(config: Path) -> int:
+    """Print each missing file of a kustomization, such as webhooks; return the exit code."""
+    code = 0
+    for path in sorted(config.rglob("kustomization.yaml")):
+        text = path.read_text(encoding="utf-8")
+        said = (yaml_documents(text) or [{}])[0]
+        for name in () if text.startswith(HEADER) else (said.get("resources") or ()):
+            if "://" not in name and not (path.parent / name).exists():
+                told = f"{path} names {name}, which is not there: take it out, and what patches it"
+                click.echo(f"generate: {told}", err=True)
+                code = 1
+    return code
+
+
+def generated_tree(
+    program: Program,
+    operators: Iterable[AnyOperator],
+    config: Path,
+    *,
+    max_description: int | None = None,
+) -> GeneratedTree:
+    """Return the files that the operators' models, rights and webhooks make, for the folder `config`.
+
+    Raises ModelError when a model has no custom resource definition, RegistrationError when webhooks
+    do not fit together.
+    """
+    operators = tuple(operators)
+    kinds = [kind for operator in operators for kind in operator.kinds()]
+    rules = {operator.name: rights_of(operator) for operator in operators}
+    samples = (path.name for path in (config / "samples").glob("*.yaml") if path.name != "kustomization.yaml")
+    webhooks = webhooks_of(operators)
+    files = config_files(program, kinds, rules, samples, webhooks, max_description=max_description)
+    return GeneratedTree(config, files)

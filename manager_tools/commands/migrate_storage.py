@@ -1,0 +1,210 @@
+"""The command `migrate-storage`: one definition after the other, until all are done."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from manager.api import Resource
+from manager.cli.arguments import cluster_flags
+from manager.cli.commands import Invocation, pass_invocation
+from manager.cli.failure import connected, in_one_line, is_expected
+from manager.cli.operators import UnknownKind, kind_named
+from manager.cli.signals import StopSignals
+from manager.duration import format_duration, parse_wait
+from manager.kube.errors import KubeError, NotFound, Unauthorized
+from manager.kube.transport import Transport
+from manager.logs import configured, get_logger
+from manager.loop import loop_factory
+from manager.program import Program
+from manager.watchdog import Watchdog
+from manager_tools.migration.definitions import Definitions, MigrationFailed
+from manager_tools.migration.migration import Migration
+from manager_tools.migration.report import MigrationOptions, Outcome, Report, Screen
+from manager_tools.migration.retry import RetryingClient
+
+_STOP_WITHIN = 10.0
+"""Seconds from a signal in which it ends."""
+
+_COMMAND = "migrate-storage"
+
+_DEFAULT = MigrationOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class MigrateArguments:
+    """The arguments of `migrate-storage`; `kinds` as they were written, none for all."""
+
+    kinds: tuple[str, ...]
+    kubeconfig: str | None
+    context: str | None
+    options: MigrationOptions
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not 0 < rate < math.inf:
+        raise ValueError("a number above 0 is expected")
+    return rate
+
+
+@click.command("migrate-storage")
+@click.argument("kinds", nargs=-1, metavar="[KIND]...")
+@cluster_flags
+@click.option("--dry-run", is_flag=True, help="try everything, tell what would be refused, and store nothing")
+@click.option(
+    "--page-size",
+    type=click.IntRange(1, 10_000),
+    default=_DEFAULT.page_size,
+    metavar="N",
+    help="objects to list at once",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 1_000),
+    default=_DEFAULT.concurrency,
+    metavar="N",
+    help="objects to rewrite at the same time",
+)
+@click.option(
+    "--rate",
+    type=_rate,
+    default=f"{_DEFAULT.rate:g}",
+    metavar="N",
+    help="objects to rewrite a second, at most",
+)
+@click.option(
+    "--settle",
+    type=parse_wait,
+    default=format_duration(_DEFAULT.settle),
+    metavar="DURATION",
+    help="time to wait before the first, until every API server of the cluster has taken up the definition",
+)
+@pass_invocation
+def migrate_storage(
+    invocation: Invocation,
+    kinds: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    **options: Any,
+) -> int:
+    """Have every object stored in the storage version of its definition, and trim status.storedVersions.
+
+    A KIND is one of this program's (Pet, pets, pets.petstore.example.com), or the full name of any other
+    definition on the cluster; without any, all of this program's that are installed. Run it after a version
+    of a kind has become the storage version: until then the old one has to stay in the definition.
+
+    The API server rewrites each object that is stored in another version, as it is: no content changes, and
+    concurrent writes of others are kept. Objects that it refuses to write are told with the reason; the
+    stored versions are then left as they are, and the exit code is 1. Interrupt it when you like, and run it
+    again: it goes on where it was, which it keeps in an annotation of the definition.
+    """
+    arguments = MigrateArguments(kinds, kubeconfig, context, MigrationOptions(**options))
+    operators = invocation.operators()
+    names = named_definitions(kinds, [kind for operator in operators for kind in operator.kinds()])
+    # The library logs for a manager's log; people get printed lines.
+    with (
+        configured(level="error") as lines,
+        Watchdog(stop_within=_STOP_WITHIN, before_exit=lines.flush) as watchdog,
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+    ):
+        return runner.run(_migrate(invocation.program, arguments, names, watchdog))
+
+
+def named_definitions(asked: Sequence[str], kinds: Sequence[type[Resource]]) -> list[str]:
+    """The names of the definitions that `asked` names, each once; of all `kinds` if it names none.
+
+    A definition's full name need not be one of `kinds`. Raises `UsageError` for an unknown name.
+    """
+    if not asked:
+        return list(dict.fromkeys(map(_full_name, kinds)))
+    return list(dict.fromkeys(_definition(name, kinds) for name in asked))
+
+
+def _definition(name: str, kinds: Sequence[type[Resource]]) -> str:
+    try:
+        return _full_name(kind_named(name, kinds))
+    except UnknownKind as error:
+        if "." in name:
+            return name.lower()
+        raise click.UsageError(f"{error}; any other goes by the full name of its definition") from None
+
+
+def _full_name(kind: type[Resource]) -> str:
+    return f"{kind.plural}.{kind.gvk.group}"
+
+
+async def _migrate(
+    program: Program, arguments: MigrateArguments, names: Sequence[str], watchdog: Watchdog
+) -> int:
+    """Migrate the definitions of these names; returns the exit code, which is 0 if none is left to do."""
+    watchdog.watch(asyncio.get_running_loop())
+    screen = Screen(asyncio.get_running_loop().time)
+    with StopSignals(watchdog) as signals:
+        try:
+            done = await signals.unless_stopped(_migrate_all(program, arguments, names, screen))
+        except Exception as error:  # noqa: BLE001 - whatever it was, it ends here, in one line
+            if is_expected(error):
+                screen.say(f"{program.name}: migrate-storage: {in_one_line(error)}")
+            else:
+                get_logger("migrate-storage").error("stopped by an unexpected error", exc_info=error)
+            return 1
+    return 0 if done else 1
+
+
+async def _migrate_all(
+    program: Program, arguments: MigrateArguments, names: Sequence[str], screen: Screen
+) -> bool:
+    """Whether all of it is done."""
+    done = True
+    async with connected(program, _COMMAND, kubeconfig=arguments.kubeconfig, context=arguments.context) as (
+        transport,
+        _,
+    ):
+        for name in names:
+            done &= await _migrate_one(name, program, arguments, transport, screen)
+    return done
+
+
+async def _migrate_one(
+    name: str, program: Program, arguments: MigrateArguments, transport: Transport, screen: Screen
+) -> bool:
+    options, clock = arguments.options, asyncio.get_running_loop().time
+    report = Report(name, screen, options, clock)
+    client = RetryingClient(transport, random.Random(), tell=report.waiting)
+    definitions = Definitions(client, program)
+    migration = Migration(definitions, client, options=options, report=report)
+    try:
+        definition = await definitions.get(name)
+        if definition.deleting:
+            report.skipped("the definition is being deleted, and its objects with it")
+            return True
+        outcome = await migration.run(definition)
+    except Unauthorized:
+        raise  # the next definition would fail alike
+    except NotFound as error:
+        if arguments.kinds:
+            report.failed(in_one_line(error))
+            return False
+        report.skipped("the definition is not installed")
+        return True
+    except (MigrationFailed, KubeError) as error:
+        report.failed(in_one_line(error))
+        return False
+    except asyncio.CancelledError:
+        report.interrupted(migration.tally)
+        raise
+    if outcome is Outcome.NOTHING_TO_DO:
+        report.nothing_to_do(definition)
+    else:
+        report.ended(definition, outcome, migration.tally)
+    return outcome is not Outcome.REFUSED
