@@ -119,7 +119,7 @@ class ExplainArguments:
     help="namespace of the leases that say which replica works on the object, if no manager answers",
 )
 @pass_invocation
-def explain(invocation: Invocation, named: tuple[str, ...], **flags: Any) -> int:
+def explain(invocation: Invocation, /, named: tuple[str, ...], **flags: Any) -> int:
     """Tell why an object of one of this program's kinds is not ready.
 
     That is what blocks it, its conditions, what it owns down to the pods, Events, and, if a manager answers,

@@ -66,7 +66,7 @@ class _SettingFlag(click.Option):
         if self.setting is Settings.controllers:
             choices = [each.name for each in ctx.ensure_object(Invocation).operators()]
         else:
-            choices = getattr(self.setting.parse, "choices", ())
+            choices = list(getattr(self.setting.parse, "choices", ()))
         return [CompletionItem(each) for each in choices if each.startswith(incomplete)]
 
 
