@@ -35,7 +35,7 @@ GATES = ("ShardedListAndWatch",)
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit: with 0 after a clean stop, 1 on failure, 2 on a wrong flag."""
-    commands(arguments, prog_name="devcluster")
+    commands.main(arguments, prog_name="devcluster")
 
 
 @click.group(

@@ -160,7 +160,7 @@ def _loopback(text: str) -> BindAddress:
 )
 @click.option("--no-browser", is_flag=True, help="open no browser: the address is printed anyway")
 @pass_invocation
-def console(invocation: Invocation, **flags: Any) -> None:
+def console(invocation: Invocation, /, **flags: Any) -> None:
     """Open the console of a manager that runs in a cluster in a browser on this machine, until interrupted.
 
     kubectl forwards a port to the pod that holds the manager's lease, or with --manager the console is asked

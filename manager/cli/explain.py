@@ -70,15 +70,15 @@ class ExplainArguments:
 
     kind: str
     name: str
-    namespace: str | None
-    output: str
-    kubeconfig: str | None
-    context: str | None
-    manager: str
-    manager_ca_file: str | None
-    manager_tls_server_name: str | None
-    manager_token_file: str | None
-    manager_namespace: str | None
+    namespace: str | None = None
+    output: str = "text"
+    kubeconfig: str | None = None
+    context: str | None = None
+    manager: str = _LOCAL
+    manager_ca_file: str | None = None
+    manager_tls_server_name: str | None = None
+    manager_token_file: str | None = None
+    manager_namespace: str | None = None
 
 
 @click.command
@@ -119,7 +119,7 @@ class ExplainArguments:
     help="namespace of the leases that say which replica works on the object, if no manager answers",
 )
 @pass_invocation
-def explain(invocation: Invocation, named: tuple[str, ...], **flags: Any) -> int:
+def explain(invocation: Invocation, /, named: tuple[str, ...], **flags: Any) -> int:
     """Tell why an object of one of this program's kinds is not ready.
 
     That is what blocks it, its conditions, what it owns down to the pods, Events, and, if a manager answers,

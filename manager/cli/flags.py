@@ -21,6 +21,9 @@ __all__ = ["SettingsCommand", "settings_by_heading"]
 _PATHS = {"FILE": "file", "DIR": "dir"}
 """The placeholders of settings that a shell completes as paths."""
 
+_INDENT = 6
+"""Columns of the help before the texts of flags; the names of variables are long."""
+
 
 def settings_by_heading(
     operators: Sequence[AnyOperator],
@@ -63,7 +66,7 @@ class _SettingFlag(click.Option):
         if self.setting is Settings.controllers:
             choices = [each.name for each in ctx.ensure_object(Invocation).operators()]
         else:
-            choices = getattr(self.setting.parse, "choices", ())
+            choices = list(getattr(self.setting.parse, "choices", ()))
         return [CompletionItem(each) for each in choices if each.startswith(incomplete)]
 
 
@@ -118,7 +121,8 @@ class SettingsCommand(click.Command):
         by_heading = itertools.groupby(self.get_params(ctx), lambda each: getattr(each, "heading", "Options"))
         for heading, flags in by_heading:
             with formatter.section(heading):
-                formatter.write_dl([row for each in flags if (row := each.get_help_record(ctx))])
+                rows = [row for each in flags if (row := each.get_help_record(ctx))]
+                formatter.write_dl(rows, col_max=_INDENT)
 
 
 def _setting_flags(invocation: Invocation) -> Iterator[_SettingFlag]:

@@ -60,7 +60,7 @@ def _run(argv: Sequence[str], invocation: Invocation) -> int:
         from manager.cli.completion import complete  # noqa: PLC0415 - only where a shell asks
 
         return complete(commands, invocation, instruction)
-    if argv[:1] == ["help"]:
+    if argv and argv[0] == "help":
         argv = [*argv[1:], "--help"]
     context = None
     try:

@@ -92,6 +92,7 @@ def _rate(text: str) -> float:
 @pass_invocation
 def migrate_storage(
     invocation: Invocation,
+    /,
     kinds: tuple[str, ...],
     kubeconfig: str | None,
     context: str | None,

@@ -59,6 +59,7 @@ _SUFFIXES = {".yaml", ".yml", ".json"}
 @pass_invocation
 def model(
     invocation: Invocation,
+    /,
     origin: str,
     kind: str | None,
     version: str | None,

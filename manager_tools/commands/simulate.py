@@ -71,7 +71,7 @@ def _names(context: click.Context, _: click.Parameter, typed: str) -> list[str]:
     help="go on after a run that does not hold; its plan is left in a file, for --replay",
 )
 @pass_invocation
-def simulate(invocation: Invocation, **flags: Any) -> int:
+def simulate(invocation: Invocation, /, **flags: Any) -> int:
     """Run the operators in a simulated cluster, in virtual time.
 
     Meanwhile people change objects and things go wrong: processes die and freeze, connections break, answers

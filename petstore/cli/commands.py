@@ -33,7 +33,7 @@ _CAPACITY: Final = Capacity()
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit: with 0 when done, 1 on failure, 2 for a wrong flag, 130 when interrupted."""
-    commands(arguments, prog_name="petstore")
+    commands.main(arguments, prog_name="petstore")
 
 
 @click.group(

@@ -259,7 +259,7 @@ def test_parse_flags_reads_flags_as_go_programs_do(argv: list[str], expected: di
             ["--leader-elekt=true"],
             "No such option '--leader-elekt'. (Did you mean one of: '--leader-elect', ",
         ),
-        (["--store-lable=a"], "No such option '--store-lable'. Did you mean '--store-label'?"),
+        (["--store-lable=a"], "No such option '--store-lable'. (Did you mean one of: '--store-inter"),
         (["--store-label"], "Option '--store-label' requires an argument."),
         (["--zzz", "value"], "No such option '--zzz'."),
         (["--kube=x"], "No such option '--kube'."),

@@ -30,21 +30,21 @@ def asked(monkeypatch: pytest.MonkeyPatch, command: Command, *argv: str) -> Expl
     return seen[0]
 
 
-@pytest.mark.parametrize("argv", [["foo/rex"], ["foo", "rex"]])
+@pytest.mark.parametrize("argv", [["memcached/rex"], ["memcached", "rex"]])
 def test_explain_uses_defaults_when_no_flag_is_given(
     monkeypatch: pytest.MonkeyPatch, command: Command, argv: list[str]
 ):
     arguments = asked(monkeypatch, command, *argv)
-    assert (arguments.kind, arguments.name, arguments.namespace) == ("foo", "rex", None)
+    assert (arguments.kind, arguments.name, arguments.namespace) == ("memcached", "rex", None)
     assert (arguments.output, arguments.manager) == ("text", "http://127.0.0.1:8082")
 
 
 def test_explain_reads_every_flag_at_any_place(monkeypatch: pytest.MonkeyPatch, command: Command):
-    argv = "-n zoo foo/rex -o json --kubeconfig k --context=c --manager https://manager:8082/"
+    argv = "-n zoo memcached/rex -o json --kubeconfig k --context=c --manager https://manager:8082/"
     argv += " --manager-ca-file ca.crt --manager-tls-server-name=om.svc --manager-token-file token"
     argv += " --manager-namespace=system"
     assert asked(monkeypatch, command, *argv.split()) == ExplainArguments(
-        kind="foo",
+        kind="memcached",
         name="rex",
         namespace="zoo",
         output="json",

@@ -227,7 +227,7 @@ def test_run_help_names_the_package_of_an_installed_operator(command: Command, i
     help_ = command("run", "--help").out
     assert "The controllers are: memcached, foo, pet, greeter.\n" in help_
     assert "greeter comes from the installed package hello-operators 1.2.\n" in help_
-    assert "\nOperator greeter:\n  --greeter-words VALUE " in help_
+    assert "\nOperator greeter:\n  --greeter-words VALUE\n" in help_
 
 
 def test_run_ignores_entry_points_of_another_program(command: Command, install: Install):

@@ -32,10 +32,10 @@ def test_migrate_storage_uses_defaults_when_no_flag_is_given(command: Command, a
 
 
 def test_migrate_storage_reads_every_flag_at_any_place(command: Command, asked: list[MigrateArguments]):
-    argv = "foo --kubeconfig k --page-size=7 memcacheds --dry-run foos --rate=0.5 --concurrency 2"
+    argv = "memcached --kubeconfig k --page-size=7 a.b --dry-run c.d --rate=0.5 --concurrency 2"
     assert command("migrate-storage", *argv.split(), "--settle", "1m", "--context=c").code == 0
     options = MigrationOptions(page_size=7, concurrency=2, rate=0.5, settle=60, dry_run=True)
-    assert asked == [MigrateArguments(("foo", "memcacheds", "foos"), "k", "c", options)]
+    assert asked == [MigrateArguments(("memcached", "a.b", "c.d"), "k", "c", options)]
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,7 @@ def test_scaffold_overwrites_no_existing_file_or_operator(command: Command, proj
         ((*WEBHOOK, "--conversion=v1"), "create webhook: Greeting has the version v1, and its operator"),
         (
             (*WEBHOOK, "--validating"),
-            "create webhook: No such option '--validating'. Did you mean '--validation'?",
+            "create webhook: No such option '--validating'. (Did you mean one of: ",
         ),
         (
             (*WEBHOOK, "--validation", "--group=store"),
