@@ -15,7 +15,8 @@ from devcluster.api.call import add_warning
 from devcluster.errors import StatusError, bad_request, internal_error
 from devcluster.patch import json_patch
 from devcluster.patch.shape import is_builtin
-from devcluster.types.decode import DecodeError, convert
+from devcluster.types.codec import DecodeError
+from devcluster.types.decode import convert
 
 if TYPE_CHECKING:
     from devcluster.api.ports import AdmissionInfo

@@ -21,7 +21,8 @@ from devcluster.kinds.resource import Resource
 from devcluster.schema.node import Schema
 from devcluster.schema.pruning import prune
 from devcluster.types import json_text
-from devcluster.types.decode import DecodeError, convert, decode_strict
+from devcluster.types.codec import DecodeError
+from devcluster.types.decode import convert, decode_strict
 from devcluster.types.protobuf import decode_protobuf
 
 __all__ = ["check_kind", "decode_object", "names_kind", "report", "typed", "untyped"]

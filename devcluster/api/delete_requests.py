@@ -11,7 +11,8 @@ from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import DeleteOptions
 from devcluster.api.yaml_text import parse_yaml
 from devcluster.errors import StatusError, bad_request, unsupported_media_type
-from devcluster.types.decode import DecodeError, convert
+from devcluster.types.codec import DecodeError
+from devcluster.types.decode import convert
 from devcluster.types.protobuf import decode_protobuf
 
 __all__ = ["decode_delete_options"]

@@ -9,7 +9,8 @@ from typing import Any
 from devcluster import names
 from devcluster.errors import FieldError, field_invalid, field_required
 from devcluster.schema.node import Schema
-from devcluster.types.decode import DecodeError, convert
+from devcluster.types.codec import DecodeError
+from devcluster.types.decode import convert
 
 __all__ = ["check_embedded", "coerce_embedded"]
 

@@ -69,7 +69,6 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     f"{_DOCUMENTATION}::test_page_commands_for_a_deployed_manager_succeed": DEPLOYED,
     f"{_DOCUMENTATION}::test_page_commands_print_what_the_page_shows": (
         ".venv/bin/operator-manager crds | kubectl apply --server-side --force-conflicts -f -",
-        ".venv/bin/operator-manager run",
     ),
     f"{_DOCUMENTATION}::test_page_commands_print_what_the_page_shows_without_a_cluster": (
         ".venv/bin/devcluster up",

@@ -68,7 +68,7 @@ def tags(installed: Distribution) -> frozenset[Tag]:
 
 def pinned() -> list[dict[str, str]]:
     """The parts of constraints.txt: each name that this interpreter installs, and its lines."""
-    _, *parts = re.split(r"^# What .*$", PINS.read_text(), flags=re.MULTILINE)
+    _, *parts = re.split(r"^# Packages .*$", PINS.read_text(), flags=re.MULTILINE)
     return [
         {
             canonicalize_name(requirement.name): entry
