@@ -1,21 +1,29 @@
-"""Flags that several commands have in common."""
+"""Flags and errors that several commands have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from manager.settings import parse_text
 
-__all__ = ["OperatorUnusable", "cluster_flags", "file_flag"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["OperatorUnusable", "cluster_flags", "file_flag", "origin_of"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class OperatorUnusable(click.ClickException):
     """An operator, or all together, cannot be of this program."""
+
+
+def origin_of(entry: EntryPoint) -> str:
+    """Return the name and version of the package that has the entry point."""
+    return "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
 
 
 def file_flag(*names: str, text: str, default: str | None = None) -> Callable[[F], F]:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from manager.cli.arguments import origin_of
 from manager.program import Program
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from manager.operator import AnyOperator
 
-__all__ = ["GROUP", "Commands", "Invocation", "LazyCommand", "origin_of", "pass_invocation"]
+__all__ = ["GROUP", "Commands", "Invocation", "LazyCommand", "pass_invocation"]
 
 GROUP = "operator_manager.commands"
 """The group of entry points that name sequences of `LazyCommand`."""
@@ -113,11 +112,6 @@ def installed_commands() -> Iterator[LazyCommand]:
         if not isinstance(found, Sequence) or not all(isinstance(each, LazyCommand) for each in found):
             raise click.ClickException(f"{what}, are not a sequence of manager.cli.commands.LazyCommand")
         yield from found
-
-
-def origin_of(entry: EntryPoint) -> str:
-    """Return the name and version of the package that has the entry point."""
-    return "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
 
 
 class Commands(click.Group):

@@ -169,8 +169,8 @@ def console(invocation: Invocation, /, **flags: Any) -> None:
 
     Every request has a token: the console shows what its user may get, and does what its user may update.
     With --service-account it is a token of that account, and good for the console alone. Else it is the token
-    of your kubeconfig, or of --manager-token-file: the manager's pod gets it, and everybody who controls that
-    pod can do all that you may.
+    of your kubeconfig, or of --manager-token-file: the manager's pod gets it, and people who control that pod
+    can do all that you may.
 
     Only the browser that opens the printed address has these rights, by a key in it that works once.
     """

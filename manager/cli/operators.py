@@ -14,8 +14,7 @@ from pydantic import PydanticUserError
 
 from manager.api import GroupVersionKind, Resource, crd_options, is_crd
 from manager.api.crd import conflict_of_kinds
-from manager.cli.arguments import OperatorUnusable
-from manager.cli.commands import origin_of
+from manager.cli.arguments import OperatorUnusable, origin_of
 from manager.cli.settings import OWN, SERVICE_LINK
 from manager.operator import AnyOperator, Operator, Owns
 from manager.operator.running import check_work

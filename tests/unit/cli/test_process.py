@@ -240,7 +240,7 @@ def test_shell_completes_a_command_with_the_script_of_completion(shell: str, pro
     asked = {
         "bash": f"source {script}; COMP_WORDS=({program} comp); COMP_CWORD=1; _{name}_completion {program}; "
         'printf "%s\\n" "${COMPREPLY[@]}"',
-        # Only an interactive zsh completes: what the completion system would get is printed instead.
+        # Only an interactive zsh completes, so the answer to its completion system is printed instead.
         "zsh": f"compdef() {{ :; }}; compadd() {{ print -l -- $completions; }}; "
         "_describe() { print -l -- $completions_with_descriptions; }; "
         f"source {script}; words=({program} comp); CURRENT=2; _{name}_completion",
