@@ -46,7 +46,8 @@ _ENOUGH = 10
 def run_campaign(given: Mapping[str, Any], operators: Sequence[AnyOperator], program: Program) -> int:
     """Run what the flags of `simulate` ask for; returns 1 when one run does not hold.
 
-    Raises `UsageError` for files that cannot be read or written.
+    Raises `UsageError` for files that cannot be read or written, `ClickException` for an operator whose runs
+    differ.
     """
     samples = specs_of(_samples(Path("config/samples")))
     jobs = given["jobs"]
@@ -65,12 +66,11 @@ def run_campaign(given: Mapping[str, Any], operators: Sequence[AnyOperator], pro
             samples,
             count=count,
             first=given.get("seed", 0),
-            only=given.get("operator") or (),
+            only=given["only"],
             keeps_going=given["keep_going"],
         )
     except NotRepeatable as error:
-        print(f"{program.name}: simulate: {error}", file=sys.stderr)
-        return 1
+        raise click.ClickException(str(error)) from error
 
 
 def _samples(folder: Path) -> Iterator[dict[str, Any]]:
