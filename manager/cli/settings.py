@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from manager.address import parse_bind_address
 from manager.controller import ControllerOptions
 from manager.duration import parse_duration, parse_wait
-from manager.leader.lease import LeaseTiming
+from manager.election.config import LeaseTiming
 from manager.logs.setup import LogFormat, LogLevel
 from manager.program import Program
 from manager.settings import Setting, SettingsError, Sources, parse_bool

@@ -27,15 +27,16 @@ from controllers.main import OPERATORS
 from manager.access.reviews import has_expired
 from manager.address import BindAddress, parse_address
 from manager.api import GroupVersionKind, ObjectKey
-from manager.cache.answers import decode_bookmark, version_of
 from manager.cache.record import RecordDecoder
+from manager.cache.reflector import decode_bookmark, version_of
 from manager.cache.spec import Selector, WatchSpec
 from manager.certificates.store import Material, Stored
-from manager.client.ownership import holds, holds_exactly, own_entries, takeover_patch
+from manager.client.ownership import holds, own_entries, takeover_patch
 from manager.client.write import merge_diff
 from manager.console.changes import _fields, _Step
 from manager.console.pages import _read
 from manager.duration import parse_duration
+from manager.election.lease import Lease
 from manager.explain.judging import SILENT
 from manager.explain.looking import Found, Looker, Node, bad_leaves
 from manager.explain.telling import explanation, text_of, told_by_manager
@@ -49,7 +50,6 @@ from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolE
 from manager.kube.listing import decode_list
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.leader.lease import Lease
 from manager.metrics import Metrics
 from manager.settings import SettingsError
 from manager.tls.issue import new_authority
@@ -294,8 +294,8 @@ def records_of_ownership(entries: bytes, live: Any) -> None:
     takeover_patch(managed, "test")
     for owned in (own.applied, own.created):
         if owned is not None:
-            for compared in (holds, holds_exactly):
-                assert compared(OWNING, live, owned) in {True, False}
+            for exact in (False, True):
+                assert holds(OWNING, live, owned, exact=exact) in {True, False}
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from manager.election.guard import LeadershipLost
 from manager.http.server import CannotListen
 from manager.kube.errors import ConfigError, Unreachable
-from manager.leader.lease import LeadershipLost
 from manager.manager import CannotStart
 from manager.settings import SettingsError
 from tests.unit.cli.conftest import Assemble, Command, Install
