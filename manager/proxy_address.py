@@ -7,6 +7,8 @@ from ipaddress import ip_address, ip_network
 
 from yarl import URL
 
+from manager.address import is_loopback
+
 __all__ = ["NotAProxy", "http_url", "proxy_for", "proxy_url"]
 
 
@@ -65,18 +67,9 @@ def http_url(address: str) -> URL | None:
 
 def _is_exempt(server: URL, no_proxy: str) -> bool:
     host = (server.host or "").lower().rstrip(".")
-    if host == "localhost" or _is_loopback(host):
+    if is_loopback(host):
         return True
     return any(_matches(host, server.port, entry.strip().lower()) for entry in no_proxy.split(","))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    # Python before 3.13 does not look into an address of IPv4 that is written as one of IPv6.
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _matches(host: str, port: int | None, entry: str) -> bool:

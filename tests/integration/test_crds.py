@@ -473,9 +473,9 @@ def test_scaffolded_kind_takes_no_name_that_its_child_cannot_have(
     module = importlib.import_module(f"manager_tools.scaffold.project.controllers.owning.{child.lower()}")
     operator = without_manager(module.GreetingOperator)
     [make] = (
-        each
-        for name, each in inspect.getmembers(operator, inspect.ismethod)
-        if name in vars(module.GreetingOperator) and not inspect.iscoroutinefunction(each)
+        getattr(operator, name)
+        for name, each in vars(module.GreetingOperator).items()
+        if inspect.isfunction(each) and not inspect.iscoroutinefunction(each)
     )
     refused = set()
     for name in OWNER_NAMES:

@@ -76,7 +76,7 @@ def no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def install_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """A function that installs version 1.2 of a package with one module and one entry point."""
+    """Return a function that installs a package, version 1.2, with one module and one entry point."""
     monkeypatch.syspath_prepend(tmp_path)
     modules: list[str] = []
 

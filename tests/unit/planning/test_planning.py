@@ -473,7 +473,7 @@ async def test_plan_counts_further_objects_after_output_limit(
     async with planning(*map(greeting, names[1:])) as cluster, cluster.controller(create) as controller:
         targets = [command._Target("Greeting", ObjectKey("default", each), controller) for each in names]
         targets.append(command._Target("Greeting", ObjectKey("default", "nobody"), None))
-        code = await command._tell_all(targets, cluster.transport)
+        code = await command._print_all(targets, cluster.transport)
     printed = capsys.readouterr().out
     assert code == command.FAILED
     assert "Greeting default/hello would change" in printed
@@ -504,7 +504,7 @@ async def test_objects_are_planned_some_at_a_time_and_each_is_told_of_its_own_ch
 
     async with planning(*map(greeting, names[1:])) as cluster, cluster.controller(create) as controller:
         targets = [command._Target("Greeting", ObjectKey("default", each), controller) for each in names]
-        code = await command._tell_all(targets, cluster.transport)
+        code = await command._print_all(targets, cluster.transport)
     told = [line for line in capsys.readouterr().out.splitlines() if " would change " in line]
     told_of = "Greeting default/{0} would change v1.ConfigMap.default.{0}, "
     told_of += "hello.example.com.v1.Greeting.default.{0}"

@@ -1,6 +1,6 @@
 """The manager with rights in some namespaces only: Roles there in the place of its ClusterRole.
 
-`make deploy` of a project pipes its manifests through `python -m manager.cli.namespaces team-a,team-b`.
+`make deploy` of a project pipes its manifests through this module: `python -m MODULE team-a,team-b`.
 """
 # ruff: noqa: T201 - a program's output is printed
 

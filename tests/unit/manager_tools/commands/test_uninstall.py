@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from manager.cli.uninstall import _left_of, _tell
+from manager_tools.commands.uninstall import _left_of, _tell
 
 
 def told(tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Deletes definitions as `kubectl delete` does, and says what that waits for.
 
-    program crds | python -m manager.cli.uninstall KUBECTL
+    program crds | python -m manager_tools.commands.uninstall KUBECTL
 
 A definition goes after all of its objects, and an object with a finalizer after it was cleaned up. Without a
 manager that can do that, it would take for ever, in silence.
