@@ -210,25 +210,24 @@ def _keep_console(
     address = settings.console_bind_address
     if address is None:
         return
-    from manager.console.owners import Leases, Owners  # noqa: PLC0415 - only where it is on
+    from manager.console.find_pod import audience_of  # noqa: PLC0415
     from manager.console.pages import Console  # noqa: PLC0415
-    from manager.console.reaching import audience_of  # noqa: PLC0415
+    from manager.console.shard_holders import ShardHolders, ShardLeases  # noqa: PLC0415 - only where it is on
 
     access = Access(transport, rng=manager.rng, audience=audience_of(manager.program))
     local = _is_local(settings)
-    owners = None
+    holders = None
     if manager.terms is not None:
         namespace, name = lease
-        owners = Owners(
-            Leases(transport, namespace=namespace, name=name), manager.terms, shared_out_by(operators)
-        )
+        leases = ShardLeases(transport, namespace=namespace, name=name)
+        holders = ShardHolders(leases, manager.terms, shared_out_by(operators))
     console = Console(
         manager,
         transport,
         None if local else access,
         owned=owned_by(operators),
         debugs=settings.debug_pages,
-        owners=owners,
+        holders=holders,
         with_conditions=(each.kind.gvk for each in operators if each.has_conditions),
     )
     manager.add(Runnable("console", console.changes.run))

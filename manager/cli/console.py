@@ -23,8 +23,8 @@ from manager.cli.arguments import ArgumentParser, CannotRun, UsageError, whole
 from manager.cli.explain import manager_url
 from manager.cli.failure import connected, ended_in_one_line, in_one_line
 from manager.cli.signals import StopSignals
+from manager.console.find_pod import AccountToken, Installed, audience_of
 from manager.console.proxy import Authorization, Proxy
-from manager.console.reaching import AccountToken, Installed, audience_of
 from manager.http.server import serve
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import Credentials, TokenFile

@@ -41,7 +41,7 @@ from manager.client.write import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRICT, W
 from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound
 from manager.loop import own_turn
-from manager.runs import current_run
+from manager.runs import current_record
 from manager.shards.ranges import label_of
 
 R = TypeVar("R", bound=Resource)
@@ -148,8 +148,8 @@ class Applier:
             self._settled.knows(encoded, live, own) or self._holds(wanted, encoded, live, own)
         ):
             self._settled.note(uid, encoded)
-            if (run := current_run()) is not None:
-                run.spares("apply", kind, key)
+            if (run := current_record()) is not None:
+                run.add_spared("apply", kind, key)
             return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
         if may_update is not None and not self._wants_the_same(encoded, live, own, ()) and not may_update():
             return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)

@@ -17,7 +17,7 @@ from manager.client.write import DRY_RUN, JSON, JSON_PATCH, MERGE_PATCH, Writer,
 from manager.kube.decoding import MALFORMED, json_object, not_a
 from manager.kube.errors import Conflict, Invalid, ServerError, TransportError
 from manager.loop import own_turn
-from manager.runs import current_run
+from manager.runs import current_record
 
 R = TypeVar("R", bound=Resource)
 
@@ -171,8 +171,8 @@ class StatusClient:
             before = _in_place(before or {}, live or {}, doubted)
         changes = _changes(before, after, live, raw)
         if not changes:
-            if (run := current_run()) is not None:
-                run.spares("patch", type(obj), obj.key, "status")
+            if (run := current_record()) is not None:
+                run.add_spared("patch", type(obj), obj.key, "status")
             return None
         for _ in range(ATTEMPTS):
             try:

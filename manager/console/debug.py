@@ -9,9 +9,7 @@ import pstats
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from manager.http.request import Request
-from manager.http.response import Response
-from manager.http.routes import Page
+from manager.console.web import Page, Request, Response, plain
 
 TASKS, PROFILE = "/debug/tasks", "/debug/profile"
 
@@ -21,15 +19,14 @@ _LONGEST = 30.0
 _BAD_REQUEST, _CONFLICT = 400, 409
 _DEEPEST = 100
 _LINES = 60
-_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
 def debug_pages() -> Mapping[str, Page]:
-    """The debug pages by path: tasks with their stacks, and a profile of the event loop's thread."""
+    """Return the debug pages by path: tasks with their stacks, a profile of the event loop's thread."""
     profiling = asyncio.Lock()
 
     async def tasks(_: Request) -> Response:
-        return Response(text="\n".join(_tasks()), headers=_HEADERS)
+        return plain("\n".join(_tasks()))
 
     async def profile(request: Request) -> Response:
         try:
@@ -37,10 +34,9 @@ def debug_pages() -> Mapping[str, Page]:
         except ValueError:
             seconds = 0.0
         if not 0 < seconds <= _LONGEST:
-            text = f"?seconds=SECONDS is expected, at most {_LONGEST:g}\n"
-            return Response(status=_BAD_REQUEST, text=text, headers=_HEADERS)
+            return plain(f"?seconds=SECONDS is expected, at most {_LONGEST:g}\n", _BAD_REQUEST)
         if profiling.locked():
-            return Response(status=_CONFLICT, text="there is a profile under way\n", headers=_HEADERS)
+            return plain("there is a profile under way\n", _CONFLICT)
         async with profiling:
             profiler = cProfile.Profile()
             profiler.enable()
@@ -48,8 +44,7 @@ def debug_pages() -> Mapping[str, Page]:
                 await asyncio.sleep(seconds)
             finally:
                 profiler.disable()
-        text = await asyncio.to_thread(_printed, profiler)
-        return Response(text=text, headers=_HEADERS)
+        return plain(await asyncio.to_thread(_printed, profiler))
 
     return {TASKS: tasks, PROFILE: profile}
 
@@ -58,13 +53,13 @@ def _tasks() -> Iterator[str]:
     found = sorted(asyncio.all_tasks(), key=asyncio.Task.get_name)
     yield f"{len(found)} tasks\n"
     for task in found:
-        yield ascii(task.get_name())[1:-1]  # there may be anybody's names in it
+        yield ascii(task.get_name())[1:-1]  # a name may have any characters
         yield from (f"    {line}" for line in _waits(task.get_coro()))
         yield ""
 
 
 def _waits(coroutine: Any) -> Iterator[str]:
-    """The frames of a suspended coroutine, outermost first."""
+    """Yield the frames of a suspended coroutine, outermost first."""
     for _ in range(_DEEPEST):
         for kind in ("cr", "gi", "ag"):
             if (frame := getattr(coroutine, f"{kind}_frame", None)) is not None:

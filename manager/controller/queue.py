@@ -353,10 +353,6 @@ class WorkQueue(Generic[K]):
         """What is to be worked on next of `key`, now or when its delay ends; None when nothing is."""
         return self._items.get(key)
 
-    def keys(self) -> set[K]:
-        """Those that wait, or are worked on."""
-        return {*self._items, *self._in_progress}
-
     def forget(self, key: K) -> None:
         """Start the back-off of `key` afresh."""
         self._backoff.forget(key)

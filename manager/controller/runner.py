@@ -22,7 +22,7 @@ from manager.loop import ended, threads_from_here
 from manager.metrics import Metrics, counting, observing
 from manager.rate_limit import Repeats, TokenBucket
 from manager.rights import Undeclared
-from manager.runs import LONGEST_TEXT, Run, Shelf, Trigger, enter_run, leave_run
+from manager.runs import LONGEST_TEXT, ControllerHistory, ReconcileRecord, Trigger, enter_record, leave_record
 from manager.tracing import ReconcileTrace, current_tracer
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class ControllerMetrics:
         metrics.max_concurrent_reconciles.labels(name).set(workers)
         metrics.active_workers.labels(name).set_function(active)
 
-    def count(self, run: Run, exemplar: dict[str, str] | None = None) -> None:
+    def count(self, run: ReconcileRecord, exemplar: dict[str, str] | None = None) -> None:
         """A run has ended; `exemplar` leads to its trace."""
         for trigger in run.triggers:
             if trigger.why in _EVENTS:
@@ -120,7 +120,7 @@ class ReconcileRunner:
         metrics: ControllerMetrics,
         log: FilteringBoundLogger,
         rng: random.Random,
-        runs: Shelf,
+        runs: ControllerHistory,
         primary: GroupVersionKind | None = None,
         skips_own_writes: bool = False,
     ) -> None:
@@ -144,7 +144,7 @@ class ReconcileRunner:
         self._lines = TokenBucket(rate=0.1, burst=30)
         self._races = Repeats()
         self._deadlines = Deadlines()
-        self._running: dict[Request, Run] = {}
+        self._running: dict[Request, ReconcileRecord] = {}
 
     @property
     def active(self) -> int:
@@ -163,7 +163,7 @@ class ReconcileRunner:
         since = asyncio.get_running_loop().time() - self._timeout - seconds
         return [request for request, run in self._running.items() if run.started < since]
 
-    def running(self, key: Request) -> Run | None:
+    def running(self, key: Request) -> ReconcileRecord | None:
         """The run of an object that is under way."""
         return self._running.get(key)
 
@@ -181,11 +181,11 @@ class ReconcileRunner:
         loop = asyncio.get_running_loop()
         started = loop.time()
         key = item.key
-        run = Run(
+        run = ReconcileRecord(
             self._runs.controller,
             key.namespace,
             key.name,
-            self._rng.getrandbits(64),
+            f"{self._rng.getrandbits(64):016x}",
             started,
             started - item.since,
             self._queue.retries(key),
@@ -193,8 +193,8 @@ class ReconcileRunner:
             item.triggers,
             item.triggered,
         )
-        log = self._log.bind(namespace=key.namespace, name=key.name, reconcile_id=f"{run.id:016x}")
-        token, run_token = set_reconcile_log(log), enter_run(run)
+        log = self._log.bind(namespace=key.namespace, name=key.name, reconcile_id=run.id)
+        token, run_token = set_reconcile_log(log), enter_record(run)
         tracer = current_tracer()
         trace = None if tracer is None else tracer.reconcile(run)
         own_writes = own_writes_from_here() if self._skips_own_writes else None
@@ -211,10 +211,10 @@ class ReconcileRunner:
             run.seconds = loop.time() - started
             run.outcome = outcome
             self._ended(run, log, trace)
-            leave_run(run_token)
+            leave_record(run_token)
             reset_reconcile_log(token)
 
-    def _ended(self, run: Run, log: FilteringBoundLogger, trace: ReconcileTrace | None) -> None:
+    def _ended(self, run: ReconcileRecord, log: FilteringBoundLogger, trace: ReconcileTrace | None) -> None:
         """Tell of a run, wherever it is to be told: the one place that knows all of what happened."""
         self._metrics.count(run, None if trace is None else trace.exemplar)
         if trace is not None:
@@ -235,7 +235,7 @@ class ReconcileRunner:
     async def _attempt(
         self,
         item: QueueItem[Request],
-        run: Run,
+        run: ReconcileRecord,
         own_writes: AbstractSet[Hashable] | None,
         log: FilteringBoundLogger,
     ) -> str:
@@ -283,7 +283,7 @@ class ReconcileRunner:
         """Leave nothing behind, once no reconcile runs any more."""
         self._deadlines.close()
 
-    def _finish(self, item: QueueItem[Request], run: Run, result: Result | None) -> str:
+    def _finish(self, item: QueueItem[Request], run: ReconcileRecord, result: Result | None) -> str:
         if result is not None and not isinstance(result, Result):
             raise TypeError(f"a reconciler returns a Result or None, not {result!r}")
         self._tell_end(self._troubles.ended(item.key))
@@ -309,7 +309,7 @@ class ReconcileRunner:
     def _fail(
         self,
         item: QueueItem[Request],
-        run: Run,
+        run: ReconcileRecord,
         error: BaseException,
         *,
         timed_out: bool,

@@ -29,7 +29,7 @@ from manager.kube.wire import LONGEST, Wire, WireRequest
 from manager.logs import get_logger
 from manager.metrics import Metrics, Observe, counting, observing
 from manager.rights import line_that_asks
-from manager.runs import NO_ANSWER, Sent, current_run
+from manager.runs import NO_ANSWER, RequestRecord, current_record
 from manager.tracing import current_trace
 
 
@@ -302,12 +302,12 @@ class Transport:
         works = writes and not _beside_work.get()
         self._writes_in_flight += writes
         self._work_in_flight += works
-        run = current_run()
+        run = current_record()
         sent = trace = None
         failure: BaseException | None = None
         answer = b""
         if run is not None:
-            sent = run.sends(_verb(method, content_type, query, body), path, name)
+            sent = run.begin_request(_verb(method, content_type, query, body), path, name)
             if (traced := current_trace()) is not None:
                 trace = traced.request(sent)
                 request.headers = {**request.headers, **trace.headers}
@@ -438,7 +438,9 @@ class Transport:
             self._queries[key] = encoded
         return encoded
 
-    async def _send(self, request: WireRequest, give_up_at: float, longest: int, sent: Sent | None) -> bytes:
+    async def _send(
+        self, request: WireRequest, give_up_at: float, longest: int, sent: RequestRecord | None
+    ) -> bytes:
         """Attempt after attempt until one succeeds or trying again is of no use."""
         attempts = 0
         while True:
@@ -452,7 +454,7 @@ class Transport:
             attempts += 1
             await asyncio.sleep(delay)
 
-    async def _attempt(self, request: WireRequest, longest: int, sent: Sent | None) -> bytes:
+    async def _attempt(self, request: WireRequest, longest: int, sent: RequestRecord | None) -> bytes:
         writes = request.method != "GET"
         if request.permit is not None:
             request.permit()
@@ -478,7 +480,7 @@ class Transport:
             seconds = clock() - started
             self._metrics.record(request.method, code, seconds)
             if sent is not None:
-                sent.answered(code, seconds)
+                sent.add_attempt(code, seconds)
         self._warnings.tell(headers)
         if _OK <= code < _REDIRECT:
             return body

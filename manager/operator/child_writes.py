@@ -13,7 +13,7 @@ from manager import clock
 from manager.api import ObjectKey, Resource
 from manager.backoff import Backoff
 from manager.client import Outcome
-from manager.runs import Run, Trigger
+from manager.runs import ReconcileRecord, Trigger
 
 MOST_WRITES, WITHIN = 10, 60.0
 """So many changes of one child within so many seconds are too many, if the object's spec stays the same."""
@@ -72,11 +72,11 @@ class ChildWrites:
         found = self._find(owner, child)
         return 0.0 if found is None else max(0.0, found.until - clock.monotonic())
 
-    def created(self, owner: Resource, kind: type[Resource], run: Run | None) -> None:
+    def created(self, owner: Resource, kind: type[Resource], run: ReconcileRecord | None) -> None:
         """Note a reconcile that has created children of a kind."""
         self.wrote(owner, _all_of(owner, kind), Outcome.CREATED, run, str, most=MOST_LOOPS)
 
-    def patched(self, owner: Resource, run: Run | None) -> None:
+    def patched(self, owner: Resource, run: ReconcileRecord | None) -> None:
         """Note a reconcile that has patched the object itself."""
         self.wrote(owner, (type(owner), owner.key), Outcome.UPDATED, run, str, most=MOST_LOOPS)
 
@@ -102,7 +102,7 @@ class ChildWrites:
         owner: Resource,
         child: Child,
         outcome: Outcome,
-        run: Run | None,
+        run: ReconcileRecord | None,
         why: Callable[[], str],
         *,
         most: int = MOST_WRITES,

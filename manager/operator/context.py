@@ -35,7 +35,7 @@ from manager.operator.difference import changed_fields
 from manager.operator.pod_events import ASK_AGAIN_AFTER
 from manager.operator.rollouts import is_rolled_out, is_workload
 from manager.rights import Undeclared
-from manager.runs import LONGEST_TEXT, current_run
+from manager.runs import LONGEST_TEXT, current_record
 from manager.shards.ranges import label_of
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ class Context:
 
     def awaits(self, what: str) -> None:
         """Say when the object is looked at again, for who asks: when `a pod named jack comes`."""
-        if (run := current_run()) is not None:
+        if (run := current_record()) is not None:
             run.awaits = shortened(what, LONGEST_TEXT)
 
     def once_written(self, call: Callable[[], object]) -> None:
@@ -371,7 +371,7 @@ class Context:
             raise await self._blocked(error, type(child)) from error
         if applied.outcome is Outcome.CREATED:
             if not any(kind is type(child) for kind, _ in self.created):
-                writes.created(self.object, type(child), current_run())
+                writes.created(self.object, type(child), current_record())
             self.created.add(name)
         elif applied.previous is None:
             self.look_again_within(writes.held(self.object, name))
@@ -560,7 +560,7 @@ class Context:
         sent = {name: value for name, value in self.object.to_wire().items() if name != "status"}
         self.object.take(await self.client.patch(self.object), sent=sent)
         if self.object.metadata.resource_version != version:
-            writes.patched(self.object, current_run())
+            writes.patched(self.object, current_record())
 
     async def write_status(self) -> None:
         """Write the status now, if it differs: for what has to be stored before the next effect.
@@ -800,7 +800,7 @@ class Context:
             self.object,
             (type(wanted), wanted.key),
             applied.outcome,
-            current_run(),
+            current_record(),
             partial(_unstable, name, applied, fields),
         )
         if trouble is not None:

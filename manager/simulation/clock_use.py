@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from manager.runs import current_run
+from manager.runs import current_record
 from manager.simulation.guards import is_operators
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ class ClockUse:
             frame = frame.f_back
         if is_operators(frame.f_code.co_filename):
             self.is_read = True
-            if (run := current_run()) is not None:
+            if (run := current_record()) is not None:
                 self._runs.add(run.id)
 
     def causes_write(self) -> bool:
         """Return whether time alone has caused the reconcile that the calling task belongs to."""
-        run = current_run()
+        run = current_record()
         if run is None:
             return self._has_common_timers
         triggers = {each.why for each in run.triggers}

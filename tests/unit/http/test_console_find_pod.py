@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controllers.main import PROGRAM
-from manager.console.reaching import AccountToken, Installed
+from manager.console.find_pod import AccountToken, Installed
 from manager.kube.errors import ConfigError, Forbidden, KubeError, ProtocolError
 from manager.kube.transport import Transport
 from tests.support.scripted_wire import Reply, ScriptedWire

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from manager.api import ObjectKey
 from manager.controller import Controller
 from manager.controller.failure import Failure, explain
+from manager.diagnose.differences import differs
+from manager.diagnose.dry_run import Change, DryRunTransport
 from manager.kube.errors import Fenced
 from manager.logs import get_logger
-from manager.planning.differences import differs
-from manager.planning.dry_run import Change, DryRunTransport
 
 OUTSIDE = "what comes next is outside of the cluster, and a plan calls nothing there"
 """Why nothing is permitted that needs leadership, in the words that people see."""

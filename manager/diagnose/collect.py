@@ -1,13 +1,13 @@
-"""Reads what an explanation needs: the object, the tree of its children, and Events."""
+"""Collects what an explanation needs: the object, the tree of its children, and Events."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -17,7 +17,7 @@ from manager.access.reviews import Place
 from manager.api import GroupVersionKind, ObjectKey
 from manager.api.pod_health import FAILED_SCHEDULING, PodHealth, one_line
 from manager.api.shapes import event_time, fields, number, objects, text
-from manager.explain.judging import Object, Verdict, conditions_of, judge, wanted_replicas
+from manager.diagnose.readiness import Object, conditions_of, judge, wanted_replicas
 from manager.kube.decoding import Decoder, json_object
 from manager.kube.errors import Forbidden, KubeError, NotFound, ProtocolError
 from manager.kube.listing import Listing
@@ -27,7 +27,7 @@ from manager.logs import shortened
 from manager.loop import Portions, own_turn
 
 PATIENCE = 20.0
-"""Time limit for everything, in seconds. What is not read by then is listed as missing."""
+"""Time limit for everything, in seconds. After it, the rest counts as missing."""
 
 MOST_OBJECTS = 20_000
 """The most objects of one kind that are read."""
@@ -105,44 +105,40 @@ class _Owned(msgspec.Struct):
 _decode_owned = Decoder(_Owned, "an object with metadata")
 
 
-@dataclass
-class Node:
+class Counts(msgspec.Struct):
+    """Children that are counted and not shown, by kind."""
+
+    ready: dict[str, int] = {}
+    not_ready: dict[str, int] = {}
+
+    def count(self, kind: str, *, ready: bool) -> None:
+        """Count a child."""
+        counts = self.ready if ready else self.not_ready
+        counts[kind] = counts.get(kind, 0) + 1
+
+
+class Node(msgspec.Struct):
     """An object in the tree."""
 
     kind: str
     namespace: str
     name: str
     uid: str
-    verdict: Verdict
-    children: list[Node] = field(default_factory=list)
-    fine: dict[str, int] = field(default_factory=dict)
-    """By kind, how many more children are ready."""
+    ready: bool | None
+    """None if the object does not say."""
 
-    bad: dict[str, int] = field(default_factory=dict)
-    """By kind, how many more children are not ready."""
-
-
-class Listed(NamedTuple):
-    """A list that was read."""
-
-    gvk: GroupVersionKind
-    namespace: str
-    path: str
-    query: tuple[tuple[str, str], ...]
-    """Selectors."""
-
-    @property
-    def all_concern(self) -> bool:
-        """Whether all objects of the list concern this one, as Events do, which are selected by object."""
-        return any(name == "fieldSelector" for name, _ in self.query)
+    reason: str = ""
+    message: str = ""
+    children: list[Node] = []
+    more: Counts = msgspec.field(default_factory=Counts)
 
 
 @dataclass
-class Found:
+class Collected:
     """What was read from the API server."""
 
     object: Object
-    """Its generation and status, as far as they are shown."""
+    """The object's generation and status, as far as they are shown."""
 
     root: Node
     events: list[Mapping[str, Any]]
@@ -151,15 +147,12 @@ class Found:
     missing: list[str]
     """What could not be read, in words."""
 
-    listed: dict[Listed, str]
-    """The lists that were read, with their resource versions."""
-
 
 class _Withheld(KubeError):
-    """We may read it, but the user may not."""
+    """The manager may read it, but the user may not."""
 
 
-async def listed_alone(
+async def read_by_list(
     transport: Transport, mapper: RestMapper, gvk: GroupVersionKind, key: ObjectKey
 ) -> bytes:
     """Read an object by a list with a field selector: a manager may list its kinds, but perhaps not get them.
@@ -174,7 +167,7 @@ async def listed_alone(
     raise NotFound(_NOT_FOUND, "NotFound", "it is not in the list")
 
 
-class Looker:
+class Collector:
     """Reads an object and its children, with the rights of the user."""
 
     def __init__(
@@ -186,10 +179,10 @@ class Looker:
         may_get: Callable[[Place], Awaitable[bool]] | None = None,
         known: bytes | None = None,
     ) -> None:
-        """`owned` has the kinds of children, by the operators' kinds.
-
-        `may_get` says what the one whom it is told may get, where that is less than what we may. `known` is
-        the object itself, where somebody has it already.
+        """Args:
+        owned: the kinds of children, by the operators' kinds.
+        may_get: whether the reader may get an object, where the reader has fewer rights than `transport`.
+        known: the object, where the caller has it already.
         """
         self._known = known
         self._may_get = may_get
@@ -198,12 +191,11 @@ class Looker:
         self._owned = owned
         self._missing: dict[str, None] = {}
         self._claims: dict[str, Node] = {}
-        self._listed: dict[Listed, str] = {}
         self._logs_read = 0
         self._grown: set[str] = set()
         """The UIDs whose children were read: objects may own each other."""
 
-    async def look(self, gvk: GroupVersionKind, key: ObjectKey) -> Found:
+    async def collect(self, gvk: GroupVersionKind, key: ObjectKey) -> Collected:
         """Read everything. Raises ApiError when the object itself cannot be read."""
         obj = await self._get(gvk, key, self._known)
         root = _node(obj, gvk.kind, key)
@@ -214,7 +206,7 @@ class Looker:
                 await self._grow(root, obj, gvk, MOST_LEVELS)
         except TimeoutError:
             self._missing[f"what is not found within {PATIENCE:g} s"] = None
-        return Found(_said_of_itself(obj), root, events, list(self._missing), self._listed)
+        return Collected(_shown_parts(obj), root, events, list(self._missing))
 
     async def _grow(self, node: Node, obj: Object, gvk: GroupVersionKind, levels: int) -> None:
         kinds = self._owned.get(gvk, _MADE_OF.get(gvk.kind, ()))
@@ -224,10 +216,10 @@ class Looker:
                 self._missing[f"what is more than {MOST_LEVELS} levels down"] = None
             for kind in kinds if levels else ():
                 await self._add_children(node, obj, kind, levels - 1)
-        if gvk.kind == "Pod" and node.verdict.ready is False:
+        if gvk.kind == "Pod" and node.ready is False:
             await self._add_claims(node, obj)
             await self._add_last_line(node, obj)
-        if node.verdict.ready is False and not node.children and node.verdict.reason in _VAGUE:
+        if node.ready is False and not node.children and node.reason in _VAGUE:
             await self._ask_events(node)
 
     async def _add_children(self, node: Node, obj: Object, gvk: GroupVersionKind, levels: int) -> None:
@@ -237,10 +229,10 @@ class Looker:
         found = 0
         try:
             mapping = await self._resolve(gvk, node.namespace)
-            query = (("labelSelector", selector),) if selector else ()
-            path = _path(mapping, ObjectKey(node.namespace, ""))
-            listed = Listed(gvk, node.namespace, path, query)
-            async with aclosing(self._pages(listed, _JSON if whole else _METADATA)) as pages:
+            query = {"labelSelector": selector} if selector else {}
+            path = object_path(mapping, ObjectKey(node.namespace, ""))
+            accept = _JSON if whole else _METADATA
+            async with aclosing(self._pages(gvk.kind, path, query, accept)) as pages:
                 async for raw in pages:
                     if (meta := self._owned_meta(node, gvk, raw)) is None:
                         continue
@@ -283,13 +275,10 @@ class Looker:
         if gvk.kind == "ReplicaSet" and not wanted_replicas(child):
             return  # of an earlier revision
         made = _node(child, gvk.kind, key)
-        if made.verdict.ready is not False and gvk == POD:
-            node.fine[gvk.kind] = node.fine.get(gvk.kind, 0) + 1
-            return
+        ready = made.ready is not False
         shown = sum(each.kind == gvk.kind for each in node.children)
-        if shown >= MOST_SHOWN:
-            counts = node.bad if made.verdict.ready is False else node.fine
-            counts[gvk.kind] = counts.get(gvk.kind, 0) + 1
+        if (ready and gvk == POD) or shown >= MOST_SHOWN:
+            node.more.count(gvk.kind, ready=ready)
             return
         node.children.append(made)
         await self._grow(made, child, gvk, levels)
@@ -310,9 +299,9 @@ class Looker:
                 except KubeError:
                     continue
                 claim = self._claims[name] = _node(found, CLAIM.kind, key)
-                if claim.verdict.ready is False:
+                if claim.ready is False:
                     await self._ask_events(claim)
-            if claim.verdict.ready is False:
+            if claim.ready is False:
                 node.children.append(claim)
 
     async def _add_last_line(self, node: Node, pod: Object) -> None:
@@ -330,42 +319,42 @@ class Looker:
             query["previous"] = "true"
         try:
             mapping = await self._mapper.resolve(POD)
-            path = f"{_path(mapping, ObjectKey(node.namespace, node.name))}/log?{urlencode(query)}"
+            path = f"{object_path(mapping, ObjectKey(node.namespace, node.name))}/log?{urlencode(query)}"
             line = one_line((await self._transport.request("GET", path)).decode(errors="replace"))
         except KubeError:
             return  # there is no right to it, or no log any more
         if line:
-            node.verdict = node.verdict._replace(message=f"{node.verdict.message}: {line}")
+            node.message = f"{node.message}: {line}"
 
     async def _ask_events(self, node: Node) -> None:
         """Take the reason from the last warning Event, if the object itself gives none."""
         for event in reversed(await self._events(node)):
             reason, message = event["reason"], event["message"]
             if node.kind == CLAIM.kind:
-                node.verdict = node.verdict._replace(message=f"{reason}: {message}")
+                node.message = f"{reason}: {message}"
                 return
             if event["type"] == "Warning" and reason != FAILED_SCHEDULING:
-                node.verdict = node.verdict._replace(reason=reason, message=message)
+                node.reason, node.message = reason, message
                 return
 
     async def _events(self, node: Node) -> list[Mapping[str, Any]]:
         """The last Events about an object, the oldest first."""
         namespace = node.namespace or "default"
-        about = (("fieldSelector", f"involvedObject.uid={node.uid}"),)
+        query = {"fieldSelector": f"involvedObject.uid={node.uid}"}
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
         items: list[Mapping[str, Any]] = []
         if not node.uid:
             return items
         try:
             await self._check(Place("", "events", namespace))
-            async with aclosing(self._pages(Listed(_EVENT, namespace, path, about))) as pages:
+            async with aclosing(self._pages(_EVENT.kind, path, query)) as pages:
                 async for raw in pages:
                     try:
                         event = json_object(raw, "an Event")
                     except ProtocolError:
                         self._leave_out(_EVENT)
                     else:
-                        items = sorted([*items, _said_by(event)], key=itemgetter("at"))[-MOST_EVENTS:]
+                        items = sorted([*items, _event_parts(event)], key=itemgetter("at"))[-MOST_EVENTS:]
         except KubeError as error:
             self._missing[f"Events: {error}"] = None
         return items
@@ -373,7 +362,7 @@ class Looker:
     async def _get(self, gvk: GroupVersionKind, key: ObjectKey, raw: bytes | None = None) -> Object:
         mapping = await self._resolve(gvk, key.namespace, key.name)
         if raw is None:
-            raw = await self._transport.request("GET", _path(mapping, key))
+            raw = await self._transport.request("GET", object_path(mapping, key))
         await own_turn(len(raw))
         return json_object(raw, f"a {gvk.kind}")
 
@@ -386,13 +375,13 @@ class Looker:
         if self._may_get is not None and not await self._may_get(place):
             raise _Withheld("you may not get them")
 
-    async def _pages(self, listed: Listed, accept: str = _JSON) -> AsyncGenerator[bytes, None]:
-        listing = Listing(self._transport.request, listed.path, accept=accept, longest=_MOST_BYTES)
+    async def _pages(
+        self, kind: str, path: str, query: Mapping[str, str], accept: str = _JSON
+    ) -> AsyncGenerator[bytes, None]:
+        listing = Listing(self._transport.request, path, accept=accept, longest=_MOST_BYTES)
         limit, seen, size, resume = _FIRST_PAGE, 0, 0, ""
         while True:
-            page = await listing.page({**dict(listed.query), "limit": f"{limit}"}, resume)
-            if not seen:
-                self._listed[listed] = page.version
+            page = await listing.page({**query, "limit": f"{limit}"}, resume)
             portions = Portions()
             for raw in map(bytes, page.items):
                 await portions.begin(len(raw))
@@ -402,7 +391,7 @@ class Looker:
             if not resume:
                 return
             if seen >= MOST_OBJECTS or size >= _MOST_BYTES:
-                self._missing[f"{listed.gvk.kind}: only the first {seen} were looked at"] = None
+                self._missing[f"{kind}: only the first {seen} were looked at"] = None
                 return
             limit = min(_PAGE, 10 * limit, max(1, _PAGE_BYTES * len(page.items) // page.size))
 
@@ -410,7 +399,7 @@ class Looker:
 _VAGUE = {"NotEnoughReady", "RollingOut", "Pending", "ContainersNotReady", ""}
 
 
-def _said_by(event: Object) -> dict[str, Any]:
+def _event_parts(event: Object) -> dict[str, Any]:
     """The parts of an Event that are shown. The rest may be large."""
     told = {name: text(event.get(name)) for name in ("type", "reason", "message")}
     told["at"] = event_time(event)
@@ -418,7 +407,7 @@ def _said_by(event: Object) -> dict[str, Any]:
     return {**_cut(told), "count": count}
 
 
-def _said_of_itself(obj: Object) -> Object:
+def _shown_parts(obj: Object) -> Object:
     """The parts of an object that are shown."""
     status = {
         "observedGeneration": number(fields(obj, "status").get("observedGeneration"), -1),
@@ -445,7 +434,8 @@ def _selector(obj: Object) -> str:
     return said if len(said) <= _LONGEST_SELECTOR else ""
 
 
-def _path(mapping: RestMapping, key: ObjectKey) -> str:
+def object_path(mapping: RestMapping, key: ObjectKey) -> str:
+    """Return the path of an object. Raises NotFound for a name or namespace that no object can have."""
     try:
         return mapping.path(*key)
     except ValueError as error:
@@ -455,34 +445,35 @@ def _path(mapping: RestMapping, key: ObjectKey) -> str:
 def _node(obj: Object, kind: str, key: ObjectKey) -> Node:
     """Judge an object, and make its node; `key` is what it was read by."""
     metadata = fields(obj, "metadata")
-    ready, *said = judge({**obj, "kind": kind})
-    verdict = Verdict(ready, *(shortened(each, _LONGEST) for each in said))
+    ready, *why = judge({**obj, "kind": kind})
     name = shortened(text(metadata.get("name")) or key.name, _LONGEST)
-    return Node(kind, key.namespace, name, text(metadata.get("uid")), verdict)
+    shown = (shortened(each, _LONGEST) for each in why)
+    return Node(kind, key.namespace, name, text(metadata.get("uid")), ready, *shown)
 
 
 def bad_leaves(node: Node) -> Sequence[Node]:
-    """The nodes that are not ready, and have only ready children. Those with a reason come first.
+    """Return the nodes that are not ready, and have only ready children.
 
-    Nodes below a ready one do not count, such as pods that were evicted and replaced.
+    Those with a clear reason come first. Nodes below a ready one do not count, such as pods that were evicted
+    and replaced.
     """
     found: list[Node] = []
 
     def walk(each: Node) -> bool:
-        if each is not node and each.verdict.ready:
+        if each is not node and each.ready:
             return False
         below = [walk(child) for child in each.children]
         if any(below):
             return True
-        if each.verdict.ready is False and each is not node:
+        if each.ready is False and each is not node:
             found.append(each)
             return True
         return False
 
     walk(node)
-    return sorted(found, key=lambda each: each.verdict.reason in _VAGUE)
+    return sorted(found, key=lambda each: each.reason in _VAGUE)
 
 
 def stuck_pods(node: Node) -> Sequence[Node]:
-    """The pods among the bad leaves that say what keeps them from running."""
-    return [each for each in bad_leaves(node) if each.kind == "Pod" and each.verdict.reason not in _VAGUE]
+    """Return the pods among the bad leaves that say what keeps them from running."""
+    return [each for each in bad_leaves(node) if each.kind == "Pod" and each.reason not in _VAGUE]

@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from manager.api.confidential import masked
+from manager.diagnose.dry_run import Change
 from manager.logs import on_one_line, shortened
-from manager.planning.dry_run import Change
 
 _MOST_LINES = 20_000
 """Of an object: to compare more takes long, and nobody reads them."""

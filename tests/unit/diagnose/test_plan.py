@@ -23,15 +23,15 @@ from manager.cli import plan as command
 from manager.client import Client
 from manager.codegen import custom_resource_definitions
 from manager.controller import Controller
+from manager.diagnose.differences import differs, replaced_pods, title, unified
+from manager.diagnose.dry_run import Change, DryRunTransport
+from manager.diagnose.plan import OUTSIDE, Planned, plan
 from manager.kube.errors import Fenced
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.operator import add_controller
-from manager.planning.differences import differs, replaced_pods, title, unified
-from manager.planning.dry_run import Change, DryRunTransport
-from manager.planning.planner import OUTSIDE, Planned, plan
 from manager.program import Program
 from manager.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
 from manager.testing import LocalWire
