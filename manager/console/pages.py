@@ -29,7 +29,7 @@ from manager.console.shard_holders import ShardHolders
 from manager.console.templates import Templates
 from manager.console.web import Asks, Page, Request, Response
 from manager.controller import Controller
-from manager.diagnose.collect import Collected, Collector, bad_leaves, object_path, read_by_list
+from manager.diagnose.collect import Collector, bad_leaves, kinds_of, resource_name
 from manager.diagnose.render import explain
 from manager.diagnose.report import ManagerReport, ShardOwner
 from manager.duration import parse_wait
@@ -110,6 +110,7 @@ class Console:
         for path in "/{resource}/{name}", "/{resource}/{namespace}/{name}":
             found[f"/objects{path}"] = self._page(_get_object, "object.html", "main", self._object)
             found[f"/api/objects{path}"] = web.allowed_only(self._report, self._access, _get_object)
+            found[f"/yaml{path}"] = web.allowed_only(self._yaml, self._access, _get_object)
         return found
 
     def posts(self) -> Mapping[str, Page]:
@@ -156,6 +157,20 @@ class Console:
         report = ManagerReport(reports, await self._owners(controllers, uid))
         return web.plain(msgspec.json.encode(report).decode(), content_type="application/json")
 
+    async def _yaml(self, request: Request) -> Response:
+        from manager.diagnose.differences import to_yaml  # noqa: PLC0415 - PyYAML is for this page alone
+
+        key, gvk = _key(request), await self._kind(request)
+        if key is None or gvk is None:
+            return web.plain("no controller works on this kind\n", _NOT_FOUND)
+        async with self._turns.of(web.who_asks()):
+            try:
+                raw = await self._collector().read(gvk, key)
+            except KubeError as error:
+                status = _NOT_FOUND if isinstance(error, NotFound) else _BAD_GATEWAY
+                return web.plain(f"it cannot be read: {error}\n", status)
+            return web.plain(await asyncio.to_thread(to_yaml, raw, gvk))
+
     async def _act(self, request: Request) -> Response:
         found = request.match_info
         controllers = await self._controllers(request)
@@ -196,15 +211,16 @@ class Console:
         }
 
     async def _object(self, request: Request) -> dict[str, Any]:
-        key, controllers = _key(request), await self._controllers(request)
+        key, gvk = _key(request), await self._kind(request)
         resource = request.match_info["resource"]
         shown: dict[str, Any] = {"resource": resource, "key": key, "kind": resource, "told": None, "runs": []}
-        if key is None or not controllers or (gvk := controllers[0].primary) is None:
+        if key is None or gvk is None:
             return {**shown, "problem": "No controller works on this kind.", "status": _NOT_FOUND}
+        controllers = await self._controllers(request)
         reports = [controller_report(self._manager, each, key) for each in controllers]
         shown |= {"kind": gvk.kind, "runs": reports}
         try:
-            found = await self._collect(gvk, key)
+            found = await self._collector().collect(gvk, key)
         except NotFound:
             return {**shown, "problem": "There is no such object.", "status": _NOT_FOUND}
         except KubeError as error:
@@ -220,26 +236,26 @@ class Console:
             "changes": await self.changes.of(found.root.uid, self._may_see_change),
         }
 
-    async def _collect(self, gvk: GroupVersionKind, key: ObjectKey) -> Collected:
-        mapper = self._manager.mapper
-        object_path(await mapper.resolve(gvk), key)
-        known = _cached(self._manager, gvk, key)
-        if known is None and self._holders is not None:
-            known = await read_by_list(self._transport, mapper, gvk, key)
+    def _collector(self) -> Collector:
         may_get = None if self._access is None else self._may_get
-        collector = Collector(self._transport, mapper, self._owned, may_get=may_get, known=known)
-        return await collector.collect(gvk, key)
+        caches, mapper = self._manager.cache.informers, self._manager.mapper
+        return Collector(self._transport, mapper, self._owned, may_get=may_get, informers=caches, lists=True)
+
+    async def _kind(self, request: Request) -> GroupVersionKind | None:
+        """Return the kind that a path names, of those that operators work on or own."""
+        wanted = request.match_info["resource"]
+        primaries = (each.primary for each in self._manager.controllers)
+        for gvk in dict.fromkeys((*primaries, *kinds_of(self._owned))):
+            if gvk is not None and gvk.group == wanted.partition(".")[2]:
+                with suppress(KubeError):
+                    if resource_name(await self._manager.mapper.resolve(gvk)) == wanted:
+                        return gvk
+        return None
 
     async def _controllers(self, request: Request) -> list[Controller]:
         """Return the controllers of the kind that a path names."""
-        found = list[Controller]()
-        for each in self._manager.controllers:
-            with suppress(KubeError):
-                if each.primary is not None:
-                    plural = (await self._manager.mapper.resolve(each.primary)).plural
-                    if f"{plural}.{each.primary.group}".rstrip(".") == request.match_info["resource"]:
-                        found.append(each)
-        return found
+        gvk = await self._kind(request)
+        return [each for each in self._manager.controllers if gvk is not None and each.primary == gvk]
 
     async def _owners(self, controllers: Iterable[Controller], uid: str) -> list[ShardOwner]:
         """Return which replica works on the object, with its name for users who may know it."""
@@ -282,23 +298,6 @@ class _Turns:
         finally:
             rest = min(_REST * used, _LONGEST_REST)
             asyncio.get_running_loop().call_later(rest, mine.release)
-
-
-def _cached(manager: Manager, gvk: GroupVersionKind, key: ObjectKey) -> bytes | None:
-    """Return an object from a cache: a manager may watch its kinds without the right to get them.
-
-    Raises NotFound where the cache would have it.
-    """
-    is_missing = False
-    for informer in manager.cache.informers:
-        if informer.spec.gvk != gvk or informer.spec.projection != "full":
-            continue
-        if (record := informer.get(key)) is not None:
-            return None if record.is_cut else record.raw
-        is_missing = is_missing or informer.has_all_of(key.namespace)
-    if is_missing:
-        raise NotFound(_NOT_FOUND, "NotFound", "it is not in the cache")
-    return None
 
 
 def _key(request: Request) -> ObjectKey | None:

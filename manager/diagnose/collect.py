@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -17,6 +17,7 @@ from manager.access.reviews import Place
 from manager.api import GroupVersionKind, ObjectKey
 from manager.api.pod_health import FAILED_SCHEDULING, PodHealth, one_line
 from manager.api.shapes import event_time, fields, number, objects, text
+from manager.cache import Informer
 from manager.diagnose.readiness import Object, conditions_of, judge, wanted_replicas
 from manager.kube.decoding import Decoder, json_object
 from manager.kube.errors import Forbidden, KubeError, NotFound, ProtocolError
@@ -129,6 +130,9 @@ class Node(msgspec.Struct):
 
     reason: str = ""
     message: str = ""
+    resource: str = ""
+    """Such as `deployments.apps`."""
+
     children: list[Node] = []
     more: Counts = msgspec.field(default_factory=Counts)
 
@@ -152,21 +156,6 @@ class _Withheld(KubeError):
     """The manager may read it, but the user may not."""
 
 
-async def read_by_list(
-    transport: Transport, mapper: RestMapper, gvk: GroupVersionKind, key: ObjectKey
-) -> bytes:
-    """Read an object by a list with a field selector: a manager may list its kinds, but perhaps not get them.
-
-    Raises NotFound where there is none, and `KubeError`.
-    """
-    path = (await mapper.resolve(gvk)).path(key.namespace)
-    asked = {"fieldSelector": f"metadata.name={key.name}", "limit": "1"}
-    for raw in map(bytes, (await Listing(transport.request, path, longest=_MOST_BYTES).page(asked)).items):
-        if _decode_owned(raw).metadata.name == key.name:  # a name may look like a selector
-            return raw
-    raise NotFound(_NOT_FOUND, "NotFound", "it is not in the list")
-
-
 class Collector:
     """Reads an object and its children, with the rights of the user."""
 
@@ -177,15 +166,18 @@ class Collector:
         owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]],
         *,
         may_get: Callable[[Place], Awaitable[bool]] | None = None,
-        known: bytes | None = None,
+        informers: Iterable[Informer] = (),
+        lists: bool = False,
     ) -> None:
         """Args:
         owned: the kinds of children, by the operators' kinds.
         may_get: whether the reader may get an object, where the reader has fewer rights than `transport`.
-        known: the object, where the caller has it already.
+        informers: caches, which are read first.
+        lists: whether to read the object by a list: a manager may list its kinds, but perhaps not get them.
         """
-        self._known = known
         self._may_get = may_get
+        self._informers = informers
+        self._lists = lists
         self._transport = transport
         self._mapper = mapper
         self._owned = owned
@@ -196,9 +188,10 @@ class Collector:
         """The UIDs whose children were read: objects may own each other."""
 
     async def collect(self, gvk: GroupVersionKind, key: ObjectKey) -> Collected:
-        """Read everything. Raises ApiError when the object itself cannot be read."""
-        obj = await self._get(gvk, key, self._known)
-        root = _node(obj, gvk.kind, key)
+        """Read everything. Raises `KubeError` when the object itself cannot be read."""
+        mapping = await self._mapper.resolve(gvk)
+        obj = json_object(await self.read(gvk, key), f"a {gvk.kind}")
+        root = _node(obj, mapping, key)
         events: list[Mapping[str, Any]] = []
         try:
             async with asyncio.timeout(PATIENCE):
@@ -207,6 +200,39 @@ class Collector:
         except TimeoutError:
             self._missing[f"what is not found within {PATIENCE:g} s"] = None
         return Collected(_shown_parts(obj), root, events, list(self._missing))
+
+    async def read(self, gvk: GroupVersionKind, key: ObjectKey) -> bytes:
+        """Read an object. Raises `NotFound` where there is none, and `KubeError`."""
+        path = object_path(await self._resolve(gvk, key.namespace, key.name), key)
+        raw = self._cached(gvk, key)
+        if raw is None and self._lists:
+            with suppress(Forbidden):
+                raw = await self._read_by_list(path.rpartition("/")[0], key.name)
+        if raw is None:
+            raw = await self._transport.request("GET", path)
+        await own_turn(len(raw))
+        return raw
+
+    async def _read_by_list(self, path: str, name: str) -> bytes:
+        query = {"fieldSelector": f"metadata.name={name}", "limit": "1"}
+        page = await Listing(self._transport.request, path, longest=_MOST_BYTES).page(query)
+        for raw in map(bytes, page.items):
+            if _decode_owned(raw).metadata.name == name:  # a name may look like a selector
+                return raw
+        raise NotFound(_NOT_FOUND, "NotFound", "it is not in the list")
+
+    def _cached(self, gvk: GroupVersionKind, key: ObjectKey) -> bytes | None:
+        """Return an object from a cache. Raises NotFound where the cache would have it."""
+        is_missing = False
+        for informer in self._informers:
+            if informer.spec.gvk != gvk or informer.spec.projection != "full":
+                continue
+            if (record := informer.get(key)) is not None:
+                return None if record.is_cut else record.raw
+            is_missing = is_missing or informer.has_all_of(key.namespace)
+        if is_missing:
+            raise NotFound(_NOT_FOUND, "NotFound", "it is not in the cache")
+        return None
 
     async def _grow(self, node: Node, obj: Object, gvk: GroupVersionKind, levels: int) -> None:
         kinds = self._owned.get(gvk, _MADE_OF.get(gvk.kind, ()))
@@ -240,7 +266,7 @@ class Collector:
                     if not whole and found > MOST_READ:
                         self._missing[f"{gvk.kind}: only the first {MOST_READ} were looked at"] = None
                         return
-                    await self._add_child(node, gvk, meta, raw, levels, whole=whole)
+                    await self._add_child(node, mapping, meta, raw, levels, whole=whole)
         except KubeError as error:
             why = "you may not list them" if isinstance(error, Forbidden) else str(error)
             self._missing[f"{gvk.kind}: {why}"] = None
@@ -258,8 +284,9 @@ class Collector:
         self._missing[f"{gvk.kind}: what has another shape is left out"] = None
 
     async def _add_child(
-        self, node: Node, gvk: GroupVersionKind, meta: _OwnedMeta, raw: bytes, levels: int, *, whole: bool
+        self, node: Node, mapping: RestMapping, meta: _OwnedMeta, raw: bytes, levels: int, *, whole: bool
     ) -> None:
+        gvk = mapping.gvk
         key = ObjectKey(meta.namespace or node.namespace, meta.name)
         child: Object
         try:
@@ -274,7 +301,7 @@ class Collector:
             return
         if gvk.kind == "ReplicaSet" and not wanted_replicas(child):
             return  # of an earlier revision
-        made = _node(child, gvk.kind, key)
+        made = _node(child, mapping, key)
         ready = made.ready is not False
         shown = sum(each.kind == gvk.kind for each in node.children)
         if (ready and gvk == POD) or shown >= MOST_SHOWN:
@@ -296,9 +323,10 @@ class Collector:
                 key = ObjectKey(node.namespace, name)
                 try:
                     found = await self._get(CLAIM, key)
+                    mapping = await self._mapper.resolve(CLAIM)
                 except KubeError:
                     continue
-                claim = self._claims[name] = _node(found, CLAIM.kind, key)
+                claim = self._claims[name] = _node(found, mapping, key)
                 if claim.ready is False:
                     await self._ask_events(claim)
             if claim.ready is False:
@@ -359,10 +387,9 @@ class Collector:
             self._missing[f"Events: {error}"] = None
         return items
 
-    async def _get(self, gvk: GroupVersionKind, key: ObjectKey, raw: bytes | None = None) -> Object:
+    async def _get(self, gvk: GroupVersionKind, key: ObjectKey) -> Object:
         mapping = await self._resolve(gvk, key.namespace, key.name)
-        if raw is None:
-            raw = await self._transport.request("GET", object_path(mapping, key))
+        raw = await self._transport.request("GET", object_path(mapping, key))
         await own_turn(len(raw))
         return json_object(raw, f"a {gvk.kind}")
 
@@ -434,6 +461,25 @@ def _selector(obj: Object) -> str:
     return said if len(said) <= _LONGEST_SELECTOR else ""
 
 
+def resource_name(mapping: RestMapping) -> str:
+    """Return a resource such as `deployments.apps`, or `pods` of the core group."""
+    return f"{mapping.plural}.{mapping.gvk.group}".rstrip(".")
+
+
+def kinds_of(
+    owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]],
+) -> Iterable[GroupVersionKind]:
+    """Return the kinds of trees: those of operators, and all that these own; not Secrets."""
+    found = dict.fromkeys((*owned, CLAIM))
+    pending = [each for kinds in owned.values() for each in kinds]
+    while pending:
+        kind = pending.pop()
+        if kind not in found and (kind.group, kind.kind) != ("", "Secret"):
+            found[kind] = None
+            pending += _MADE_OF.get(kind.kind, ())
+    return found
+
+
 def object_path(mapping: RestMapping, key: ObjectKey) -> str:
     """Return the path of an object. Raises NotFound for a name or namespace that no object can have."""
     try:
@@ -442,13 +488,14 @@ def object_path(mapping: RestMapping, key: ObjectKey) -> str:
         raise NotFound(_NOT_FOUND, "NotFound", str(error)) from None
 
 
-def _node(obj: Object, kind: str, key: ObjectKey) -> Node:
+def _node(obj: Object, mapping: RestMapping, key: ObjectKey) -> Node:
     """Judge an object, and make its node; `key` is what it was read by."""
-    metadata = fields(obj, "metadata")
+    metadata, kind = fields(obj, "metadata"), mapping.gvk.kind
     ready, *why = judge({**obj, "kind": kind})
     name = shortened(text(metadata.get("name")) or key.name, _LONGEST)
     shown = (shortened(each, _LONGEST) for each in why)
-    return Node(kind, key.namespace, name, text(metadata.get("uid")), ready, *shown)
+    uid = text(metadata.get("uid"))
+    return Node(kind, key.namespace, name, uid, ready, *shown, resource=resource_name(mapping))
 
 
 def bad_leaves(node: Node) -> Sequence[Node]:

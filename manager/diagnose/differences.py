@@ -6,8 +6,10 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import orjson
 import yaml
 
+from manager.api import GroupVersionKind
 from manager.api.confidential import masked
 from manager.diagnose.dry_run import Change
 from manager.logs import on_one_line, shortened
@@ -16,6 +18,9 @@ _MOST_LINES = 20_000
 """Of an object: to compare more takes long, and nobody reads them."""
 
 _LONGEST_LINE = 2_000
+
+_LARGEST = 256 * 1024
+"""Bytes of JSON of the largest object that is written as YAML by itself."""
 
 _HIDDEN = ("managedFields", "resourceVersion")
 _DRAWN = ("uid", "creationTimestamp")
@@ -92,6 +97,18 @@ def unified(change: Change, *, coloured: bool = False) -> Iterator[str]:
         if number < 2 and coloured:  # noqa: PLR2004 - both names
             colour = "\x1b[1m"
         yield f"{colour}{safe}\x1b[0m" if colour else safe
+
+
+def to_yaml(raw: bytes, gvk: GroupVersionKind) -> str:
+    """Write an object as YAML, without confidential values, control characters and `managedFields`."""
+    if len(raw) > _LARGEST:
+        return "it is too large to be shown\n"
+    try:
+        obj = masked({"apiVersion": gvk.api_version, "kind": gvk.kind, **orjson.loads(raw)})
+        obj["metadata"] = {name: each for name, each in obj["metadata"].items() if name != "managedFields"}
+        return "".join(f"{on_one_line(line)}\n" for line in _lines(obj))
+    except (ValueError, TypeError, RecursionError):
+        return "it is nested too deeply to be shown\n"
 
 
 def _lines(obj: Mapping[str, Any] | None) -> list[str]:

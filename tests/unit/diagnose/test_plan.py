@@ -23,7 +23,7 @@ from manager.cli import plan as command
 from manager.client import Client
 from manager.codegen import custom_resource_definitions
 from manager.controller import Controller
-from manager.diagnose.differences import differs, replaced_pods, title, unified
+from manager.diagnose.differences import differs, replaced_pods, title, to_yaml, unified
 from manager.diagnose.dry_run import Change, DryRunTransport
 from manager.diagnose.plan import OUTSIDE, Planned, plan
 from manager.kube.errors import Fenced
@@ -478,3 +478,30 @@ async def test_objects_are_planned_some_at_a_time_and_each_is_told_of_its_own_ch
     told_of += "hello.example.com.v1.Greeting.default.{0}"
     assert told == [*map(told_of.format, names), "21 of 21 objects would change something"]
     assert (code, most) == (command.CHANGES, 8)
+
+
+def test_to_yaml_hides_confidential_values_and_managed_fields():
+    obj = {
+        "metadata": {
+            "name": "web",
+            "annotations": {LAST_APPLIED: "HUNTER2"},
+            "managedFields": [{"manager": "m"}],
+        },
+        "spec": {"sqlrootpassword": "HUNTER2", "tier": "a\u202eb\x1b"},
+    }
+    text = to_yaml(orjson.dumps(obj), Wordpress.gvk)
+    assert text.startswith(f"apiVersion: {Wordpress.gvk.api_version}\nkind: Wordpress\nmetadata:\n")
+    assert "sqlrootpassword: " in text
+    for hidden in ("HUNTER2", "managedFields", "\u202e", "\x1b"):
+        assert hidden not in text
+    secret = orjson.dumps({"metadata": {}, "data": {"key": "HUNTER2"}})
+    assert "HUNTER2" not in to_yaml(secret, Secret.gvk)
+
+
+@pytest.mark.parametrize("depth", [300, 900, 5000])
+def test_to_yaml_says_so_when_an_object_is_too_large_or_nested_too_deeply(depth: int):
+    nested = b'{"metadata":{},"spec":' + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
+    text = to_yaml(nested, Wordpress.gvk)
+    assert text == "it is nested too deeply to be shown\n" or text.count("a:") == depth
+    large = orjson.dumps({"metadata": {"name": "x" * 300_000}})
+    assert to_yaml(large, Wordpress.gvk) == "it is too large to be shown\n"

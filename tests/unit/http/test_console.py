@@ -505,6 +505,48 @@ async def test_console_limits_the_log_lines_of_actions_per_user(serve_pages: Ser
     assert told["bob"] == 1
 
 
+async def test_owned_objects_have_pages_and_yaml_without_actions_and_secrets_have_none(
+    serve_pages: ServePages,
+):
+    memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
+    async with operated(MemcachedOperator, objects=[memcached]) as world:
+        await world.until(memcached, lambda it: it.status.ready_replicas == 1)
+        site = await serving(serve_pages, console_of(world))
+        _, text = await get(site, "/objects/memcacheds.cache.example.com/default/web")
+        assert 'href="/yaml/memcacheds.cache.example.com/default/web"' in text
+        assert 'href="/objects/memcacheds.cache.example.com/default/web"' not in text
+        deployment = "deployments.apps/default/web"
+        assert f'href="/objects/{deployment}"' in text
+        status, text = await get(site, f"/objects/{deployment}")
+        assert status == 200
+        assert "ReplicaSet" in text
+        assert "Reconcile now" not in text
+        assert (await post(site, f"/objects/{deployment}/reconcile"))[0] == 404
+        status, text = await get(site, f"/yaml/{deployment}")
+        assert (status, text.startswith("apiVersion: apps/v1\nkind: Deployment\n")) == (200, True)
+        assert "image: memcached" in text
+        secret = {"metadata": {"name": "password"}, "stringData": {"password": "HUNTER2"}}
+        await world.cluster.client.create("secrets", "default", secret)
+        for page in "objects", "yaml":
+            for missing in (
+                "secrets/default/password",
+                "deployments.apps/default/nobody",
+                "bars.example.com/a",
+            ):
+                assert (await get(site, f"/{page}/{missing}"))[0] == 404
+
+
+async def test_console_shows_yaml_to_users_who_may_get_the_object(serve_pages: ServePages):
+    path = PATH.replace("/objects/", "/yaml/")
+    async with visited(serve_pages, access_by(api_server())) as (_, site):
+        for headers, expected in (({}, 401), ({"Authorization": "Bearer bob"}, 403)):
+            status, text = await get(site, path, **headers)
+            assert status == expected
+            assert "lonely" not in text
+        status, text = await get(site, path, Authorization="Bearer ann")
+        assert (status, "name: lonely" in text) == (200, True)
+
+
 async def test_a_page_shows_of_other_objects_only_what_its_reader_may_get(serve_pages: ServePages):
     wire = api_server()
 

@@ -16,6 +16,7 @@ from manager.cli.operators import owned_by
 from manager.clock import now
 from manager.console.pages import Console
 from manager.console.shard_holders import ShardHolders, ShardLeases
+from manager.diagnose.collect import Collector
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
 from manager.leader.leadership import Leadership
@@ -155,7 +156,7 @@ async def test_an_object_that_is_not_in_the_cache_is_listed_because_a_manager_ma
             return await super().answer(request)
 
     monkeypatch.setattr("tests.unit.http.test_console_shards.LocalWire", Wire)
-    monkeypatch.setattr("manager.console.pages._cached", lambda *_: None)
+    monkeypatch.setattr(Collector, "_cached", lambda *_: None)
     async with lonely() as world:
         part = Part(world)
         await part.hold()
