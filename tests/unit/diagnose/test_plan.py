@@ -480,7 +480,7 @@ async def test_objects_are_planned_some_at_a_time_and_each_is_told_of_its_own_ch
     assert (code, most) == (command.CHANGES, 8)
 
 
-def test_to_yaml_hides_confidential_values_and_managed_fields():
+def test_yaml_hides_confidential_values_and_managed_fields():
     obj = {
         "metadata": {
             "name": "web",
@@ -499,7 +499,7 @@ def test_to_yaml_hides_confidential_values_and_managed_fields():
 
 
 @pytest.mark.parametrize("depth", [300, 900, 5000])
-def test_to_yaml_says_so_when_an_object_is_too_large_or_nested_too_deeply(depth: int):
+def test_yaml_says_so_when_an_object_is_too_large_or_nested_too_deeply(depth: int):
     nested = b'{"metadata":{},"spec":' + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
     text = to_yaml(nested, Wordpress.gvk)
     assert text == "it is nested too deeply to be shown\n" or text.count("a:") == depth

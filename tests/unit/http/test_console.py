@@ -505,7 +505,7 @@ async def test_console_limits_the_log_lines_of_actions_per_user(serve_pages: Ser
     assert told["bob"] == 1
 
 
-async def test_owned_objects_have_pages_and_yaml_without_actions_and_secrets_have_none(
+async def test_owned_objects_have_pages_and_yaml_without_actions(
     serve_pages: ServePages,
 ):
     memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
