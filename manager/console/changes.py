@@ -74,7 +74,7 @@ class Changes:
         """Subscribe to all caches, later ones too, until cancelled."""
         heard: set[Informer] = set()
         while True:
-            known = {each for each in self._cache.informers if _is_told(each)}
+            known = {each for each in self._cache.informers if _is_kept(each)}
             for informer in known - heard:
                 informer.subscribe(partial(self._take, informer.spec), replay=False)
             heard = known
@@ -103,7 +103,7 @@ class Changes:
         """Return the last changes of an object and of its children that the user may get, latest first."""
         uids = dict.fromkeys([uid])
         for informer in tuple(self._cache.informers):
-            if _is_told(informer):
+            if _is_kept(informer):
                 await informer.prepare(owner_uid=uid)
                 uids |= dict.fromkeys(record.uid for record in informer.list(owner_uid=uid))
         found = [step for each in uids for spec in (True, False) if (step := self._steps.get((each, spec)))]
@@ -115,7 +115,7 @@ class Changes:
         return changes
 
 
-def _is_told(informer: Informer) -> bool:
+def _is_kept(informer: Informer) -> bool:
     return informer.spec.projection == "full" and informer.spec.gvk.kind != _SECRET
 
 

@@ -1,4 +1,4 @@
-"""Debug pages: what the process is doing, and where it waits."""
+"""Debug pages: the tasks of the process, and a profile."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ class Node(msgspec.Struct):
 
 @dataclass
 class Collected:
-    """What was read from the API server."""
+    """The state of an object and its children, as it was read."""
 
     object: Object
     """The object's generation and status, as far as they are shown."""
@@ -250,7 +250,7 @@ class Collector:
 
     async def _add_children(self, node: Node, obj: Object, gvk: GroupVersionKind, levels: int) -> None:
         selector = _selector(obj) if gvk in (POD, _REPLICA_SET) else ""
-        # In a namespace there may be very many of others, of which few are ours.
+        # A namespace may have very many of others, and few of ours.
         whole = gvk == POD or bool(selector)
         found = 0
         try:
@@ -272,7 +272,7 @@ class Collector:
             self._missing[f"{gvk.kind}: {why}"] = None
 
     def _owned_meta(self, node: Node, gvk: GroupVersionKind, raw: bytes) -> _OwnedMeta | None:
-        """The metadata of an object, if the node owns it."""
+        """Return the metadata of an object, if the node owns it."""
         try:
             meta = _decode_owned(raw).metadata
         except ProtocolError:
@@ -366,7 +366,7 @@ class Collector:
                 return
 
     async def _events(self, node: Node) -> list[Mapping[str, Any]]:
-        """The last Events about an object, the oldest first."""
+        """Return the last Events about an object, the oldest first."""
         namespace = node.namespace or "default"
         query = {"fieldSelector": f"involvedObject.uid={node.uid}"}
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
@@ -427,7 +427,7 @@ _VAGUE = {"NotEnoughReady", "RollingOut", "Pending", "ContainersNotReady", ""}
 
 
 def _event_parts(event: Object) -> dict[str, Any]:
-    """The parts of an Event that are shown. The rest may be large."""
+    """Return the parts of an Event that are shown; the rest may be large."""
     told = {name: text(event.get(name)) for name in ("type", "reason", "message")}
     told["at"] = event_time(event)
     count = number(fields(event, "series").get("count")) or number(event.get("count")) or 1
@@ -435,7 +435,7 @@ def _event_parts(event: Object) -> dict[str, Any]:
 
 
 def _shown_parts(obj: Object) -> Object:
-    """The parts of an object that are shown."""
+    """Return the parts of an object that are shown."""
     status = {
         "observedGeneration": number(fields(obj, "status").get("observedGeneration"), -1),
         "conditions": [_cut(each) for each in conditions_of(obj)[:_MOST_CONDITIONS]],
@@ -452,7 +452,7 @@ def _cut(told: Object) -> dict[str, Any]:
 
 
 def _selector(obj: Object) -> str:
-    """The label selector of an object's pods; empty if it cannot be written as `name=value` pairs."""
+    """Return the label selector of an object's pods; empty if it is no list of `name=value` pairs."""
     selector = fields(obj, "spec", "selector")
     labels = fields(selector, "matchLabels")
     if selector.get("matchExpressions") or not all(isinstance(each, str) for each in labels.values()):

@@ -47,7 +47,7 @@ _Dumper.add_representer(str, _text)
 
 
 def title(change: Change) -> str:
-    """The object's name, as `kubectl diff` names its files."""
+    """Return the object's name, as `kubectl diff` names its files."""
     known = change.after or change.before or {}
     version, metadata = str(known.get("apiVersion", "")).replace("/", "."), known.get("metadata", {})
     named = (version, known.get("kind"), metadata.get("namespace"), metadata.get("name"))
@@ -55,7 +55,7 @@ def title(change: Change) -> str:
 
 
 def differs(change: Change) -> bool:
-    """Whether more than the server's own metadata would change."""
+    """Return whether more than the server's own metadata would change."""
     before, after = _shown(change)
     return before != after
 
@@ -83,7 +83,7 @@ _ROLLED_OUT = {
 
 
 def unified(change: Change, *, coloured: bool = False) -> Iterator[str]:
-    """The lines of `diff -u`, without confidential values and control characters."""
+    """Yield the lines of `diff -u`, without confidential values and control characters."""
     before, after = _shown(change)
     name = title(change)
     old, new = _lines(before), _lines(after)
@@ -119,7 +119,7 @@ def _lines(obj: Mapping[str, Any] | None) -> list[str]:
 
 
 def _shown(change: Change) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Both states, without the server's own metadata and confidential values."""
+    """Return both states, without the server's own metadata and confidential values."""
     before, after = change.before, change.after
     return (
         before and _cleaned(masked(before, after, "before"), change),

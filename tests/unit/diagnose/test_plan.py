@@ -1,4 +1,4 @@
-"""What a plan shows of each write, and that nothing of it is stored."""
+"""A plan shows each write, and stores nothing."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class Cluster:
         self.manager.leadership.ended(OUTSIDE)
 
     async def plan(self, do: Do, **members: Any) -> Planned:
-        """What an operator with this reconcile would do."""
+        """Plan the reconcile of an operator."""
         async with self.controller(do, **members) as controller:
             return await plan(controller, KEY, self.transport)
 
     @asynccontextmanager
     async def controller(self, do: Do, **members: Any) -> AsyncIterator[Controller]:
-        """Of an operator with this reconcile, and a cache that follows; after it the cluster is as before."""
+        """Make a controller with this reconcile, and check that the cluster stays as before."""
 
         class Planner(Operator[Greeting]):
             owns = (ConfigMap,)

@@ -1,4 +1,4 @@
-"""What built-in kinds and others say of themselves, as Kubernetes writes it."""
+"""Readiness of built-in and other kinds, by statuses as Kubernetes writes them."""
 
 from __future__ import annotations
 

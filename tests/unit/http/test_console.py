@@ -1,4 +1,4 @@
-"""What a running manager tells of its objects, and whom."""
+"""The console's pages, and the users who may see them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def lonely() -> AsyncIterator[World]:
 async def visited(
     serve_pages: ServePages, access: Access | None = None, *, debugs: bool = False
 ) -> AsyncIterator[tuple[World, Site]]:
-    """That manager, and its console."""
+    """Serve the console of a manager with a Foo whose friend is not there."""
     async with lonely() as world:
         yield world, await serving(serve_pages, console_of(world, access, debugs=debugs))
 
@@ -567,7 +567,7 @@ async def test_a_page_shows_of_other_objects_only_what_its_reader_may_get(serve_
         assert "Not known: Events: you may not get them" in text
         assert "ReplicaSet" not in text
         runs, _, rest = text.partition("Last changes")
-        assert "Deployment web" in runs  # what the controller did with the object is for who may get that
+        assert "Deployment web" in runs  # the runs are for users who may get the object
         assert "Deployment" not in rest
 
 

@@ -1,4 +1,4 @@
-"""Of which pod the console of a cluster is asked, who it has to be, and with what token."""
+"""The pod, the certificate and the token of the command `console`."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ async def another_foo(world: World) -> None:
 
 
 async def a_pod_hangs(world: World) -> None:
-    """No cache of ours has it: nobody asks for a reconcile."""
+    """Delete a pod with a finalizer; no cache has it, so no reconcile follows."""
     [pod] = world.cluster.client.list("pods", "default")
     name = pod["metadata"]["name"]
     patch = {"metadata": {"finalizers": ["example.com/hangs"]}}
@@ -116,7 +116,7 @@ async def a_pod_hangs(world: World) -> None:
 
 
 async def an_event(world: World) -> None:
-    """That somebody else has recorded."""
+    """Record an Event as another program."""
     web = await world.get(Memcached, "web")
     about = {"kind": "Memcached", "namespace": "default", "name": "web", "uid": web.metadata.uid}
     said = {"reason": "Unlucky", "message": "a meteorite", "type": "Warning", "count": 1}
