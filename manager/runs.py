@@ -11,10 +11,9 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextvars import ContextVar, Token
 from functools import cache
-from typing import Any
 
 import msgspec
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
 
@@ -40,7 +39,7 @@ _WORDS = {
 }
 
 
-class Trigger(msgspec.Struct, frozen=True, gc=False):
+class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Something that asked for a reconcile."""
 
     why: str
@@ -90,7 +89,7 @@ class Trigger(msgspec.Struct, frozen=True, gc=False):
         return replace(self, at=self.at and self.at + offset)
 
 
-class RequestRecord(msgspec.Struct, gc=False):
+class RequestRecord(msgspec.Struct, array_like=True, gc=False):
     """A request to the API server, one that was spared, or a call of something else."""
 
     verb: str
@@ -131,7 +130,7 @@ def resource_and_name(path: str) -> tuple[str, str]:
     return "/".join(rest[:1] + rest[2:]), "".join(rest[1:2])
 
 
-class EventRecord(msgspec.Struct, frozen=True, gc=False):
+class EventRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An Event that the reconcile recorded."""
 
     type: str
@@ -141,8 +140,8 @@ class EventRecord(msgspec.Struct, frozen=True, gc=False):
     """When, on the loop's clock."""
 
 
-class ReconcileRecord(msgspec.Struct, gc=False):
-    """A reconcile. Times are on the loop's clock; in JSON, by `in_unix_time`, they are Unix time."""
+class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
+    """A reconcile. Times are on the loop's clock; reports have copies `in_unix_time`."""
 
     controller: str
     namespace: str
@@ -312,27 +311,8 @@ _OF_A_RECORD, _OF_AN_OBJECT, _OF_A_GONE_OBJECT = 50, 330, 190
 """Bytes that a record and an object take besides the encoded records and the name, and a gone object besides
 those; as measured."""
 
-_TRIGGERS, _REQUESTS, _EVENTS = map(
-    ReconcileRecord.__struct_fields__.index, ("triggers", "requests", "events")
-)
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Any]).decode
-
-
-def _pack(record: ReconcileRecord) -> bytes:
-    """Encode the values alone: with the fields' names, as in JSON, a record would take two thirds more."""
-    values = list(astuple(record))
-    for place in (_TRIGGERS, _REQUESTS, _EVENTS):
-        values[place] = [astuple(each) for each in values[place]]
-    return _encode(values)
-
-
-def _unpack(data: bytes) -> ReconcileRecord:
-    values = _decode(data)
-    values[_TRIGGERS] = tuple(Trigger(*each) for each in values[_TRIGGERS])
-    values[_REQUESTS] = [RequestRecord(*each) for each in values[_REQUESTS]]
-    values[_EVENTS] = [EventRecord(*each) for each in values[_EVENTS]]
-    return ReconcileRecord(*values)
+_decode = msgspec.msgpack.Decoder(ReconcileRecord).decode
 
 
 class _Ring(msgspec.Struct, gc=False, eq=False):
@@ -369,7 +349,7 @@ class ControllerHistory:
 
     def add(self, record: ReconcileRecord) -> None:
         """Keep the record of a reconcile that has ended; older ones make room."""
-        encoded = _pack(record)
+        encoded = _encode(record)
         key = record.key
         ring = self._rings.get(key)
         size = len(encoded) + _OF_A_RECORD
@@ -397,12 +377,12 @@ class ControllerHistory:
     def of(self, key: ObjectKey) -> list[ReconcileRecord]:
         """Return the records of an object, the oldest first."""
         ring = self._rings.get(key)
-        return [] if ring is None else [_unpack(each) for each in ring.records]
+        return [] if ring is None else [_decode(each) for each in ring.records]
 
     def last(self, key: ObjectKey) -> ReconcileRecord | None:
         """Return the last record of an object."""
         ring = self._rings.get(key)
-        return None if ring is None else _unpack(ring.records[-1])
+        return None if ring is None else _decode(ring.records[-1])
 
     def latest(self) -> Iterator[ReconcileRecord]:
         """Yield all records, the latest first. An added record ends the iterator's validity."""
@@ -411,7 +391,7 @@ class ControllerHistory:
             number = seen.get(id(ring), 0) + 1
             if number <= len(ring.records):
                 seen[id(ring)] = number
-                yield _unpack(ring.records[-number])
+                yield _decode(ring.records[-number])
 
     def drop_oldest(self) -> None:
         """Drop the oldest record."""

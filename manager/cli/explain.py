@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, urlsplit
 
-import msgspec
 from yarl import URL
 
 from manager.address import is_loopback
@@ -25,7 +24,7 @@ from manager.console.shard_holders import ShardLeases
 from manager.diagnose.collect import Collector
 from manager.diagnose.render import COLOURED, PLAIN, Explanation, to_text
 from manager.diagnose.render import explain as explain_state
-from manager.diagnose.report import ManagerReport, ShardOwner, decode_report
+from manager.diagnose.report import ManagerReport, ShardOwner, decode_report, to_objects
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import FixedCredentials, TokenFile
 from manager.kube.errors import ApiError, KubeError, ProtocolError, TransportError
@@ -92,7 +91,7 @@ def explain(argv: Sequence[str], operators: Sequence[AnyOperator], program: Prog
         told = runner.run(_explain(program, arguments, kind, operators))
     if arguments.output == "json":
         # In ASCII, whatever names there are.
-        sys.stdout.write(json.dumps(msgspec.to_builtins(told), indent=2) + "\n")
+        sys.stdout.write(json.dumps(to_objects(told), indent=2) + "\n")
     else:
         coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         sys.stdout.write(to_text(told, COLOURED if coloured else PLAIN))

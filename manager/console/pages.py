@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
-import msgspec
+import orjson
 
 from manager.access.access import Access
 from manager.access.answers import Answers
@@ -31,7 +31,7 @@ from manager.console.web import Asks, Page, Request, Response
 from manager.controller import Controller
 from manager.diagnose.collect import Collector, bad_leaves, kinds_of, resource_name
 from manager.diagnose.render import explain
-from manager.diagnose.report import ManagerReport, ShardOwner
+from manager.diagnose.report import ManagerReport, ShardOwner, to_objects
 from manager.duration import parse_wait
 from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
@@ -155,7 +155,7 @@ class Console:
         uid = request.query.get("uid", "") if cached is None else cached.uid
         reports = [controller_report(self._manager, each, key) for each in controllers]
         report = ManagerReport(reports, await self._owners(controllers, uid))
-        return web.plain(msgspec.json.encode(report).decode(), content_type="application/json")
+        return web.plain(orjson.dumps(to_objects(report)).decode(), content_type="application/json")
 
     async def _yaml(self, request: Request) -> Response:
         from manager.diagnose.differences import to_yaml  # noqa: PLC0415 - PyYAML is for this page alone

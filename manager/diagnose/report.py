@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+import orjson
 
 from manager.kube.decoding import shallow_at_once
-from manager.runs import ReconcileRecord, Trigger
+from manager.runs import EventRecord, ReconcileRecord, RequestRecord, Trigger
 
 
 class NextReconcile(msgspec.Struct):
@@ -61,9 +64,38 @@ class ManagerReport(msgspec.Struct):
     """Empty where replicas do not share the work."""
 
 
+_NESTED = {"triggers": Trigger, "requests": RequestRecord, "events": EventRecord}
+
+
+def to_objects(value: Any) -> Any:
+    """Return a report or an explanation as JSON has it: each struct as a map of its fields."""
+    if isinstance(value, msgspec.Struct):
+        return {name: to_objects(getattr(value, name)) for name in value.__struct_fields__}
+    return [to_objects(each) for each in value] if isinstance(value, list | tuple) else value
+
+
 def decode_report(answer: bytes) -> ManagerReport:
     """Decode a manager's answer. Raises `ValueError` for anything else: any program may answer."""
-    return _decode(shallow_at_once(answer))
+    try:
+        report = orjson.loads(shallow_at_once(answer))
+        for each in report["controllers"]:
+            each["runs"] = [_values_of(ReconcileRecord, run) for run in each["runs"]]
+            if each["running"] is not None:
+                each["running"] = _values_of(ReconcileRecord, each["running"])
+            if each["next"] is not None:
+                each["next"]["triggers"] = [_values_of(Trigger, one) for one in each["next"]["triggers"]]
+        return msgspec.convert(report, ManagerReport)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a report: {error!r}") from None
 
 
-_decode = msgspec.json.Decoder(ManagerReport).decode
+def _values_of(kind: type[msgspec.Struct], fields: dict[str, Any]) -> list[Any]:
+    """Return the values of a record, which is kept without the names of its fields."""
+    return [
+        [_values_of(nested, each) for each in fields.get(field.name, ())]
+        if (nested := _NESTED.get(field.name)) is not None
+        else fields[field.name]
+        if field.required
+        else fields.get(field.name, field.default)
+        for field in msgspec.structs.fields(kind)
+    ]

@@ -17,7 +17,6 @@ from typing import Any, Self
 
 import grpc
 import jsonpatch
-import msgspec
 import orjson
 import yaml
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -38,7 +37,7 @@ from manager.console.changes import Change, _fields
 from manager.console.templates import read_templates
 from manager.diagnose.collect import Collected, Collector, Node, bad_leaves
 from manager.diagnose.render import explain, to_text
-from manager.diagnose.report import decode_report
+from manager.diagnose.report import decode_report, to_objects
 from manager.duration import parse_duration
 from manager.http.request import Request
 from manager.http.response import Response
@@ -711,7 +710,7 @@ def explanations(
     lines = to_text(told).splitlines()
     assert all(each.isprintable() for each in lines)
     assert len(lines) < 500
-    shown_as_json = msgspec.to_builtins(told)
+    shown_as_json = to_objects(told)
     assert orjson.loads(json.dumps(shown_as_json)) == shown_as_json
     shown = {"kind": "Foo", "key": ObjectKey("ns", "foo"), "resource": "foos.example.com", "problem": ""}
     text = PAGES.get_template("object.html").render(
@@ -772,7 +771,7 @@ def manager_answers(answer: bytes) -> None:
         found = Collected({}, Node("Foo", "ns", "foo", "f", None), [], [])
         told = explain(found, report.controllers, has_conditions=True, owners=report.owners)
         assert all(each.isprintable() for each in to_text(told).splitlines())
-        json.dumps(msgspec.to_builtins(told), indent=2)
+        json.dumps(to_objects(told), indent=2)
 
 
 @target(before=inputs.odd([ROOT, *KINDS.values()]), after=inputs.odd([ROOT, *KINDS.values()]))

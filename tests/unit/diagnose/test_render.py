@@ -12,8 +12,15 @@ import pytest
 
 from manager.diagnose.collect import Collected, Node
 from manager.diagnose.render import explain, to_text
-from manager.diagnose.report import ShardOwner, decode_report
-from manager.runs import CALLED
+from manager.diagnose.report import (
+    ControllerReport,
+    ManagerReport,
+    NextReconcile,
+    ShardOwner,
+    decode_report,
+    to_objects,
+)
+from manager.runs import CALLED, EventRecord, ReconcileRecord, RequestRecord, Trigger
 
 OWNER = ShardOwner("foo", 5, 16, "pod-b_1")
 
@@ -119,5 +126,24 @@ def test_text_has_a_short_time_for_any_number_of_a_manager(at: float):
 @pytest.mark.parametrize("name", ["name", "error"])
 def test_decode_report_raises_value_error_for_malformed_run(name: str):
     run = {**RUN, "requests": [{**REQUEST, name: {"a": 1}}]}
-    with pytest.raises(ValueError, match=name):
+    with pytest.raises(ValueError, match="Expected `str`, got `object`"):
         decode_report(json.dumps({"controllers": [{**CONTROLLER, "runs": [run]}]}).encode())
+
+
+def test_decode_report_returns_the_report_that_was_encoded():
+    triggers = (Trigger("event", 1.0, "ADDED", "for", "Foo"), Trigger("timer"))
+    run = ReconcileRecord("foo", "ns", "a", "1", 1.0, 0.0, 0, 0, triggers, 2, "success", next_in=2.5)
+    run.requests = [RequestRecord("get", "/api/v1/pods", 1.5, code=200)]
+    run.events = [EventRecord("Normal", "Created", "a pod", 1.5)]
+    reports = [
+        ControllerReport("foo", "running", False, "a-uid", run, NextReconcile(None, triggers), [run, run]),
+        ControllerReport("bar", "stopped", True, None, None, None, []),
+    ]
+    report = ManagerReport(reports, [OWNER])
+    assert decode_report(json.dumps(to_objects(report)).encode()) == report
+
+
+def test_decode_report_fills_in_fields_of_another_version_by_their_defaults():
+    report = {**CONTROLLER, "runs": [{**RUN, "new": 1}]}
+    [controller] = decode_report(json.dumps({"controllers": [report]}).encode()).controllers
+    assert (controller.runs[0].writes, controller.runs[0].events) == (0, [])
