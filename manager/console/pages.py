@@ -92,6 +92,8 @@ class Console:
         self._rates, self._readiness_count = Rates(), ReadinessCount(manager)
         self._templates = Templates()
         self._turns = _Turns()
+        self._acts = 0
+        """The number of actions: after one, pages are made anew."""
         self._made: Answers[Hashable, tuple[int, str]] = Answers(limit=64, keep_yes=_FRESH, keep_no=_FRESH)
 
     def pages(self) -> Mapping[str, Page]:
@@ -136,7 +138,7 @@ class Console:
 
         async def show(request: Request) -> Response:
             user = web.who_asks()
-            same = user and user.by_any_token, request.path, request.query_string
+            same = user and user.by_any_token, request.path, request.query_string, self._acts
             status, text = await self._made.get(same, partial(make, request, user))
             return web.html(text, status)
 
@@ -174,6 +176,7 @@ class Console:
     async def _act(self, request: Request) -> Response:
         found = request.match_info
         controllers = await self._controllers(request)
+        self._acts += 1
         return self._actions.act(found["action"], found["resource"], _key(request), controllers)
 
     async def _look_around(self, _: Request) -> dict[str, Any]:

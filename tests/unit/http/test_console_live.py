@@ -239,10 +239,11 @@ async def test_rates_count_each_reconcile_once_although_the_history_drops_some()
     async with operated(FooOperator) as world:
         [controller] = world.manager.controllers
         rates, count = Rates(), 0
+        await asyncio.sleep(1)  # for the queue
         for _ in range(4):
             for _ in range(15):  # of one object the history keeps 20
                 controller.ask(ObjectKey("default", "nobody"), "ann")
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(1)
             count += 15
             assert rates.of(controller)["runs"] == count
         assert rates.of(controller)["runs"] == count
