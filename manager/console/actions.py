@@ -53,7 +53,9 @@ class Actions:
             return plain("there is no such action\n", _NOT_FOUND)
         if key is not None:
             cached = [cached_record(self._manager, each.primary, key) for each in controllers]
-            if not all(map(self.is_ours, controllers, [each and each.uid for each in cached])):
+            if not all(
+                map(self.is_ours, controllers, [None if each is None else each.uid for each in cached])
+            ):
                 text = "this replica does not work on the object: ask the replica that does\n"
                 return plain(text, _CONFLICT)
             if not any(cached):

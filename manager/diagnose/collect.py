@@ -491,11 +491,17 @@ def object_path(mapping: RestMapping, key: ObjectKey) -> str:
 def _node(obj: Object, mapping: RestMapping, key: ObjectKey) -> Node:
     """Judge an object, and make its node; `key` is what it was read by."""
     metadata, kind = fields(obj, "metadata"), mapping.gvk.kind
-    ready, *why = judge({**obj, "kind": kind})
-    name = shortened(text(metadata.get("name")) or key.name, _LONGEST)
-    shown = (shortened(each, _LONGEST) for each in why)
-    uid = text(metadata.get("uid"))
-    return Node(kind, key.namespace, name, uid, ready, *shown, resource=resource_name(mapping))
+    ready, reason, message = judge({**obj, "kind": kind})
+    return Node(
+        kind,
+        key.namespace,
+        shortened(text(metadata.get("name")) or key.name, _LONGEST),
+        text(metadata.get("uid")),
+        ready,
+        shortened(reason, _LONGEST),
+        shortened(message, _LONGEST),
+        resource_name(mapping),
+    )
 
 
 def bad_leaves(node: Node) -> Sequence[Node]:

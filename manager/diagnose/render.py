@@ -163,9 +163,9 @@ def _lines(told: Explanation, style: Style) -> Iterator[str]:
         yield from ("", paint("Whose it is", "head"), *_owner_lines(told.owners))
     for report in told.controllers:
         yield from _report_lines(report, paint)
-    for each in (told.manager, *(f"not known: {each}" for each in told.missing)):
-        if each:
-            yield from ("", visible(each))
+    for note in (told.manager, *(f"not known: {each}" for each in told.missing)):
+        if note:
+            yield from ("", visible(note))
 
 
 def _owner_lines(owners: Sequence[ShardOwner]) -> Iterator[str]:

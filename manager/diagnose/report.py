@@ -64,7 +64,11 @@ class ManagerReport(msgspec.Struct):
     """Empty where replicas do not share the work."""
 
 
-_NESTED = {"triggers": Trigger, "requests": RequestRecord, "events": EventRecord}
+_NESTED: dict[str, type[msgspec.Struct]] = {
+    "triggers": Trigger,
+    "requests": RequestRecord,
+    "events": EventRecord,
+}
 
 
 def to_objects(value: Any) -> Any:

@@ -39,7 +39,7 @@ class ClockUse:
         """Whether anything was written because of the time."""
         self.resources: set[str] = set()
         """The kinds of which objects were created or deleted because of the time."""
-        self._runs: set[int] = set()
+        self._runs: set[str] = set()
         self._last = -_CONSEQUENCES
 
     def was_asked(self) -> None:
