@@ -1,21 +1,21 @@
 # The images of this project: `manager` (the default), `petstore`, and `dev` for `tilt up`.
-# Every stage stands on one base, so that on a node all images share nearly all their layers.
-# Of the Pythons that every dependency has wheels for, 3.13 starts with the least CPU and memory: a manager of all
+# Every stage has the same base, so all images of a node share nearly all layers.
+# Among the versions of Python with wheels for every dependency, 3.13 starts with the least CPU and memory: a manager of all
 # operators takes 0.54 s of CPU and 72 MB, on 3.14 0.59 s and 77 MB. Requests cost the same on both.
-# No digest: no registry could be asked when the tag changed. `scripts/pin image` writes it, and takes this line away.
+# No digest: no registry was reachable when the tag changed. `scripts/pin image` writes it and removes this line.
 ARG PYTHON_IMAGE=python:3.13.16-slim-trixie
 
-# What is needed to install, and stays behind: pip, build back-end, sources.
+# The installing stage, which the images leave behind: pip, build back-end, sources.
 FROM ${PYTHON_IMAGE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \
     PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
 RUN python -m venv --without-pip /opt/operator-manager
-# The dependencies change seldom, so they come first and their layer is kept. Wheels only: nothing is compiled.
+# Dependencies change seldom, so their layer comes first. Wheels only: nothing is compiled.
 COPY constraints.txt pyproject.toml ./
-RUN sed '/^# What builds/,$d' constraints.txt >runtime.txt \
-    && sed '/^# What development/,$d' constraints.txt >build.txt \
+RUN sed '/^# Packages that build/,$d' constraints.txt >runtime.txt \
+    && sed '/^# Packages of development/,$d' constraints.txt >build.txt \
     && python -m pip install --only-binary :all: --no-deps --require-hashes --requirement build.txt \
     && python -m pip --python /opt/operator-manager/bin/python install \
         --only-binary :all: --no-deps --require-hashes --requirement runtime.txt \
@@ -26,19 +26,20 @@ COPY apis apis
 COPY controllers controllers
 COPY devcluster devcluster
 COPY manager manager
+COPY manager_tools manager_tools
 COPY petstore petstore
 RUN python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist . ./controllers \
     && python -m pip --python /opt/operator-manager/bin/python install --no-deps dist/*.whl
 
-# The base image without what no program of ours imports, and with bytecode for the rest, which the official images
-# leave out: else every start of the program would compile half of the standard library again.
+# The base image without unused modules, and with bytecode for the rest. The official images have no bytecode, so
+# every start of the program would compile half of the standard library again.
 FROM ${PYTHON_IMAGE} AS slim
 COPY --from=build /opt/operator-manager /opt/operator-manager
 COPY scripts/slim-image /opt/slim-image
 RUN python -I -B /opt/slim-image /opt/operator-manager && rm /opt/slim-image
 
-# What all images have, in one layer, so that what was removed takes no place. No pip: what is not there can install
-# nothing.
+# The common part of all images, in one layer, so that removed files take no room. No pip, so nothing can be
+# installed.
 FROM scratch AS base
 COPY --from=slim / /
 ENV PATH=/opt/operator-manager/bin:/usr/local/bin:/usr/bin:/bin \
@@ -59,8 +60,8 @@ EXPOSE 6742 6743
 ENTRYPOINT ["petstore"]
 CMD ["serve", "--bind-address=:6742", "--metrics-bind-address=:6743", "--memory"]
 
-# For `tilt up`: the sources lie beside the installed ones and go before them, belong to the user, so that they can be
-# replaced in the running container, and the program starts again when told so.
+# For `tilt up`: the sources precede the installed ones on the path, and belong to the user, so that Tilt can
+# replace them in the running container and restart the program.
 FROM base AS dev
 COPY --chown=65532:65532 scripts/restarting /app/scripts/restarting
 COPY --chown=65532:65532 apis /app/apis

@@ -1,10 +1,10 @@
-# `make` alone lists what there is.
+# `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
-# `make test PYTHON=python3.14` has an environment of its own, made of that interpreter, and VERSIONS=lowest or newest
-# another one, with the lowest or the newest versions of dependencies that pyproject.toml allows.
+# `make test PYTHON=python3.14` makes a separate environment with that interpreter; VERSIONS=lowest or newest
+# makes another one, with the lowest or the newest dependencies that pyproject.toml allows.
 VERSIONS ?=
 python_is_named := $(findstring command,$(origin PYTHON))
 ifneq ($(filter bench bench-micro,$(MAKECMDGOALS)),)
@@ -17,15 +17,15 @@ endif
 VENV := .venv$(if $(python_is_named),-$(notdir $(PYTHON)))$(if $(VERSIONS),-$(VERSIONS))
 BIN := $(VENV)/bin
 PYTEST_FLAGS ?=
-# Integration tests wait more than they work, so more of them than there are processors pay; but each worker
-# collects all tests, which takes 7 s of a processor, and brings up a control plane of its own, of which a real one
+# Integration tests mostly wait, so more workers than processors pay. But each worker
+# collects all tests, which takes 7 s of a processor, and starts its own control plane; a real one
 # needs three quarters of a gigabyte.
 PYTEST_WORKERS ?= 4
-# What the workers import is compiled once, and not by each of them, whatever the environment says.
+# Python keeps bytecode, whatever the environment says, so that workers do not compile the same imports.
 export PYTHONDONTWRITEBYTECODE =
 PYTEST = $(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -q
 
-# The names that kubebuilder gives them.
+# Names as in kubebuilder.
 VERSION := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' manager/version.py)
 IMG ?= operator-manager:$(VERSION)
 PETSTORE_IMG ?= petstore:$(VERSION)
@@ -33,9 +33,9 @@ PETSTORE_IMG ?= petstore:$(VERSION)
 CONTAINER_TOOL ?= docker
 KUBECTL ?= kubectl
 PLATFORMS ?= linux/amd64,linux/arm64
-# The commit that the images are of, in their labels.
+# The commit of the images, for their labels.
 REVISION ?= $(or $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null),unknown)
-# Another base image than the one that the Dockerfile names: from a mirror, say.
+# Another base image than the Dockerfile's, such as a mirror's.
 PYTHON_IMAGE ?=
 # A folder of config/ that `make deploy` applies.
 OVERLAY ?= default
@@ -46,19 +46,19 @@ ARGS ?=
 
 RELEASE = KUBECTL=$(KUBECTL) $(BIN)/python -m release
 IMAGES = --image $(IMG) --petstore-image $(PETSTORE_IMG)
-# What the cluster has: manifests that it would take in part only are not applied.
+# APIs and namespaces of the cluster: manifests that it would accept only in part are not applied.
 SERVED = --served="$$($(KUBECTL) api-versions)"
 THERE = --there="$$($(KUBECTL) get namespaces --output=name)"
 LIMITED = $(if $(NAMESPACES),--namespaces=$(NAMESPACES))
-# Manifests for what follows; not a plain pipe, whose reader would run, and complain, when the writer fails.
+# Manifests for the next command; no plain pipe, because its reader would run, and complain, after a failing writer.
 with = manifests=$$($(RELEASE) manifests $(1)) && printf '%s\n' "$$manifests" |
-# A manager that was killed on this machine leaves its URL, which server-side apply would keep beside the Service.
+# A killed manager of this machine leaves its URL, which server-side apply would keep beside the Service.
 apply = awk '{ print } /^ *clientConfig:$$/ { match($$0, /^ */); print substr($$0, 1, RLENGTH) "  url: null" }' | $(KUBECTL) apply --server-side --force-conflicts -f -
-# One line instead of a shell's error: $(call need,PROGRAM,what it is for)
+# One line instead of a shell's error: $(call need,PROGRAM,its purpose)
 need = @command -v $(1) >/dev/null 2>&1 || { echo "make $@: $(1) is not on the PATH; it is needed to $(2)" >&2; exit 1; }
-# ... and of what it writes when it asks in vain, the line that says why: $(call ask,COMMAND,what that means)
+# ... and of a failing command's output, the line with the reason: $(call ask,COMMAND,the meaning of a failure)
 ask = @reason=$$($(1) 2>&1 >/dev/null) || { printf '%s\n' "$$reason" | sed -n '$$s/^/make $@: $(2): /p' >&2; exit 1; }
-# A client alone builds nothing, and applies nothing: somebody has to answer it.
+# A client does nothing without its engine or server.
 define engine
 $(call need,$(1),$(2))
 $(call ask,$(1) version,$(1) does not answer)
@@ -79,11 +79,11 @@ help: ## list the targets
 venv: $(VENV)/.current ## .venv/ with the programs, and the pinned packages that they and the demo need
 
 .PHONY: tools
-tools: $(VENV)/.tools ## what tests, lint and releases need, into .venv/ as well
+tools: $(VENV)/.tools ## packages for tests, lint and releases, into .venv/ as well
 
 PINNED = pyproject.toml controllers/pyproject.toml constraints.txt scripts/make-venv scripts/fill-venv
 
-# Only what is in it may be made by two at a time.
+# Parallel runs of make are safe only inside an existing environment.
 $(VENV)/.made:
 	@scripts/make-venv $(VENV)
 	@touch $@
@@ -119,7 +119,7 @@ passed_on_newest = $(if $(KUBEBUILDER_ASSETS),; $(1) also on that of KUBEBUILDER
 passed_on_oldest = $(if $(KUBEBUILDER_ASSETS_OLDEST),; a part of the contract also on that of KUBEBUILDER_ASSETS_OLDEST)
 
 .PHONY: check
-# These tests work more than they wait.
+# These tests mostly compute.
 check: PYTEST_WORKERS = 3
 check: tools ## in less than a minute on two idle cores: style, types, quick unit tests, those of what was changed, each operator once
 	$(BIN)/ruff check --quiet .
@@ -135,23 +135,23 @@ test-quick: tools ## the quick unit tests of the programs: for an interpreter th
 	$(PYTEST) -m "not (integration or whole or long)" $$($(BIN)/python scripts/quick-tests --programs) $(PYTEST_FLAGS)
 	@echo "make $@: passed on $$($(BIN)/python --version)."
 
-# How long `make fuzz` tries.
+# Seconds of `make fuzz`.
 SECONDS ?= 60
 
 .PHONY: fuzz
-fuzz: tools ## odd input for everything that reads what others write (SECONDS=600: for longer; ARGS="--only=TARGET --seed=N")
+fuzz: tools ## odd input for every parser of foreign data (SECONDS=600: for longer; ARGS="--only=TARGET --seed=N")
 	@$(BIN)/python -m tests.fuzz --seconds=$(SECONDS) $(ARGS)
 
 .PHONY: mutants
-mutants: tools ## small faults in the code, one at a time, and which of them no test finds (ARGS="--seed=N --count=200")
+mutants: tools ## small faults in the code, one at a time, and the faults that no test finds (ARGS="--seed=N --count=200")
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
 .PHONY: simulate
-simulate: tools ## the operators in a simulated cluster where things go wrong (SEEDS=10000; ARGS="--operator=NAME --seed=N")
+simulate: tools ## the operators in a simulated cluster with faults (SEEDS=10000; ARGS="--operator=NAME --seed=N")
 	@$(BIN)/operator-manager simulate $(if $(SEEDS),--seeds=$(SEEDS)) $(ARGS)
 
 .PHONY: record
-record: tools ## what the real control plane of KUBEBUILDER_ASSETS answers, for tests to compare (ARGS=--only=kubectl)
+record: tools ## answers of the real control plane of KUBEBUILDER_ASSETS, for tests to compare (ARGS=--only=kubectl)
 	@$(BIN)/python -m tests.recordings $(ARGS)
 
 .PHONY: lint
@@ -175,12 +175,12 @@ fmt: tools ## format the sources and apply the lint fixes that are safe
 	$(BIN)/ruff format .
 
 .PHONY: manifests
-manifests: venv ## what is generated under config/: definitions, roles and webhooks from the code, the dashboard
+manifests: venv ## generated files of config/: definitions, roles and webhooks from the code, the dashboard
 	$(BIN)/operator-manager generate
 	$(RELEASE) generate
 
 .PHONY: generate
-generate: tools manifests ## everything that is generated: config/, petstore's stubs from its contract, models of built-in types
+generate: tools manifests ## all generated files: config/, petstore's stubs from its contract, models of built-in types
 	$(BIN)/python scripts/generate-petstore
 	$(BIN)/python scripts/generate-api-models
 
@@ -189,7 +189,7 @@ pins: tools ## newer versions and hashes into constraints.txt, and the base imag
 	@$(BIN)/python scripts/pin $(ARGS)
 
 .PHONY: docs
-docs: $(VENV)/.site mkdocs.yml ## build/site: the documentation as a site; a link that leads nowhere is an error
+docs: $(VENV)/.site mkdocs.yml ## build/site: the documentation as a site; a broken link is an error
 	@$(BIN)/python scripts/build-site
 
 .PHONY: picture
@@ -197,10 +197,10 @@ picture: venv ## docs/demo.svg: the demo on a small terminal, recorded anew
 	$(call need,$(KUBECTL),do what a person would)
 	@$(BIN)/python -m demo.recording
 
-# The parts, as `python -m benchmarks --help` lists them: ONLY=cold or ONLY=cold,takeover; or ONLY=shards, which no
-# other program has
+# The parts, as `python -m benchmarks --help` lists them: ONLY=cold or ONLY=cold,takeover. ONLY=shards measures
+# this project alone.
 ONLY ?=
-# Processors for the control plane, and for what is measured: 2-5, or 0,1
+# Processors for the control plane, and for the measured program: 2-5, or 0,1
 BENCH_SERVER_CPUS ?=
 BENCH_PROGRAM_CPUS ?=
 export BENCH_SERVER_CPUS BENCH_PROGRAM_CPUS
@@ -210,7 +210,7 @@ bench: tools ## operators side by side on a real control plane, into docs/benchm
 	@$(BIN)/python -m $(if $(filter shards,$(ONLY)),benchmarks.shards $(ARGS),benchmarks $(if $(ONLY),--only=$(ONLY)) $(ARGS))
 
 .PHONY: bench-micro
-bench-micro: tools ## what single parts of the runtime cost, next to simpler ones (ARGS="--against FILE": next to before)
+bench-micro: tools ## cost of single parts of the runtime, next to simpler ones (ARGS="--against FILE": next to before)
 	@$(BIN)/python -m benchmarks.micro $(ARGS)
 
 ##@ On a cluster: the one that KUBECONFIG or ~/.kube/config names
@@ -220,7 +220,7 @@ install: venv ## the custom resource definitions into the cluster (OVERLAY: as i
 	$(call cluster,apply manifests)
 	@$(call with,--only=definitions $(OVERLAY)) $(apply)
 
-# What a manager outside of the cluster has registered, if it was killed before it could take that away.
+# Webhook configurations of a manager outside of the cluster that was killed before it could remove them.
 CONFIGURATIONS = mutatingwebhookconfigurations,validatingwebhookconfigurations
 
 .PHONY: uninstall
@@ -238,10 +238,10 @@ deploy: venv ## the manager, the pet store and the definitions into the cluster 
 	$(call cluster,apply manifests)
 	@$(call with,$(SERVED) $(THERE) $(IMAGES) $(LIMITED) $(OVERLAY)) $(apply)
 
-# The webhooks go first: one that nobody answers refuses each write, that of a finalizer's removal too. Then the
-# definitions: while the manager runs, it can still do what objects with finalizers wait for.
+# The webhooks go first: without a manager they refuse each write, also the removal of a finalizer. Then the
+# definitions, while the manager still runs and can clean up objects with finalizers.
 .PHONY: undeploy
-undeploy: undeploy-webhooks uninstall ## what deploy and install brought, and every object of our kinds
+undeploy: undeploy-webhooks uninstall ## the manager, the definitions and every object of our kinds out of the cluster
 	@$(call with,--for-deletion $(SERVED) $(LIMITED) $(OVERLAY)) $(KUBECTL) delete --ignore-not-found -f -
 
 .PHONY: undeploy-webhooks
@@ -249,17 +249,17 @@ undeploy-webhooks: venv
 	$(call cluster,delete manifests)
 	@$(call with,--only=webhooks $(OVERLAY)) $(KUBECTL) delete --ignore-not-found -f -
 
-# It is run where pods run: neither by `make test` nor by .ci/run.
+# It needs nodes that run pods: neither `make test` nor .ci/run includes it.
 .PHONY: e2e
 e2e: tools ## the product on the cluster that KUBECONFIG names, if its nodes are real (IMG, PETSTORE_IMG: on the nodes; KEEP=1; ARGS="-k memcached")
 	@IMG=$(IMG) PETSTORE_IMG=$(PETSTORE_IMG) KUBECTL=$(KUBECTL) $(BIN)/python -m tests.e2e $(ARGS)
 
-##@ Images and what is handed out
+##@ Images and releases
 
 BUILD_ARGS = --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
 	$(if $(PYTHON_IMAGE),--build-arg PYTHON_IMAGE=$(PYTHON_IMAGE))
 
-# Buildah alone keeps no layers unless told to, and would make the stages that both images share twice.
+# By default buildah keeps no layers, and would build the common stages twice.
 BUILD = $(CONTAINER_TOOL) build $(if $(filter buildah,$(notdir $(CONTAINER_TOOL))),--layers )$(strip $(BUILD_ARGS))
 
 .PHONY: docker-build
@@ -274,7 +274,7 @@ docker-push: ## both images to the registry that their names begin with
 	$(CONTAINER_TOOL) push $(IMG)
 	$(CONTAINER_TOOL) push $(PETSTORE_IMG)
 
-# Docker's own builder knows one processor alone, so there is another while this lasts.
+# Docker's own builder builds for one processor, so a temporary one replaces it.
 BUILDX = $(CONTAINER_TOOL) buildx build --builder operator-manager --platform $(PLATFORMS) --push $(strip $(BUILD_ARGS))
 LISTED = $(BUILD) --platform $(PLATFORMS)
 
@@ -306,15 +306,15 @@ chart: venv ## dist/chart: a Helm chart of the same manifests, for these images 
 	@$(RELEASE) chart $(IMAGES) dist/chart
 
 .PHONY: release
-release: sbom ## dist/: wheels, install.yaml, chart, bundle, what images are built of, bill of materials, checksums
+release: sbom ## dist/: wheels, install.yaml, chart, bundle, contexts of the images, bill of materials, checksums
 	$(call need,$(KUBECTL),build manifests)
 	@$(RELEASE) everything $(IMAGES) dist
 
-# Of an environment with what the programs need alone, as the image has one; the image holds its own.
+# From an environment with the packages of the programs alone, as in the image, which has its own bill.
 .PHONY: sbom
-sbom: tools ## dist/sbom.cdx.json: a CycloneDX bill of materials of what the programs need
+sbom: tools ## dist/sbom.cdx.json: a CycloneDX bill of materials of the programs' packages
 	@mkdir -p dist && rm -rf dist/sbom && $(BIN)/python -m venv --without-pip dist/sbom
-	@sed '/^# What builds/,$$d' constraints.txt >dist/sbom/runtime.txt
+	@sed '/^# Packages that build/,$$d' constraints.txt >dist/sbom/runtime.txt
 	@$(BIN)/python -m pip --python dist/sbom/bin/python install --quiet --only-binary :all: --no-deps --require-hashes \
 		--requirement dist/sbom/runtime.txt
 	@$(BIN)/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
@@ -322,7 +322,7 @@ sbom: tools ## dist/sbom.cdx.json: a CycloneDX bill of materials of what the pro
 	@rm -rf dist/sbom
 	@echo "dist/sbom.cdx.json"
 
-# The catalogue holds this one version; a real one keeps those before it.
+# The catalogue has this version only; a real one keeps earlier versions.
 BUNDLE_IMG ?= operator-manager-bundle:$(VERSION)
 CATALOG_IMG ?= operator-manager-catalog:$(VERSION)
 OPM ?= opm

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.api_load import CONFIG_MAPS
 from benchmarks.api_servers import devcluster, echo, real, start_seconds
-from benchmarks.program import ROOT, manager
+from benchmarks.peers.ours import manager
+from benchmarks.program import ROOT
 from benchmarks.status_watch import StatusWatch
 from benchmarks.table import table
 from tests.support.envtest import why_not

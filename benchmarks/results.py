@@ -7,13 +7,20 @@ import json
 import threading
 from typing import TYPE_CHECKING, Any, Self
 
-from benchmarks.summary import PACE, pace_of
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["Recorder", "Results", "Run", "Sample"]
+__all__ = ["PACE", "Recorder", "Results", "Run", "Sample", "pace_of"]
+
+PACE = "pace_ms"
+"""The figure that says how fast the machine was (`benchmarks.machine.Pace`)."""
+# Figures that a slower machine makes worse, by the last part of their names. A takeover's seconds are those
+# of leases, and a backlog has one round.
+_TIMED = {
+    *("rate", "reached", "behind", "idle", "cpu_ms", "cpu_s", "server_cpu_ms"),
+    *("p50_ms", "p90_ms", "p99_ms", "ms", "ready_s", "first_s", "sync_s", "quiet_s"),
+}
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -167,3 +174,9 @@ class Recorder:
             return
         with self._lock:
             self._results.sample(part, self._peer, number).failed[group] = reason
+
+
+def pace_of(figure: str) -> str | None:
+    """The name of the machine's pace while a figure was taken; None where it makes no difference."""
+    group, dot, key = figure.rpartition(".")
+    return f"{group}{dot}{PACE}" if key in _TIMED or key == PACE else None

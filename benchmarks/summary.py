@@ -7,23 +7,17 @@ import math
 import statistics
 from typing import TYPE_CHECKING
 
+from benchmarks.results import pace_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchmarks.results import Results
 
-__all__ = ["PACE", "STEADY", "Summary", "failure", "pace_of", "quantile", "requests", "summarize"]
+__all__ = ["STEADY", "Summary", "failure", "quantile", "requests", "summarize"]
 
-PACE = "pace_ms"
-"""The figure that says how fast the machine was (`benchmarks.machine.Pace`)."""
 STEADY = 1.15
 """So many times as long a steady machine takes at most for the same work from one minute to the next."""
-# Figures that a slower machine makes worse, by the last part of their names. A takeover's seconds are those
-# of leases, and a backlog has one round.
-_TIMED = {
-    *("rate", "reached", "behind", "idle", "cpu_ms", "cpu_s", "server_cpu_ms"),
-    *("p50_ms", "p90_ms", "p99_ms", "ms", "ready_s", "first_s", "sync_s", "quiet_s"),
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,12 +56,6 @@ def summarize(results: Results, part: str, peer: str, figure: str) -> Summary | 
         best = min((figures[pace] for figures in found), default=0.0)
         found = [figures for figures in found if figures[pace] <= STEADY * best]
     return Summary.of([figures[figure] for figures in found]) if found else None
-
-
-def pace_of(figure: str) -> str | None:
-    """The name of the machine's pace while a figure was taken; None where it makes no difference."""
-    group, dot, key = figure.rpartition(".")
-    return f"{group}{dot}{PACE}" if key in _TIMED or key == PACE else None
 
 
 def failure(results: Results, part: str, peer: str, group: str = "") -> str | None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from devcluster.access.attributes import Attributes
 from devcluster.access.authentication import ADMIN, Authenticator
-from devcluster.access.jwt import Signer
 from devcluster.access.rbac import RbacAuthorizer
 from devcluster.access.reviews import AccessReviews
 from devcluster.access.tokens import ServiceAccountTokens
@@ -126,8 +125,8 @@ class DevCluster:
         self.registry = Registry([*resources(clock=self.clock, rng=self.rng), definitions_resource()])
         read_recorded()  # here, where it may block
         self.authorizer = RbacAuthorizer(self.store)
-        self._signer = Signer(signing_key_file(self._data) if self._data is not None else None)
-        tokens = ServiceAccountTokens(self.store, self.clock, self.rng, self._signer)
+        key_file = None if self._data is None else signing_key_file(self._data)
+        tokens = ServiceAccountTokens(self.store, self.clock, self.rng, key_file)
         self.authenticator = Authenticator(self.authorizer, tokens, _action_of)
         self.webhooks = webhooks or WebhookClient(self.store)
         self._establisher = Establisher(

@@ -8,12 +8,14 @@ import secrets
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from devcluster.access.certificates import Authority, Identity
 from devcluster.private_files import write_private
+
+if TYPE_CHECKING:
+    from devcluster.access.certificates import Authority, Identity
 
 __all__ = ["ForeignFile", "LocalFiles", "kubeconfig_of", "signing_key_file", "write_kubeconfig"]
 
@@ -78,6 +80,8 @@ class LocalFiles:
         return self.directory / "ca.crt"
 
     def _authority(self) -> Authority:
+        from devcluster.access.certificates import Authority  # noqa: PLC0415 -- 0.1 s, and not without TLS
+
         certificate, key = self.directory / "ca.crt", self.directory / "ca.key"
         if certificate.exists() and key.exists():
             with contextlib.suppress(ValueError):

@@ -16,8 +16,9 @@ from types import FrameType
 
 __all__ = ["RbacRule", "Undeclared", "advice_for", "line_of", "line_that_asks", "rbac"]
 
-_OURS = str(Path(__file__).parent)
-_TEMPLATES = str(Path(__file__).parent / "scaffold" / "project")
+_LIBRARY = {"manager", "manager_tools"}
+_TEMPLATE = "manager_tools.scaffold.project."
+"""Modules of the library that are an author's once `init` has written them."""
 _PYTHONS = sysconfig.get_path("stdlib")
 _LOOP = str(Path(_PYTHONS) / "asyncio")
 
@@ -96,13 +97,13 @@ def line_that_asks() -> str:
 
 def line_of(frame: FrameType, number: int) -> str | None:
     """Return file and line of a frame; None for one of the library, or of Python's own."""
-    file = frame.f_code.co_filename
-    if file.startswith(_OURS):
-        is_ours = not file.startswith(_TEMPLATES)
+    file, module = frame.f_code.co_filename, frame.f_globals.get("__name__", "")
+    if module.partition(".")[0] in _LIBRARY:
+        is_ours = not module.startswith(_TEMPLATE)
     else:
         is_ours = file.startswith((_PYTHONS, "<")) and "site-packages" not in file
     if is_ours:
         return None
     # As much of the path as the module's name has: what is before that differs by machine.
-    parts = Path(file).parts[-1 - frame.f_globals.get("__name__", "").count(".") :]
+    parts = Path(file).parts[-1 - module.count(".") :]
     return f"{'/'.join(parts)}:{number}"

@@ -19,7 +19,7 @@ import uvloop
 from blockbuster import BlockBuster
 
 from manager.garbage import tune_garbage_collector
-from manager.simulation.loop import VirtualLoop
+from manager_tools.simulation.loop import VirtualLoop
 from tests.support import left_behind, time_limit
 from tests.support.control_plane import ControlPlane, Lacking
 from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
@@ -177,13 +177,13 @@ def pytest_sessionstart() -> None:
 def blocking_calls() -> BlockBuster:
     """What blocks, where our own code calls it; once for each worker, as it takes longer than many a test."""
     made = BlockBuster(
-        ["manager", "controllers", "apis", "examples", "petstore"],
-        excluded_modules=["manager.simulation.loop"],  # it runs the tests
+        ["manager", "manager_tools", "controllers", "apis", "examples", "petstore"],
+        excluded_modules=["manager_tools.simulation.loop"],  # it runs the tests
     )
     # The last channel of gRPC joins a thread of its own when it is collected, in whichever test that is.
     locks = made.functions["threading.Lock.acquire"]
     locks.can_block_in("threading.py", "join")
-    locks.can_block_in("manager/simulation/loop.py", "run_in_executor")
+    locks.can_block_in("manager_tools/simulation/loop.py", "run_in_executor")
     return made
 
 

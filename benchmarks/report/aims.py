@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.parts import PARTS, Sizes
 from benchmarks.report.tables import DASH, number
-from benchmarks.summary import pace_of, summarize
+from benchmarks.results import pace_of
+from benchmarks.summary import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -17,17 +18,18 @@ if TYPE_CHECKING:
 __all__ = ["GO", "OURS", "Aim", "aims_of", "all_aims", "asides_of"]
 
 OURS = "operator-manager"
-# The sample's two settings, and how most are written; where one has no figure of its own, the others count.
+CPU_OF_ONE = "cold convergence, client CPU per object"
+# The sample's two settings, and one pass; where one has no figure, the others count.
 SINGLE = "controller-runtime-onepass"
 GO = ("controller-runtime", "controller-runtime-ryw", SINGLE)
-# The leanest operator there is, and what the requests alone cost in Python.
+# The leanest operator, and the bare requests in Python.
 LEANEST, BARE = "kube-rs", "bare"
-# What a newcomer and a sceptic ask for next: as it comes, and with its cache told to hold less.
+# The sample with its default of one worker, and with a smaller cache.
 OUT_OF_THE_BOX, STRIPPED = "controller-runtime-1", "controller-runtime-stripped"
 REACHED, NOT_REACHED, UNCERTAIN, NOT_MEASURED = "reached", "not reached", "uncertain", "not measured"
-# Whoever waits for a timer that is later than this notices.
+# A user notices a later timer.
 LAG_MS = 50.0
-# What is at most so much worse cannot be told from the noise between two rounds.
+# The noise between two rounds.
 NOISE = 1.05
 # Metadata of all, and a hundredth of them whole.
 AND_OURS = 1.1
@@ -41,28 +43,28 @@ class Aim:
     text: str
     found: str
     reached: bool | None
-    """None: not all that it takes has been measured, or the machine changed too much in between."""
+    """None: a figure is missing, or the machine changed its speed too much in between."""
 
     @property
     def verdict(self) -> str:
-        """In a word or two."""
+        """A word or two for the page."""
         if self.reached is None:
             return UNCERTAIN if self.measured else NOT_MEASURED
         return REACHED if self.reached else NOT_REACHED
 
     @property
     def measured(self) -> bool:
-        """Whether both sides have been."""
+        """Whether both sides have a figure."""
         return self.found != DASH
 
 
 def aims_of(results: Results) -> list[Aim]:
-    """Those of which both sides have been measured."""
+    """Return the aims with figures of both sides."""
     return [aim for aim in all_aims(results) if aim.measured]
 
 
 def all_aims(results: Results) -> list[Aim]:
-    """Also those that this run says nothing of."""
+    """Return every aim, also without figures."""
     all_done = "start with {own:,} own objects, all done"
     cold, server = "cold convergence", "the API server's CPU per object"
     return [
@@ -75,26 +77,26 @@ def all_aims(results: Results) -> list[Aim]:
             f"{cold}: at least 1.4 times the objects/s of {SINGLE}",
             (SINGLE,),
         ),
-        *_at_most(results, "cold", "cpu_ms", 1.25, f"{cold}: at most 1.25 times its client CPU per object"),
+        *_at_most(results, "cold", "cpu_ms", 1.25, f"{cold}: at most 1.25 times Go's client CPU per object"),
         *_at_most(
             results,
             "cold",
             "server_cpu_ms",
             NOISE,
-            f"{cold}: {server} at most {NOISE} times that for the bare requests",
+            f"{cold}: {server} at most {NOISE} times the cost of bare requests",
             (BARE,),
         ),
         *_none(results, "cold", "conflicts", f"{cold}: no write refused with a conflict"),
-        *_at_most(results, "latency", "at_50.p50_ms", 1.1, "latency at 50/s: p50 at most 1.1 times its own"),
+        *_at_most(results, "latency", "at_50.p50_ms", 1.1, "latency at 50/s: p50 at most 1.1 times Go's"),
         *_at_most(
-            results, "memory", "pods-metadata.mb", 0.25, "50,000 Pods as metadata in a quarter of its memory"
+            results, "memory", "pods-metadata.mb", 0.25, "50,000 Pods as metadata in a quarter of Go's memory"
         ),
-        *_at_most(results, "memory", "idle.mb", 2.0, "idle memory no more than twice its own"),
+        *_at_most(results, "memory", "idle.mb", 2.0, "idle memory at most twice Go's"),
         *_at_most(results, "startup", "ready_s", 1.5, "ready after at most 1.5 times as long"),
         *_others(results),
-        *_none(results, "done", "writes", f"{all_done}: no write, requests are reads only"),
-        *_at_most(results, "done", "cpu_s", 1.5, f"{all_done}: at most 1.5 times its CPU"),
-        *_at_most(results, "done", "mb", 0.5, f"{all_done}: at most half of its memory"),
+        *_none(results, "done", "writes", f"{all_done}: no write, only reads"),
+        *_at_most(results, "done", "cpu_s", 1.5, f"{all_done}: at most 1.5 times Go's CPU"),
+        *_at_most(results, "done", "mb", 0.5, f"{all_done}: at most half of Go's memory"),
         *_backlog(results),
         *_at_most(results, "takeover", "sigterm.seconds", NOISE, "takeover after SIGTERM no slower"),
         *_at_most(results, "takeover", "sigkill.seconds", NOISE, "takeover after kill -9 no slower"),
@@ -105,37 +107,30 @@ def all_aims(results: Results) -> list[Aim]:
 
 
 def asides_of(results: Results) -> list[tuple[str, str]]:
-    """What is shown next to the aims and decides none of them: a text, and what was found."""
+    """Return comparisons that decide no aim: a text, and the figures."""
     asked = [
-        ("cold", "rate", OUT_OF_THE_BOX, "cold convergence, objects/s, next to its out-of-the-box 1 worker"),
-        ("cold", "cpu_ms", LEANEST, "cold convergence, client CPU per object, next to kube-rs's"),
-        ("cold", "cpu_ms", OUT_OF_THE_BOX, "cold convergence, client CPU per object, next to the same"),
-        (
-            "memory",
-            "pods-metadata.mb",
-            STRIPPED,
-            "Pods as metadata, MB, next to its stripping of managedFields",
-        ),
-        ("others", "memcached.mb", GO[0], "beside Deployments of others, MB, next to its own"),
+        ("cold", "rate", OUT_OF_THE_BOX, "cold convergence, objects/s"),
+        ("cold", "cpu_ms", LEANEST, CPU_OF_ONE),
+        ("cold", "cpu_ms", OUT_OF_THE_BOX, CPU_OF_ONE),
+        ("memory", "pods-metadata.mb", STRIPPED, "Pods as metadata, MB"),
+        ("others", "memcached.mb", GO[0], "beside Deployments of others, MB"),
     ]
     for part, figure, text in (
-        ("cold", "cpu_ms", "cold convergence, client CPU per object"),
+        ("cold", "cpu_ms", CPU_OF_ONE),
         ("change", "few.cpu_ms", "client CPU of one change among few"),
     ):
         others = results.run_of(part).versions if part in results.of_run else {}
-        asked += [
-            (part, figure, peer, f"{text}, next to {peer}") for peer in others if peer.startswith(f"{OURS}-")
-        ]
+        asked += [(part, figure, peer, text) for peer in others if peer.startswith(f"{OURS}-")]
     found = []
     for part, figure, peer, text in asked:
         ours, theirs = _median(results, part, OURS, figure), _median(results, part, peer, figure)
         if ours is not None and theirs:
-            found.append((text, _compared(ours, theirs)))
+            found.append((f"{text}, next to {peer}", _compared(ours, theirs)))
     return found
 
 
 def _others(results: Results) -> Iterator[Aim]:
-    text = f"{{others:,}} Deployments of others, {{among:,}} of ours: {AND_OURS} times their metadata's MB"
+    text = f"{{others:,}} Deployments of others, {{among:,}} of ours: at most {AND_OURS} times metadata's MB"
     whole, metadata = (
         _median(results, "others", OURS, f"{group}.mb") for group in ("memcached", "deployments-metadata")
     )
@@ -225,7 +220,7 @@ def _told(results: Results, part: str, text: str) -> str:
 
 def _change(results: Results) -> Iterator[Aim]:
     for group in PARTS["change"].groups:
-        text = f"client CPU of one change {group.label} at most 1.3 times its own"
+        text = f"client CPU of one change {group.label} at most 1.3 times Go's"
         yield from _at_most(results, "change", f"{group.key}.cpu_ms", 1.3, text)
 
 

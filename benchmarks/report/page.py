@@ -1,4 +1,4 @@
-"""The page under docs/benchmarks/, with its plots; made of results alone, so that it can be made again."""
+"""The page under docs/benchmarks/, with its plots; results alone determine it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from benchmarks.program import CONCURRENCY
 from benchmarks.report.aims import aims_of, all_aims, asides_of
 from benchmarks.report.charts import charts_of
 from benchmarks.report.prose import ABOUT, AIMS, FAIRNESS, IMPORTED, INTRODUCTION, REPEAT
-from benchmarks.report.tables import imports_table, number, rounds_in_words, table_of
-from benchmarks.summary import requests
+from benchmarks.report.tables import imports_table, left_out, rounds_in_words, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["NAME", "RAW", "files_of", "page", "write_page"]
 
 NAME, RAW = "README.md", "results.json"
-# Written by hand: where the time goes, for aims that are not reached.
+# Written by hand: explanations of aims that are not reached.
 PROFILES = "profiles.md"
 
 
 def write_page(results: Results, folder: Path) -> None:
-    """The page and its plots into a folder; plots of parts that are no more are removed."""
+    """Write the page and its plots into a folder; remove plots of parts without results."""
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in files_of(results, folder).items():
         if text is None:
@@ -36,14 +35,14 @@ def write_page(results: Results, folder: Path) -> None:
 
 
 def files_of(results: Results, folder: Path) -> dict[Path, str | None]:
-    """What the page's folder should have: by path the text, or None where there should be no file."""
+    """Return the text of each file of the page's folder by path, or None for a file to remove."""
     charts = {part: charts_of(results, part) if part in results.samples else None for part in PARTS}
     text = page(results, has_profiles=(folder / PROFILES).exists())
     return {folder / NAME: text, **{folder / f"{part}.svg": chart for part, chart in charts.items()}}
 
 
 def page(results: Results, *, has_profiles: bool = False) -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     return "\n".join(_lines(results, has_profiles=has_profiles)).rstrip() + "\n"
 
 
@@ -51,7 +50,7 @@ def _lines(results: Results, *, has_profiles: bool) -> Iterator[str]:
     yield "<!-- made by `.venv/bin/python -m benchmarks`; do not edit -->"
     yield INTRODUCTION
     if results.runs:
-        # The run that most of the page is of.
+        # The run with most parts of the page.
         of = list(results.of_run.values())
         main = max(results.runs.values(), key=lambda run: (of.count(run.date), run.date))
         yield from _aims(results, has_profiles=has_profiles)
@@ -75,11 +74,11 @@ def _aims(results: Results, *, has_profiles: bool) -> Iterator[str]:
     yield from _markdown(["aim", "found", ""], verdicts, labels=2)
     yield ""
     if has_profiles and any(aim.reached is False for aim in aims):
-        yield f"Where the time goes that keeps an aim from being reached: [profiles]({PROFILES}).\n"
+        yield f"[Profiles]({PROFILES}) explain the aims that are not reached.\n"
 
 
 def _setting(run: Run) -> Iterator[str]:
-    yield "## What was measured, on what\n"
+    yield "## Programs and machine\n"
     machine = run.machine
     yield (
         f"{run.date} UTC, {rounds_in_words(run.rounds)} in {run.minutes:g} minutes,"
@@ -91,11 +90,8 @@ def _setting(run: Run) -> Iterator[str]:
     rows = [[peer, run.about[peer], version] for peer, version in run.versions.items()]
     yield from _markdown(["", "", "version"], rows, labels=3)
     yield ""
-    for peer, reason in run.left_out.items():
-        yield f"- {peer} is left out: {reason}"
-    for line in run.cut:
-        yield f"- {line}"
-    if run.left_out or run.cut:
+    if lines := list(left_out(run)):
+        yield from (f"- {line}" for line in lines)
         yield ""
 
 
@@ -107,7 +103,7 @@ def _part(results: Results, key: str, main: Run) -> Iterator[str]:
     rounds = results.rounds_of(key)
     if run is not main:
         other = f"{run.date} UTC, {rounds_in_words(rounds)}, on {run.machine['processor']}"
-        yield f"*Of another run than most of this page: {other}.*\n"
+        yield f"*From another run than most of this page: {other}.*\n"
     elif rounds != run.rounds:
         yield f"*{rounds_in_words(rounds)}.*\n"
     yield from _markdown(table.header, table.rows, labels=table.labels)
@@ -118,27 +114,14 @@ def _part(results: Results, key: str, main: Run) -> Iterator[str]:
         yield ""
     if charts_of(results, key):
         yield f"![{part.title}]({key}.svg)\n"
-    yield from _requests(results, key, run)
     if key == "startup" and (imports := imports_table(results)):
         yield IMPORTED
         yield from _markdown(imports.header, imports.rows, labels=imports.labels)
         yield ""
 
 
-def _requests(results: Results, key: str, run: Run) -> Iterator[str]:
-    found = {peer: requests(results, key, peer) for peer in run.versions}
-    if key != "cold" or not any(found.values()):
-        return
-    yield "Requests by verb, resource and code:\n"
-    names = sorted({name for counts in found.values() for name in counts})
-    peers = [peer for peer, counts in found.items() if counts]
-    rows = [[name, *(number(found[peer].get(name, 0)) for peer in peers)] for name in names]
-    yield from _markdown(["", *peers], rows, labels=1)
-    yield ""
-
-
 def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]], *, labels: int) -> Iterator[str]:
-    """A table, its first so many columns to the left and the others to the right."""
+    """Yield the lines of a table: the first `labels` columns are aligned left, the others right."""
     yield _row(header)
     yield _row(["---"] * labels + ["--:"] * (len(header) - labels))
     for row in rows:

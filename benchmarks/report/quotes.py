@@ -1,22 +1,24 @@
-"""Figures that other documents quote: between two markers, and written anew with the page.
+"""Figures that other documents quote between two markers; `--render` writes them again with the page.
 
-A marker is a comment that a reader does not see: `<!-- benchmarks:NAME -->`, what is quoted, and
-`<!-- /benchmarks -->`. The names are those of `QUOTES`.
+A quote stands between the comments `<!-- benchmarks:NAME -->` and `<!-- /benchmarks -->`. `QUOTES` has the
+names.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
 from benchmarks.parts import PARTS
 from benchmarks.report.aims import OURS
-from benchmarks.report.tables import number
+from benchmarks.report.tables import DASH, group_label, number
 from benchmarks.summary import summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from benchmarks.parts import Figure
     from benchmarks.results import Results
 
 __all__ = ["QUOTES", "with_quotes"]
@@ -26,7 +28,7 @@ MARKED = re.compile(
 )
 THEIRS = "controller-runtime"
 UNKNOWN = "not measured yet"
-# What a table of a comparison has, as part, figure and heading.
+# Columns of the comparison: part, figure and heading.
 COMPARED = (
     ("cold", "rate", "objects a second"),
     ("cold", "conflicts", "writes refused"),
@@ -37,10 +39,22 @@ COMPARED = (
     ("memory", "pods-metadata.mb", "MB with 50,000 Pods' metadata"),
     ("startup", "ready_s", "s to ready"),
 )
+# Rows of the short table: part, figure and label.
+IN_SHORT = (
+    ("cold", "cpu_ms", "CPU of a new object, ms"),
+    ("change", "many.cpu_ms", "CPU of one change, ms"),
+    ("latency", "at_50.p50_ms", "median latency of a new object, ms"),
+    ("memory", "idle.mb", "memory when idle, MB"),
+    ("memory", "pods-metadata.mb", "memory with the metadata of 50,000 Pods, MB"),
+    ("startup", "ready_s", "start until ready, s"),
+)
+OTHERS = (THEIRS, "kube-rs", "kopf")
+# Figures of which more is better, and figures that are neither good nor bad.
+MORE, NEUTRAL = frozenset({"rate", "reached", "idle"}), frozenset({"events", "changes"})
 
 
 def with_quotes(text: str, results: Results) -> str:
-    """A document with what its markers ask for.
+    """Return a document with the current quotes between its markers.
 
     Raises:
         ValueError: a marker has a name that is not known, or no end.
@@ -58,20 +72,69 @@ def with_quotes(text: str, results: Results) -> str:
 
 
 def _comparison(results: Results) -> str:
-    """Who was measured in a cold start, and what it costs to run each; on lines of its own."""
+    """Return a table of every program in the cold start, with its costs and the runs that measured them."""
     if "cold" not in results.samples:
         return f"\n{UNKNOWN.capitalize()}.\n"
-    rows = [["", *(heading for _, _, heading in COMPARED)], ["---", *["--:"] * len(COMPARED)]]
+    rows = []
     for peer in results.run_of("cold").versions:
         cells = [_figure(results, peer, part, figure) for part, figure, _ in COMPARED]
         if any(cells):
-            rows.append([peer, *(cell or "–" for cell in cells)])
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return f"\n{table}\n\n{_sources(results)}\n"
+            rows.append([peer, *(cell or DASH for cell in cells)])
+    return f"{_table([heading for _, _, heading in COMPARED], rows)}\n{_sources(results)}\n"
+
+
+def _in_short(results: Results) -> str:
+    """Return the table of a few figures of ours and of others."""
+    rows = [
+        [label, *(_figure(results, peer, part, figure) or DASH for peer in (OURS, *OTHERS))]
+        for part, figure, label in IN_SHORT
+    ]
+    return _table([OURS, *OTHERS], rows)
+
+
+def _worse(results: Results) -> str:
+    """Return a table of every figure that is worse than another program's, with the ratio."""
+    rows = list(_worse_rows(results))
+    return _table([OURS, *OTHERS], rows) if rows else f"\n{UNKNOWN.capitalize()}.\n"
+
+
+def _worse_rows(results: Results) -> Iterator[list[str]]:
+    for part in (part for part in PARTS.values() if part.key in results.samples):
+        for group in part.groups:
+            label = f", {group_label(group, results.run_of(part.key))}" if group.label else ""
+            for figure in (figure for figure in part.figures if figure.key not in NEUTRAL):
+                key = group.of(figure)
+                ours = _median(results, OURS, part.key, key)
+                theirs = [_median(results, peer, part.key, key) for peer in OTHERS]
+                if ours is not None and any(
+                    each is not None and _times(figure, ours, each) > 1 for each in theirs
+                ):
+                    cells = [number(ours), *(_cell(figure, ours, each) for each in theirs)]
+                    yield [f"{part.title}{label}: {figure.heading}", *cells]
+
+
+def _times(figure: Figure, ours: float, theirs: float) -> float:
+    """Return how many times worse ours is, to two digits; 1 for the same, less for better."""
+    worse, better = (theirs, ours) if figure.key in MORE else (ours, theirs)
+    return round(worse / better, 2) if better else math.inf if worse else 1.0
+
+
+def _cell(figure: Figure, ours: float, theirs: float | None) -> str:
+    """Return another program's figure, with the ratio where ours is worse."""
+    if theirs is None:
+        return DASH
+    times = _times(figure, ours, theirs)
+    return f"{number(theirs)} ({number(times)} times)" if 1 < times < math.inf else number(theirs)
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table between line breaks; its first column is a label."""
+    lines = [["", *headings], ["---", *["--:"] * len(headings)], *rows]
+    return "\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _sources(results: Results) -> str:
-    """The runs that the comparison is of, and what is of each where there are several."""
+    """Return the runs of the comparison, with the parts of each where there are several."""
     parts: dict[str, list[str]] = {}
     for part in dict.fromkeys(part for part, _, _ in COMPARED if part in results.of_run):
         parts.setdefault(results.of_run[part], []).append(PARTS[part].title)
@@ -83,20 +146,8 @@ def _sources(results: Results) -> str:
     return " ".join(said)
 
 
-def _versus(part: str, figure: str, unit: str) -> Callable[[Results], str]:
-    """Ours, and next to it controller-runtime's."""
-
-    def quote(results: Results) -> str:
-        ours, theirs = (_figure(results, peer, part, figure) for peer in (OURS, THEIRS))
-        if not ours or not theirs:
-            return UNKNOWN
-        return f"{ours} {unit}, next to {theirs} {unit} of controller-runtime in the same run"
-
-    return quote
-
-
 def _own(part: str, figure: str, unit: str) -> Callable[[Results], str]:
-    """Ours alone."""
+    """Return a quote of one figure of ours."""
 
     def quote(results: Results) -> str:
         ours = _figure(results, OURS, part, figure)
@@ -106,19 +157,19 @@ def _own(part: str, figure: str, unit: str) -> Callable[[Results], str]:
 
 
 def _figure(results: Results, peer: str, part: str, figure: str) -> str:
+    median = _median(results, peer, part, figure)
+    return "" if median is None else number(median)
+
+
+def _median(results: Results, peer: str, part: str, figure: str) -> float | None:
     summary = summarize(results, part, peer, figure)
-    return number(summary.median) if summary else ""
+    return summary.median if summary else None
 
 
 QUOTES: Mapping[str, Callable[[Results], str]] = {
     "comparison": _comparison,
-    "cold-rate": _versus("cold", "rate", "objects a second"),
-    "cold-cpu": _versus("cold", "cpu_ms", "ms"),
-    "idle-memory": _versus("memory", "idle.mb", "MB"),
-    "pods-memory": _versus("memory", "pods-metadata.mb", "MB"),
-    "whole-pods-memory": _versus("memory", "pods.mb", "MB"),
-    "start": _versus("startup", "ready_s", "s"),
-    "takeover-sigkill": _versus("takeover", "sigkill.seconds", "s"),
+    "in-short": _in_short,
+    "worse": _worse,
     "own-idle-memory": _own("memory", "idle.mb", "MB"),
     "own-objects-memory": _own("memory", "objects.mb", "MB"),
     "own-pods-memory": _own("memory", "pods-metadata.mb", "MB"),

@@ -10,6 +10,8 @@ from benchmarks.report.backlog import LATENCY, falling
 from benchmarks.summary import failure, summarize
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from benchmarks.parts import Group, Part
     from benchmarks.results import Results, Run
     from benchmarks.summary import Summary
@@ -20,6 +22,7 @@ __all__ = [
     "Table",
     "group_label",
     "imports_table",
+    "left_out",
     "number",
     "rounds_in_words",
     "spread",
@@ -35,17 +38,17 @@ FAILED = "failed"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Table:
-    """Texts; the first column of a row is its label, as is the second where there are groups."""
+    """The cells of a table; the first column is a label, and so is the second where there are groups."""
 
     header: list[str]
     rows: list[list[str]]
     labels: int
     notes: list[str]
-    """Why cells are empty."""
+    """Reasons for failed cells, and peers that fall behind."""
 
 
 def table_of(results: Results, key: str) -> Table:
-    """A part's table, without columns that nobody has a figure in."""
+    """Return a part's table, without columns that are empty for every peer."""
     part, run = PARTS[key], results.run_of(key)
     grouped = len(part.groups) > 1
     figures = [
@@ -55,18 +58,10 @@ def table_of(results: Results, key: str) -> Table:
     ]
     rows = []
     notes = []
-    lacking: dict[str, list[str]] = {}
-    for peer, lacks in run.lacks.items():
-        if key in lacks:
-            lacking.setdefault(lacks[key], []).append(peer)
-    absent: dict[tuple[str, str], list[str]] = {}
     for group in part.groups:
         for peer in run.versions:
             lacks = run.lacks.get(peer, {})
-            if key in lacks:
-                continue
-            if group.key in lacks:
-                absent.setdefault((peer, lacks[group.key]), []).append(group_label(group, run))
+            if key in lacks or group.key in lacks:
                 continue
             if grouped and not _is_measured(results, part, group):
                 continue
@@ -78,15 +73,24 @@ def table_of(results: Results, key: str) -> Table:
             empty = FAILED if failure(results, key, peer, group.key) else NOTHING
             cells = [spread(each) if each else empty for each in found.values()]
             rows.append([*([group_label(group, run)] if grouped else []), peer, *cells])
-    notes += [f"not measured: {', '.join(peers)} ({why})" for why, peers in lacking.items()]
-    notes += [
-        f"not measured at {', '.join(groups)}: {peer} ({why})" for (peer, why), groups in absent.items()
-    ]
     if key == LATENCY:
         notes += [f"{peer}, {group.label}: {said}" for group, peer, said in falling(results)]
     labels = 2 if grouped else 1
     header = [""] * labels + [figure.heading for figure in figures]
     return Table(header, rows, labels, list(dict.fromkeys(notes)))
+
+
+def left_out(run: Run) -> Iterator[str]:
+    """Yield one line for each peer that misses the run or some of its parts, with the reason."""
+    yield from (f"{peer} is left out: {reason}" for peer, reason in run.left_out.items())
+    partly: dict[str, list[str]] = {}
+    for peer, lacks in run.lacks.items():
+        for reason in dict.fromkeys(lacks.values()):
+            partly.setdefault(reason, []).append(peer)
+    for reason, peers in partly.items():
+        if len(peers) < len(run.versions) - 1:  # else the part is ours alone
+            yield f"not in every part: {', '.join(peers)} ({reason})"
+    yield from run.cut
 
 
 def imports_table(results: Results) -> Table | None:
@@ -115,7 +119,7 @@ def imports_table(results: Results) -> Table | None:
 
 
 def _is_measured(results: Results, part: Part, group: Group) -> bool:
-    """Whether the run knew the group: an older one may not."""
+    """Return whether the run measured the group: an older run may lack it."""
     keys = {group.of(figure) for figure in part.figures}
     return any(
         {group.key, ""} & set(sample.failed) or not keys.isdisjoint(sample.figures)
@@ -124,29 +128,29 @@ def _is_measured(results: Results, part: Part, group: Group) -> bool:
 
 
 def why_empty(results: Results, part: Part, group: Group, peer: str) -> str | None:
-    """The reason that a peer which takes part has no figures in a group, if one is known."""
+    """Return the reason for a peer's missing figures in a group, if one is known."""
     reason = failure(results, part.key, peer, group.key)
     return f"failed: {reason}" if reason else None
 
 
 def group_label(group: Group, run: Run) -> str:
-    """With the run's own sizes in it."""
+    """Return a group's label with the sizes of the run."""
     return group.label.format(**run.sizes)
 
 
 def spread(summary: Summary) -> str:
-    """The median, and the smallest and the largest if they are not the same to the eye."""
+    """Return the median, with the smallest and the largest if they look different."""
     median, low, high = number(summary.median), number(summary.low), number(summary.high)
     return median if low == high else f"{median} ({low}{DASH}{high})"
 
 
 def rounds_in_words(count: int) -> str:
-    """So many rounds, or one."""
+    """Return "1 round", or the number of rounds."""
     return "1 round" if count == 1 else f"{count} rounds"
 
 
 def number(value: float) -> str:
-    """With as many digits as mean something."""
+    """Return a number with three significant digits."""
     if value == round(value):
         return f"{value:,.0f}"
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2

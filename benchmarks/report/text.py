@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.parts import PARTS
 from benchmarks.report.aims import aims_of, asides_of
-from benchmarks.report.tables import imports_table, number, rounds_in_words, table_of
+from benchmarks.report.tables import imports_table, left_out, number, rounds_in_words, table_of
 from benchmarks.summary import requests
 from benchmarks.table import table
 
@@ -19,7 +19,7 @@ __all__ = ["shown"]
 
 
 def shown(results: Results) -> str:
-    """Every table, the requests behind it, and what became of the aims."""
+    """Return every table, the requests behind it, and the aims with their verdicts."""
     return "\n".join(_lines(results))
 
 
@@ -34,6 +34,8 @@ def _lines(results: Results) -> Iterator[str]:
             if counts:
                 listed = ", ".join(f"{number(count)} {name}" for name, count in counts.items() if count)
                 yield f"  {peer}: {listed or 'no request'}"
+    for run in results.runs.values():
+        yield from left_out(run)
     if imports := imports_table(results):
         yield "\nImports of a start"
         yield table(imports.header, imports.rows)

@@ -1,4 +1,4 @@
-"""The page of replicas that share the objects, made of figures alone."""
+"""The page of replicas that share the objects; figures alone determine it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["NAME", "RAW", "page"]
 
 NAME, RAW = "shards.md", "shards.json"
 MOST_SHARE, MOST_SECONDS = 0.4, 1.0
-# What is measured of each replica; so many of it at its start.
+# The figures of each replica; the first AT_START belong to its start.
 AT_START = 3
 COLUMNS: Sequence[Column] = (
     ("MB received at the start", lambda use: use.start_mb),
@@ -31,35 +31,36 @@ COLUMNS: Sequence[Column] = (
 INTRODUCTION = """\
 # Replicas that share the objects
 
-What one, two and three managers with `--shards={ranges}` each receive, hold and use. They run the Memcached
-operator on one API server with the feature gate `ShardedListAndWatch`, and share {cores} cores with it.
+One, two and three managers with `--shards={ranges}` run the Memcached operator. This page says how much
+each receives, holds and uses. The API server has the feature gate `ShardedListAndWatch`; all share {cores}
+cores.
 
-{date} UTC, in {minutes} minutes, on {machine}; {version}. When it began, the machine's load was {others},
-of other programs.
+{date} UTC, in {minutes} minutes, on {machine}; {version}. Other programs caused a load of {others} at the
+start.
 """
 USE = """\
-## What each replica uses
+## Cost of each replica
 
 {objects:,} finished Memcacheds in {namespaces} namespaces, each with its Deployment. All replicas of a row
-start together, and the start is over when the ranges are shared out and nobody has anything left to do.
-Memory is resident memory then. For the changes, {load:,} Memcacheds get another size, as quickly as four
-clients can ask for it. In parentheses: the share of what the only replica has. With one object in all, a
-replica has {idle} of memory. Of 16 ranges, the largest part of three is 6, which is 38 %: what a replica uses
-above that is what a process uses that has no objects.
+start together. The start ends when every shard has a holder and every queue is empty. Memory is resident
+memory at that moment. For the changes, four clients give {load:,} Memcacheds another size, as quickly as
+they can. Parentheses have the share of the only replica's figure. With one object, a replica takes {idle}
+of memory. Of {ranges} shards, the largest part of three replicas is 6, or 38 %. The rest is the cost of a
+process without objects.
 
 Each replica receives and holds the Deployments of its own Memcacheds, by their label.
 """
 COMERS = """\
-One that comes to others which share the objects:
+A replica that joins others:
 """
 CHANGES = """\
-## Replicas that come and go
+## Replicas that join and leave
 
-Medians over the ranges, with the shortest and the longest. *Had to move* counts the objects of a replica that
-has gone, or those that a new one has in the end. *Without an owner* is a range from its release, or from the
-kill of its holder, until another replica has its Lease. One of its objects is changed in that moment; *to a
-status* is until this has been done, which waits for its turn among all that the other replica looks at then.
-Lease duration, renew deadline and retry period are the defaults: 15, 10 and 2 s.
+Medians over the shards, with the shortest and the longest. *Had to move*: the objects of a replica that has
+left, or the objects of a new one at the end. *Without an owner*: from a shard's release, or the kill of its
+holder, until another replica has its Lease. One object of the shard is changed at that moment. *To a
+status*: until that change is done, in the queue of all objects of the shard. Lease duration, renew deadline
+and retry period have their defaults: 15, 10 and 2 s.
 """
 REPEAT = """\
 ## How to repeat it
@@ -67,21 +68,21 @@ REPEAT = """\
 ```sh
 make bench ONLY=shards   # measured and printed
 make bench ONLY=shards ARGS=--write   # and put on this page
-make bench ONLY=shards ARGS=--objects=2000   # fewer objects, to see that it works
+make bench ONLY=shards ARGS=--objects=2000   # a quick trial with fewer objects
 ```
 
 Bytes are counted between the replica and the API server, as TLS. The replicas, the API server, etcd and the
-suite share the cores. The figures are in `{raw}` beside this page.
+suite share the cores. `{raw}` beside this page has the figures.
 """
 
 
 def page(figures: Figures) -> str:
-    """As Markdown."""
+    """Return the page as Markdown."""
     return "\n".join(_lines(figures)).rstrip() + "\n"
 
 
 def verdicts(figures: Figures) -> Iterator[tuple[str, str, bool]]:
-    """Each aim, what was found, and whether it is reached."""
+    """Yield each aim with its figure and whether it is reached."""
     (alone,), three = figures.uses["1"], figures.uses["3"]
     for heading, of in COLUMNS:
         most = max(of(use) / of(alone) for use in three)
@@ -100,7 +101,7 @@ def verdicts(figures: Figures) -> Iterator[tuple[str, str, bool]]:
     gone = [each for each in figures.changes if each.what != "one comes" and each.replicas == 2]
     only = all(each.moved == each.expected for each in gone)
     found = ", ".join(f"{each.moved:,} of {each.expected:,}" for each in gone)
-    yield "from three to two only the objects of the one that has gone move", found, only
+    yield "from three replicas to two only the objects of the leaving one move", found, only
 
 
 def _lines(figures: Figures) -> Iterator[str]:
@@ -128,6 +129,7 @@ def _lines(figures: Figures) -> Iterator[str]:
         namespaces=figures.namespaces,
         load=figures.load,
         idle=f"{number(figures.idle_mb)} MB",
+        ranges=figures.ranges,
     )
     yield from _table(["replicas", "objects", *(heading for heading, _ in COLUMNS)], _uses(figures))
     yield ""
@@ -155,7 +157,7 @@ def _comers(figures: Figures) -> Iterator[list[str]]:
 
 
 def _shares(figures: Figures, use: Use, columns: Iterable[Column]) -> Iterator[str]:
-    """Each figure, and its share of the only replica's."""
+    """Yield each figure with its share of the only replica's."""
     (alone,) = figures.uses["1"]
     for _, of in columns:
         yield f"{number(of(use))} ({of(use) / of(alone):.0%})"
@@ -167,7 +169,7 @@ def _change(change: Change) -> list[str]:
 
 
 def _spread(seconds: Sequence[float]) -> str:
-    """The median, and the shortest and the longest."""
+    """Return the median, with the shortest and the longest."""
     return spread(Summary.of(seconds)) if seconds else ""
 
 

@@ -12,11 +12,11 @@ import orjson
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.parts import DATABASE, PARTS
 from manager.quantity import parse_quantity
-from manager.simulation import NAMES, NAMESPACES, PLANTED, Outside
+from manager_tools.simulation import NAMES, NAMESPACES, PLANTED, Outside
 
 if TYPE_CHECKING:
     from manager import AnyOperator
-    from manager.simulation import Change, Replica, Sent
+    from manager_tools.simulation import Change, Replica, Sent
 
 __all__ = ["WordpressOutside"]
 

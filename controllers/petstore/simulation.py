@@ -15,7 +15,7 @@ from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.birthday import InvalidBirthday
 from controllers.petstore.record import ADDED_AS, Content, wanted
 from manager import AnyOperator
-from manager.simulation import Outside, Replica
+from manager_tools.simulation import Outside, Replica
 from petstore.client import PetStoreClient
 from petstore.embedded import embedded_store
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime
 import ipaddress
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 __all__ = ["Authority", "Identity"]
 
@@ -22,10 +23,7 @@ Identity = tuple[bytes, bytes]
 
 
 class Authority:
-    """Issues certificates, all with P-256 keys: those are made in well under a millisecond.
-
-    The library behind it is only loaded here: it costs more than all that is done with it.
-    """
+    """Issues certificates, all with P-256 keys: those are made in well under a millisecond."""
 
     def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
         self._certificate = certificate
@@ -34,9 +32,6 @@ class Authority:
     @classmethod
     def create(cls, name: str = "devcluster") -> Authority:
         """A new one, that signs itself."""
-        from cryptography import x509  # noqa: PLC0415
-        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
-
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
         builder = _builder(subject, subject, key).add_extension(
@@ -53,10 +48,6 @@ class Authority:
         Raises:
             ValueError: This is not a certificate with its key.
         """
-        from cryptography import x509  # noqa: PLC0415
-        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
-
         certificate = x509.load_pem_x509_certificate(identity[0])
         key = load_pem_private_key(identity[1], None)
         if not isinstance(key, ec.EllipticCurvePrivateKey) or certificate.public_key() != key.public_key():
@@ -73,10 +64,6 @@ class Authority:
 
         `name` is the user's, the `organizations` are the user's groups.
         """
-        from cryptography import x509  # noqa: PLC0415
-        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
-        from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: PLC0415
-
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name(
             [x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, each) for each in organizations]
@@ -98,8 +85,6 @@ class Authority:
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
 ) -> x509.CertificateBuilder:
-    from cryptography import x509  # noqa: PLC0415
-
     now = datetime.datetime.now(datetime.UTC)
     return x509.CertificateBuilder(
         issuer_name=issuer,
@@ -112,14 +97,10 @@ def _builder(
 
 
 def _sign(builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
-    from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
-
     return builder.sign(key, hashes.SHA256())
 
 
 def _usage(*, signs: bool) -> x509.KeyUsage:
-    from cryptography import x509  # noqa: PLC0415
-
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,
@@ -134,8 +115,6 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
 
 
 def _general_name(host: str) -> x509.GeneralName:
-    from cryptography import x509  # noqa: PLC0415
-
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
@@ -143,8 +122,6 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def _identity(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Identity:
-    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
-
     return (
         certificate.public_bytes(serialization.Encoding.PEM),
         key.private_bytes(

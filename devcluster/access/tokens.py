@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import uuid
 from typing import TYPE_CHECKING, Any
 
 from devcluster.access.attributes import quoted
-from devcluster.access.jwt import Signer
 from devcluster.errors import bad_request, conflict, field_invalid, invalid, not_found
 from devcluster.exchange import User
 from devcluster.storage.records import Key
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from devcluster.access.jwt import Signer
     from devcluster.clock import Clock
     from devcluster.storage.store import Store
 
@@ -37,12 +40,19 @@ class ServiceAccountTokens:
     A token ends with its time, with its ServiceAccount, and with the object it is bound to.
     """
 
-    def __init__(self, store: Store, clock: Clock, rng: random.Random, signer: Signer) -> None:
+    def __init__(self, store: Store, clock: Clock, rng: random.Random, key_file: Path | None = None) -> None:
+        """`key_file` keeps the key for the next run; without it the key is in memory."""
         self._store = store
         self._clock = clock
         self._rng = rng
-        self._signer = signer
+        self._key_file = key_file
         self._verified: dict[str, Object] = {}
+
+    @functools.cached_property
+    def _signer(self) -> Signer:
+        from devcluster.access.jwt import Signer  # noqa: PLC0415 -- 0.1 s, and often not needed
+
+        return Signer(self._key_file)
 
     def issue(self, account: Object, request: Object) -> Object:
         """The TokenRequest with its status.

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from devcluster.errors import StatusError, forbidden
+from devcluster.schema.cel import CelError, compile_expression
+from devcluster.schema.cel.types import DYN
 
 if TYPE_CHECKING:
     from devcluster.api.ports import AdmissionInfo
@@ -33,8 +35,6 @@ class Conditions:
         Raises:
             StatusError: One cannot be evaluated, and none is false, and the webhook's failure policy is Fail.
         """
-        from devcluster.schema.cel import CelError  # noqa: PLC0415 -- few webhooks have conditions
-
         errors = []
         values = {
             "object": request["object"],
@@ -57,9 +57,6 @@ class Conditions:
 
     def _compiled(self) -> list[tuple[str, Program]]:
         if self._programs is None:
-            from devcluster.schema.cel import compile_expression  # noqa: PLC0415 -- the same
-            from devcluster.schema.cel.types import DYN  # noqa: PLC0415
-
             variables = dict.fromkeys(("object", "oldObject", "request"), DYN)
             self._programs = [
                 (each["expression"], compile_expression(each["expression"], variables))

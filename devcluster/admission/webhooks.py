@@ -15,6 +15,8 @@ from devcluster.api.call import add_warning
 from devcluster.errors import StatusError, bad_request, internal_error
 from devcluster.patch import json_patch
 from devcluster.patch.shape import is_builtin
+from devcluster.types.codec import DecodeError
+from devcluster.types.decode import convert
 
 if TYPE_CHECKING:
     from devcluster.api.ports import AdmissionInfo
@@ -215,8 +217,6 @@ def _decoded(obj: Object, resource: Resource) -> Object:
         raise StatusError(500, "", text)
     if not is_builtin(resource.schema):
         return obj
-    from devcluster.types.decode import DecodeError, convert  # noqa: PLC0415 -- loads the table of types
-
     try:
         return convert(obj, resource.schema.openapi_name)[0]
     except DecodeError as error:

@@ -14,10 +14,16 @@ from devcluster.api.json_errors import describe
 from devcluster.api.json_reading import read_json
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.yaml_text import parse_yaml
+from devcluster.crd.embedded import coerce_embedded
 from devcluster.errors import StatusError, bad_request, field_invalid, invalid, unsupported_media_type
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 from devcluster.schema.node import Schema
+from devcluster.schema.pruning import prune
+from devcluster.types import json_text
+from devcluster.types.codec import DecodeError
+from devcluster.types.decode import convert, decode_strict
+from devcluster.types.protobuf import decode_protobuf
 
 __all__ = ["check_kind", "decode_object", "names_kind", "report", "typed", "untyped"]
 
@@ -68,8 +74,6 @@ def names_kind(call: Call) -> bool:
 
 def _report_other_version(call: Call, validation: str, resource: Resource, document: Object) -> None:
     """What the schema of the version that a document names has against it, which is heard of first."""
-    from devcluster.schema.pruning import prune  # noqa: PLC0415
-
     group_version = document.get("apiVersion") or ""
     group, _, version = group_version.rpartition("/")
     if group != resource.group:
@@ -109,8 +113,6 @@ def typed(document: Object, resource: Resource, raw: bytes | None = None) -> tup
     if resource.custom:
         obj, problems = _custom(document, resource, raw)
     else:
-        from devcluster.types.decode import decode_strict  # noqa: PLC0415 -- loads the table of types
-
         obj, problems = decode_strict(document, resource.schema, gvk, raw=raw)
     metadata = obj.pop("metadata", None)
     obj.pop("kind", None)
@@ -125,11 +127,6 @@ def typed(document: Object, resource: Resource, raw: bytes | None = None) -> tup
 
 
 def _custom(document: Object, resource: Resource, raw: bytes | None) -> tuple[Object, list[str]]:
-    from devcluster.crd.embedded import coerce_embedded  # noqa: PLC0415 -- only where there are custom kinds
-    from devcluster.schema.pruning import prune  # noqa: PLC0415
-    from devcluster.types import json_text  # noqa: PLC0415
-    from devcluster.types.decode import DecodeError, convert  # noqa: PLC0415
-
     problems = json_text.duplicate_fields(raw, document) if raw is not None else []
     obj = dict(document)
     metadata = obj.pop("metadata", None)
@@ -168,8 +165,6 @@ def _parse(call: Call, resource: Resource, body: bytes) -> tuple[Any, bytes | No
         except ValueError as error:
             raise _unrecognized(resource, body, str(error)) from None
     if media_type == _PROTOBUF and not resource.custom:
-        from devcluster.types.protobuf import decode_protobuf  # noqa: PLC0415 -- loads the table of types
-
         return decode_protobuf(body, (resource.group, resource.version, resource.kind)), None
     raise unsupported_media_type(
         "the body of the request was in an unknown format - accepted media types include: "

@@ -11,6 +11,9 @@ from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import DeleteOptions
 from devcluster.api.yaml_text import parse_yaml
 from devcluster.errors import StatusError, bad_request, unsupported_media_type
+from devcluster.types.codec import DecodeError
+from devcluster.types.decode import convert
+from devcluster.types.protobuf import decode_protobuf
 
 __all__ = ["decode_delete_options"]
 
@@ -28,8 +31,6 @@ def decode_delete_options(call: Call) -> DeleteOptions:
     body = call.request.body
     if not body:
         return DeleteOptions.of_query(call.request.query)
-    from devcluster.types.decode import DecodeError, convert  # noqa: PLC0415 -- loads the table of types
-
     document = _parse(call, body)
     if isinstance(document, dict) and (kind := document.get("kind", "DeleteOptions")) != "DeleteOptions":
         version = document.get("apiVersion", "meta.k8s.io/v1")
@@ -57,8 +58,6 @@ def _parse(call: Call, body: bytes) -> object:
         except ValueError as error:
             raise bad_request(str(error)) from None
     if media_type == _PROTOBUF:
-        from devcluster.types.protobuf import decode_protobuf  # noqa: PLC0415 -- loads the table of types
-
         try:
             return decode_protobuf(body)
         except StatusError as error:

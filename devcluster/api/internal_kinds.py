@@ -6,6 +6,7 @@ import functools
 
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Strategy
+from devcluster.types import schema_for
 
 __all__ = ["internal_resource"]
 
@@ -13,8 +14,6 @@ __all__ = ["internal_resource"]
 @functools.cache
 def internal_resource(group: str, version: str, kind: str) -> Resource:
     """Such a kind, as the decoder wants it."""
-    from devcluster.types import schema_for  # noqa: PLC0415 -- loads the table of types
-
     return Resource(
         group=group,
         version=version,

@@ -11,11 +11,12 @@ import orjson
 from devcluster.api.bodies import check_kind, report, typed, untyped
 from devcluster.api.call import Call
 from devcluster.api.depth import TOO_DEEP, is_too_deep
+from devcluster.api.field_versions import with_versions
 from devcluster.api.json_errors import describe
 from devcluster.api.json_reading import read_json
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import WriteOptions
-from devcluster.api.writing import Change
+from devcluster.api.writing import Change, reset_fields
 from devcluster.api.yaml_text import parse_yaml
 from devcluster.clock import Clock
 from devcluster.errors import (
@@ -27,6 +28,9 @@ from devcluster.errors import (
     unsupported_media_type,
 )
 from devcluster.kinds.registry import Registry
+from devcluster.patch import Convert, apply, check_applied, json_patch, merge_patch, strategic_merge_patch
+from devcluster.patch.go_format import format_v
+from devcluster.types.json_text import duplicate_fields
 
 __all__ = ["APPLY", "change_of", "is_apply"]
 
@@ -94,20 +98,14 @@ def _patched(call: Call, registry: Registry, options: WriteOptions, media_type: 
 
 
 def _json_patch(live: Object, patch: Any) -> Any:
-    from devcluster.patch import json_patch  # noqa: PLC0415
-
     return json_patch(live, patch)
 
 
 def _merge_patch(live: Object, patch: Any) -> Any:
-    from devcluster.patch import merge_patch  # noqa: PLC0415
-
     return merge_patch(live, patch)
 
 
 def _strategic_patch(live: Object, patch: Any, call: Call) -> Any:
-    from devcluster.patch import strategic_merge_patch  # noqa: PLC0415
-
     return strategic_merge_patch(live, patch, call.resource.schema)
 
 
@@ -129,8 +127,6 @@ def _parse(body: bytes, media_type: str, validation: str) -> tuple[Any, list[str
                 raise bad_request(prefix + _wrong_type(operation, media_type).replace("[]", ""))
     repeated: list[str] = []
     if validation != "Ignore":
-        from devcluster.types.json_text import duplicate_fields  # noqa: PLC0415
-
         repeated = duplicate_fields(body, patch)
         if media_type == JSON:
             repeated = [f"json patch {each}" for each in repeated]
@@ -176,12 +172,7 @@ def _decoded(
     """The patched document as an object; errors show the `patch` instead of the document if it is given."""
 
     def refuse(why: str) -> StatusError:
-        if patch is None:
-            shown = _shown(patched, custom=call.resource.custom)
-        else:
-            from devcluster.patch.go_format import format_v  # noqa: PLC0415
-
-            shown = format_v(patch)
+        shown = _shown(patched, custom=call.resource.custom) if patch is None else format_v(patch)
         return invalid("", "", "", [field_invalid("patch", shown, why)])
 
     if not isinstance(patched, dict):
@@ -208,9 +199,6 @@ def _decoded(
 
 
 def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
-    from devcluster.api.field_versions import with_versions  # noqa: PLC0415
-    from devcluster.patch import Convert, apply, check_applied  # noqa: PLC0415
-
     resource = call.resource
     try:
         config = parse_yaml(call.request.body)
@@ -224,7 +212,6 @@ def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
         why = _wrong_type(config, APPLY)
         raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
     check_applied(config, resource.group, resource.version, resource.kind)
-    from devcluster.api.writing import reset_fields  # noqa: PLC0415
 
     async def change(live: Object | None) -> Object:
         def step(convert: Convert) -> Object:

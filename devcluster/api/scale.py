@@ -23,6 +23,8 @@ from devcluster.kinds.ages import age
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Column, Resource
 from devcluster.kinds.strategy import Strategy
+from devcluster.patch import parent_entries, record_update, scale_entries
+from devcluster.types import schema_for
 
 __all__ = ["ScaleRequests"]
 
@@ -96,8 +98,6 @@ class ScaleRequests:
         """A change that is no apply, with the managedFields that it leads to."""
 
         async def recorded(scale: Object | None) -> Object:
-            from devcluster.patch import record_update  # noqa: PLC0415
-
             before = copy.deepcopy(scale)
             changed = await change(scale)
             record_update(
@@ -169,8 +169,6 @@ class ScaleRequests:
 
     def _scale_resource(self) -> Resource:
         if self._resource is None:
-            from devcluster.types import schema_for  # noqa: PLC0415 -- loads the table of types
-
             self._resource = Resource(
                 group="autoscaling",
                 version="v1",
@@ -264,8 +262,6 @@ def _put(obj: Object, path: str, value: Any) -> None:
 
 
 def _show_managers(scale: Object, live: Object, paths: Mapping[str, Sequence[str]]) -> None:
-    from devcluster.patch import scale_entries  # noqa: PLC0415
-
     entries = scale_entries(live["metadata"].get("managedFields"), paths)
     if entries:
         scale["metadata"]["managedFields"] = entries
@@ -274,8 +270,6 @@ def _show_managers(scale: Object, live: Object, paths: Mapping[str, Sequence[str
 def _take_managers(
     live: Object, scale: Object, resource: Resource, paths: Mapping[str, Sequence[str]]
 ) -> None:
-    from devcluster.patch import parent_entries  # noqa: PLC0415
-
     metadata = live["metadata"]
     metadata["managedFields"] = parent_entries(
         metadata.get("managedFields"),

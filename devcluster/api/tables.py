@@ -9,6 +9,7 @@ import msgspec
 
 from devcluster.api.negotiation import Representation
 from devcluster.clock import Clock
+from devcluster.crd.json_path import cell
 from devcluster.errors import StatusError, bad_request
 from devcluster.kinds.ages import age
 from devcluster.kinds.resource import Column, Resource
@@ -99,8 +100,6 @@ def table(
 def _cells(resource: Resource, obj: Object, clock: Clock) -> list[Any]:
     if not resource.custom:
         return resource.strategy.row(obj)
-    from devcluster.crd.json_path import cell  # noqa: PLC0415 -- only where there are custom kinds
-
     name = obj["metadata"].get("name", "")
     now = clock.now()
     cells: list[Any] = [name]

@@ -11,6 +11,7 @@ import orjson
 
 from devcluster.api import conversion
 from devcluster.api.call import Call
+from devcluster.api.field_versions import with_versions
 from devcluster.api.kept_metadata import in_order, last_finalizer_gone, restore, storage_path, unique_id
 from devcluster.api.options import WriteOptions, manager_of
 from devcluster.api.ports import Admission, AdmissionInfo
@@ -35,6 +36,7 @@ from devcluster.kinds.metadata import (
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Context
 from devcluster.names import path_segment
+from devcluster.patch.ownership import record_update
 from devcluster.storage.errors import Missing, VersionConflict
 from devcluster.storage.records import Stored
 from devcluster.storage.store import Store
@@ -301,9 +303,6 @@ class Writer:
     async def _record(
         self, call: Call, obj: Object, old: Object | None, options: WriteOptions, context: Context
     ) -> None:
-        from devcluster.api.field_versions import with_versions  # noqa: PLC0415
-        from devcluster.patch.ownership import record_update  # noqa: PLC0415
-
         metadata = obj["metadata"]
 
         def record(convert: Convert) -> None:

@@ -18,6 +18,8 @@ from devcluster.errors import (
     field_unsupported,
 )
 from devcluster.names import dns_subdomain, label_key
+from devcluster.schema.cel import CompileError, compile_expression
+from devcluster.schema.cel.types import BOOL, DYN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -187,9 +189,6 @@ def _conditions(conditions: Sequence[Object], path: str) -> list[FieldError]:
 
 def _problem(expression: str) -> str:
     """What is wrong with a condition, if anything."""
-    from devcluster.schema.cel import CompileError, compile_expression  # noqa: PLC0415 -- few have any
-    from devcluster.schema.cel.types import BOOL, DYN  # noqa: PLC0415
-
     try:
         program = compile_expression(expression, dict.fromkeys(CONDITION_VARIABLES, DYN))
     except CompileError as error:

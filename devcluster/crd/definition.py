@@ -15,7 +15,8 @@ from devcluster.kinds.resource import Column, Resource
 from devcluster.kinds.strategy import Context, Strategy
 from devcluster.schema.formats import is_known_format
 from devcluster.types import schema_for
-from devcluster.types.decode import DecodeError, convert
+from devcluster.types.codec import DecodeError
+from devcluster.types.decode import convert
 
 __all__ = ["CLEANUP_FINALIZER", "DefinitionStrategy", "check_definition", "definitions_resource"]
 

@@ -9,6 +9,8 @@ from typing import Any
 from devcluster import names
 from devcluster.errors import FieldError, field_invalid, field_required
 from devcluster.schema.node import Schema
+from devcluster.types.codec import DecodeError
+from devcluster.types.decode import convert
 
 __all__ = ["check_embedded", "coerce_embedded"]
 
@@ -62,8 +64,6 @@ def _embedded(value: Any, schema: Schema | None, path: str) -> Iterator[tuple[di
 
 
 def _coerce(value: dict[str, Any], path: str) -> list[str]:
-    from devcluster.types.decode import DecodeError, convert  # noqa: PLC0415 -- loads the table of types
-
     for name in ("apiVersion", "kind"):
         if not isinstance(value.get(name, ""), str):
             raise ValueError(str(field_invalid(f"{path}.{name}", value[name], "must be a string")))  # noqa: TRY004

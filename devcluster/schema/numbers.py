@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devcluster.errors import field_invalid
 from devcluster.numerals import show_float
-
-if TYPE_CHECKING:
-    from devcluster.schema.validation import Check, Problem, Spine
+from devcluster.schema.problems import UNSET_FIELD, Check, Problem, Spine, path_of
 
 __all__ = ["check_number", "is_whole"]
 
@@ -100,8 +98,6 @@ def _is_multiple(value: float, factor: float) -> bool:
 
 
 def _bound(spine: Spine, value: float, text: str, bound: float, *, whole: bool) -> Problem:
-    from devcluster.schema.validation import Problem, path_of  # noqa: PLC0415 -- only for what went wrong
-
     name = path_of(spine)
     shown = str(int(bound)) if whole else show_float(bound)
     return Problem(spine, name, lambda field: field_invalid(field, value, f"{name} in body {text} {shown}"))
@@ -109,16 +105,12 @@ def _bound(spine: Spine, value: float, text: str, bound: float, *, whole: bool) 
 
 def _factor(spine: Spine, factor: int) -> Problem:
     # A whole value is compared with the whole part of the factor, as the real server does it.
-    from devcluster.schema.validation import Problem, path_of  # noqa: PLC0415
-
     name = path_of(spine)
     text = f"factor MultipleOf declared for {name} must be positive: {factor}"
     return Problem(spine, name, lambda field: field_invalid(field, factor, text))
 
 
 def _out_of_range(spine: Spine, what: str, kind: str, form: str) -> Problem:
-    from devcluster.schema.validation import UNSET_FIELD, Problem, path_of  # noqa: PLC0415
-
     with_format = f"with format {form}" if form else "(default format)"
     text = f"{what} value must be of type {kind} {with_format} in {path_of(spine)}"
     return Problem(spine, "", lambda _: field_invalid(UNSET_FIELD, "", text))

@@ -6,7 +6,6 @@ only once there are any; those of parts that a write did not change are then dro
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,26 +24,10 @@ from devcluster.schema.formats import checker_of, is_known_format
 from devcluster.schema.node import Schema
 from devcluster.schema.numbers import check_number, is_whole
 from devcluster.schema.patterns import compile_pattern
+from devcluster.schema.problems import UNSET_FIELD, Check, Problem, Spine, path_of
+from devcluster.schema.structural import parse
 
-__all__ = ["UNSET_FIELD", "Problem", "Spine", "Validator", "path_of", "validate"]
-
-UNSET_FIELD = "<nil>"
-"""What stands for the field of an error that has none."""
-
-Spine = tuple[str | int, ...]
-"""The keys and indexes that lead to a value."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Problem:
-    """Something wrong with the value at `spine`; `name` is the field, in the validator's own notation."""
-
-    spine: Spine
-    name: str
-    make: Callable[[str], FieldError]
-
-
-Check = Callable[[Any, Spine, list[Problem]], None]
+__all__ = ["Validator", "validate"]
 
 
 def validate(obj: Any, schema: Schema, old: Any = None) -> list[FieldError]:
@@ -85,12 +68,6 @@ class Validator:
             return self._prefix or UNSET_FIELD
         name = name.removeprefix(".")
         return f"{self._prefix}.{name}" if self._prefix else name
-
-
-def path_of(spine: Spine) -> str:
-    """`spec.ports[0].name`."""
-    text = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in spine)
-    return text.removeprefix(".")
 
 
 def compile_check(schema: Schema) -> Check | None:
@@ -314,8 +291,6 @@ def _invalid(value: Any, text: str) -> Callable[[str], FieldError]:
 
 
 def _nested(sources: Sequence[Any]) -> list[Check]:
-    from devcluster.schema.structural import parse  # noqa: PLC0415 -- only schemas with alternatives need it
-
     return [compile_check(parse(each)) or _anything for each in sources]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from devcluster.types.decode import DecodeError, cannot_be_handled, convert, decode_strict
+from devcluster.types.codec import DecodeError
+from devcluster.types.decode import cannot_be_handled, convert, decode_strict
 from devcluster.types.json_text import duplicate_fields
 from devcluster.types.protobuf import decode_protobuf, excerpt
 from devcluster.types.quantity import canonical

@@ -4,90 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, Final
 
 from devcluster.types import table
+from devcluster.types.codec import Codec, DecodeError, Problems, json_type
 from devcluster.types.json_text import Repeated
+from devcluster.types.scalars import BASIC, CUSTOM
 
-__all__ = ["Codec", "DecodeError", "Struct", "codec_of", "json_type"]
+__all__ = ["Struct", "codec_of"]
 
-Problems = list[list[str | int]]
-"""Fields that are unknown or there twice: `unknown` or `duplicate`, then the path from the inside out."""
-
-
-_GO_KINDS = {
-    str: "string",
-    bool: "bool",
-    int: "int64",
-    float: "float64",
-    list: "slice",
-    dict: "map",
-    Repeated: "map",
-}
-
-
-class DecodeError(Exception):
-    """A value that does not fit its Go type; the text is Go's.
-
-    On its way out it learns where it happened: every struct puts its field before what is there.
-    """
-
-    def __init__(self, head: str, go_type: str = "", *, value: Any = None, kind: str = "") -> None:
-        """`go_type` is the type aimed at; without one `head` is the whole text and the place is not told.
-
-        `kind` is what that type is made of, empty for one that reads itself, and `value` what did not fit.
-        """
-        super().__init__(head)
-        self.head = head
-        self.go_type = go_type
-        self.kind = kind
-        self.value = value
-        self.struct = ""
-        self.path: list[str] = []
-
-    def __str__(self) -> str:
-        if not self.go_type:
-            return self.head
-        place = f"{self.struct}.{'.'.join(reversed(self.path))}"
-        return f"json: cannot unmarshal {self.head} into Go struct field {place} of type {self.go_type}"
-
-    @property
-    def restored(self) -> str:
-        """The text where the object was not read from JSON but restored of maps: strategic merge patches."""
-        if not self.go_type:
-            return self.head
-        found = _GO_KINDS[type(self.value)]
-        if not self.kind:
-            return f"json: cannot unmarshal {self.head} into Go value of type {self.go_type}"
-        if self.kind == "struct":
-            return f"cannot restore struct from: {found}"
-        if self.kind in {"map", "slice"}:
-            return f"cannot restore {self.kind} from {found}"
-        numbers = {"int32", "int64", "float64"}
-        if (found in numbers and self.kind in numbers) or (found == "int64" and self.kind == "string"):
-            return f"cannot convert {found} to {self.go_type}"
-        return f"unrecognized type: {self.kind}"
-
-
-class Codec(Protocol):
-    """What reads one type."""
-
-    go: str
-    """What Go calls the type in errors."""
-    omits: bool
-    """Whether `omitempty` leaves out a value that is false in Python; Go never leaves out a struct."""
-    plain: type | None
-    """Every value of just this type is read as it is."""
-
-    def convert(self, value: Any, problems: Problems) -> Any:
-        """The value as Go would write it again; `value` is not None.
-
-        Raises:
-            DecodeError: it does not fit.
-        """
-
-    def zero(self) -> Any:
-        """What Go writes for a value that was never set."""
+_JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
 
 def codec_of(go: str) -> Codec:
@@ -97,8 +23,6 @@ def codec_of(go: str) -> Codec:
 
 @functools.cache
 def _codec_of(go: str) -> Codec:
-    from devcluster.types.scalars import BASIC, CUSTOM  # noqa: PLC0415 -- those stand on this module
-
     if go.startswith("*"):
         return _Pointer(_codec_of(go[1:]))
     if go == "[]byte":
@@ -113,19 +37,8 @@ def _codec_of(go: str) -> Codec:
     if isinstance(definition, list):
         return Struct(go)
     if definition == "custom":
-        return CUSTOM[go.rpartition(".")[2]]()
+        return (CUSTOM | _SCHEMAS)[go.rpartition(".")[2]]()
     return _Named(table.go_name(go), _codec_of(definition.removeprefix("items:")))
-
-
-def json_type(value: Any) -> str:
-    """What Go's errors call the kind of a JSON value."""
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, dict):
-        return "object"
-    return "array" if isinstance(value, list) else "number"
 
 
 class _Pointer:
@@ -351,3 +264,51 @@ def _flattened(name: str) -> list[tuple[tuple[str, ...], Codec, str]]:
             for path, codec, inner_flags in _flattened(embedded):
                 fields.append(((*path, embedded.rpartition(".")[2]), codec, inner_flags))
     return fields
+
+
+class _SchemaOr:
+    """A JSON schema, or something simpler: true or false, a list of schemas, a list of names."""
+
+    go = "v1.JSONSchemaProps"
+    omits = False
+    plain: type | None = None
+
+    def __init__(self) -> None:
+        self._schema = codec_of(_JSON_SCHEMA)
+
+    def convert(self, value: Any, _problems: Problems) -> Any:
+        """Read a schema. Unknown fields are dropped, and Go does not report them."""
+        return self._schema.convert(value, [])
+
+    def zero(self) -> None:
+        return None
+
+
+class _SchemaOrBool(_SchemaOr):
+    def convert(self, value: Any, problems: Problems) -> Any:
+        if isinstance(value, dict):
+            return super().convert(value, problems)
+        if isinstance(value, bool):
+            return value
+        raise DecodeError("boolean or JSON schema expected")
+
+
+class _SchemaOrArray(_SchemaOr):
+    def convert(self, value: Any, problems: Problems) -> Any:
+        if isinstance(value, list):
+            return codec_of(f"[]{_JSON_SCHEMA}").convert(value, [])
+        return super().convert(value, problems) if isinstance(value, dict) else None
+
+
+class _SchemaOrStrings(_SchemaOr):
+    def convert(self, value: Any, problems: Problems) -> Any:
+        if isinstance(value, list):
+            return codec_of("[]string").convert(value, problems)
+        return super().convert(value, problems) if isinstance(value, dict) else None
+
+
+_SCHEMAS: Final[dict[str, Callable[[], Codec]]] = {
+    "JSONSchemaPropsOrBool": _SchemaOrBool,
+    "JSONSchemaPropsOrArray": _SchemaOrArray,
+    "JSONSchemaPropsOrStringArray": _SchemaOrStrings,
+}

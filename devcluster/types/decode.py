@@ -15,10 +15,11 @@ from typing import Any
 from devcluster.errors import StatusError, bad_request
 from devcluster.schema.node import Schema
 from devcluster.types import json_text
-from devcluster.types.codecs import DecodeError, Struct, codec_of, json_type
+from devcluster.types.codec import DecodeError, json_type
+from devcluster.types.codecs import Struct, codec_of
 from devcluster.types.table import go_name
 
-__all__ = ["DecodeError", "cannot_be_handled", "convert", "decode_strict"]
+__all__ = ["cannot_be_handled", "convert", "decode_strict"]
 
 _MOST_PROBLEMS = 100
 """Lines of field validation after which Go's decoder says no more."""

@@ -10,14 +10,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from devcluster.types import quantity, times
-from devcluster.types.codecs import Codec, DecodeError, Problems, codec_of, json_type
+from devcluster.types.codec import Codec, DecodeError, Problems, json_type
 
 __all__ = ["BASIC", "CUSTOM"]
 
 _PLAIN_BELOW = 1e21  # floats that Go writes without an exponent
 _ZERO_TIME = "0001-01-01T00:00:00"
 _FEWEST_BEFORE_PADDING = 2
-_JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
 
 class _String:
@@ -186,47 +185,6 @@ class _Raw:
         return None
 
 
-class _SchemaOr:
-    """A JSON schema, or something simpler: true or false, a list of schemas, a list of names."""
-
-    go = "v1.JSONSchemaProps"
-    omits = False
-    plain: type | None = None
-
-    def __init__(self) -> None:
-        self._schema = codec_of(_JSON_SCHEMA)
-
-    def convert(self, value: Any, _problems: Problems) -> Any:
-        """What is unknown in there is dropped like elsewhere, but Go does not tell."""
-        return self._schema.convert(value, [])
-
-    def zero(self) -> None:
-        return None
-
-
-class _SchemaOrBool(_SchemaOr):
-    def convert(self, value: Any, problems: Problems) -> Any:
-        if isinstance(value, dict):
-            return super().convert(value, problems)
-        if isinstance(value, bool):
-            return value
-        raise DecodeError("boolean or JSON schema expected")
-
-
-class _SchemaOrArray(_SchemaOr):
-    def convert(self, value: Any, problems: Problems) -> Any:
-        if isinstance(value, list):
-            return codec_of(f"[]{_JSON_SCHEMA}").convert(value, [])
-        return super().convert(value, problems) if isinstance(value, dict) else None
-
-
-class _SchemaOrStrings(_SchemaOr):
-    def convert(self, value: Any, problems: Problems) -> Any:
-        if isinstance(value, list):
-            return codec_of("[]string").convert(value, problems)
-        return super().convert(value, problems) if isinstance(value, dict) else None
-
-
 def _first_wrong(text: str) -> int:
     """Where Go's decoder says it stopped, in text that is not base64."""
     match = re.match(r"[A-Za-z0-9+/\r\n]*", text)
@@ -259,7 +217,4 @@ CUSTOM: Final[dict[str, Callable[[], Codec]]] = {
     "RawExtension": functools.partial(_Raw, "runtime.RawExtension"),
     "FieldsV1": functools.partial(_Raw, "v1.FieldsV1"),
     "JSON": functools.partial(_Raw, "v1.JSON"),
-    "JSONSchemaPropsOrBool": _SchemaOrBool,
-    "JSONSchemaPropsOrArray": _SchemaOrArray,
-    "JSONSchemaPropsOrStringArray": _SchemaOrStrings,
 }

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from manager.cli.arguments import ArgumentParser, UsageError
-from manager.cli.main import COMMANDS, command_named
+from manager.cli.commands import Command
+from manager.cli.main import all_commands
 from manager.cli.settings import WebhookCertificates
 from manager.logs import LogFormat, LogLevel
 from manager.operator import AnyOperator
 from manager.program import Program
-from manager.scaffold.writing import beginnings
 
 _DESCRIPTION = """\
 Print what a shell reads to complete commands and flags, those of your operators too:
@@ -25,7 +25,9 @@ Print what a shell reads to complete commands and flags, those of your operators
 
 _SHELLS = ("bash", "zsh", "fish")
 
-_flag = re.compile(r"^  (?:(-\w)(?: \S+)?, )?(--[a-z-]+)(?P<takes> [^\[\s])?", re.MULTILINE)
+_flag = re.compile(
+    r"^  (?:(-\w)(?: \S+)?, )?(--[a-z-]+)(?: \{(?P<choices>[\w,]+)\}|(?P<takes> [^\[\s]))?", re.MULTILINE
+)
 
 
 def completion(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
@@ -38,21 +40,24 @@ def completion(argv: Sequence[str], operators: Sequence[AnyOperator], program: P
 
     values = _values(operators)
 
-    def flags(command: str, *of: str) -> Sequence[str]:
+    def flags(command: Command, *of: str) -> Sequence[str]:
         told = io.StringIO()
         silent = contextlib.redirect_stdout(told), contextlib.redirect_stderr(io.StringIO())
         with silent[0], silent[1], contextlib.suppress(SystemExit):
-            command_named(command)([*of, "--help"], operators, program)
+            command.load()([*of, "--help"], operators, program)
         found = [*_flag.finditer(told.getvalue())]
         for flag in found:
-            if flag["takes"]:
+            if flag["choices"]:
+                values[flag[2]] = flag["choices"].split(",")
+            elif flag["takes"]:
                 values.update({name: () for name in flag.groups()[:2] if name and name not in values})
         return [flag[2] for flag in found]
 
-    words: dict[str, Sequence[str]] = {name: flags(name) for name in COMMANDS}
-    created = ("api", "webhook")
-    words |= {f"create {each}": flags("create", each) for each in created}
-    words |= {"create": created, "completion": _SHELLS}
+    words: dict[str, Sequence[str]] = {}
+    for name, command in all_commands().items():
+        words[name] = command.subcommands or flags(command)
+        words |= {f"{name} {each}": flags(command, each) for each in command.subcommands}
+    words["completion"] = _SHELLS
     print(_script(program.name, words, values, asked[0]), end="")
     return 0
 
@@ -64,7 +69,6 @@ def _values(operators: Sequence[AnyOperator]) -> dict[str, Sequence[str]]:
     return {
         "--controllers": names,
         "--operator": names,
-        "--owns": [*beginnings()],
         "--kind": [*kinds],
         "--log-level": get_args(LogLevel),
         "--log-format": get_args(LogFormat),

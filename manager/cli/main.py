@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING
 
 from manager.cli.arguments import CannotRun, UsageError
+from manager.cli.commands import Command, installed_commands
 from manager.garbage import tune_garbage_collector
 from manager.program import Program
 
@@ -22,33 +22,27 @@ if TYPE_CHECKING:
 
 OK, FAILED, WRONG_USAGE = 0, 1, 2
 
-Command: TypeAlias = "Callable[[Sequence[str], Sequence[AnyOperator], Program], int]"
-
-COMMANDS = {
-    "run": "run the controllers until interrupted",
-    "crds": "print the custom resource definitions, ready for kubectl apply --server-side",
-    "generate": "write what is generated under config/",
-    "init": "begin a project of your own",
-    "create": "add a kind and its operator to a project",
-    "model": "write the model of a kind that others have defined",
-    "simulate": "try the operators in a simulated cluster where things go wrong",
-    "explain": "tell why an object is not ready",
-    "plan": "tell what the operators would do to the objects that are there",
-    "console": "open the console of a cluster's manager in a browser",
-    "migrate-storage": "have every object stored in the storage version of its definition",
-    "completion": "print what bash, zsh or fish reads to complete all this",
-    "version": "print the version",
-}
-
-_TOGETHER = {"crds": "generating", "generate": "generating"}
-"""Modules that have several commands. Each is a function of its name, and any other has its own module."""
+_OWN = (
+    Command("run", "run the controllers until interrupted", "manager.cli.run:run"),
+    Command("explain", "tell why an object is not ready", "manager.cli.explain:explain"),
+    Command(
+        "plan", "tell what the operators would do to the objects that are there", "manager.cli.plan:plan"
+    ),
+    Command(
+        "console",
+        "open the console of a cluster's manager in a browser",
+        "manager.cli.console:console",
+        operators="none",
+    ),
+    Command(
+        "completion",
+        "print what bash, zsh or fish reads to complete all this",
+        "manager.cli.completion:completion",
+    ),
+    Command("version", "print the version", "manager.cli.version:version", operators="none"),
+)
 
 _HELP_FLAGS = {"-h", "--help"}
-
-_WITHOUT_OPERATORS = {"version", "--version", "init", "create", "model", "console"}
-
-_WITHOUT_INSTALLED = {"generate"}
-"""What does the same whatever is installed, even where an installed operator cannot be loaded."""
 
 
 def main(
@@ -157,33 +151,44 @@ def _dispatch(
             print(_help(program))
             return OK
         name, rest = rest[0], ["--help"]
-    command = command_named("version" if name == "--version" else name)
-    if name in _WITHOUT_OPERATORS:
-        return command(rest, (), program)
+    command = _command_named("version" if name == "--version" else name)
+    runner = command.load()
+    if command.operators == "none":
+        return runner(rest, (), program)
     from manager.cli.operators import all_operators, own_operators  # noqa: PLC0415 - not for the version
 
     own = own_operators(operators)
-    return command(rest, all_operators(own, program, installed=name not in _WITHOUT_INSTALLED), program)
+    return runner(rest, all_operators(own, program, installed=command.operators == "all"), program)
 
 
-def command_named(name: str) -> Command:
-    """The function of a command. Raises `UsageError` where there is none of that name."""
-    if name not in COMMANDS:
+def _command_named(name: str) -> Command:
+    """Return a command. Raises `UsageError` where there is none of that name."""
+    for each in _OWN:
+        if each.name == name:
+            return each
+    commands = all_commands()
+    if name not in commands:
         what = "flag" if name.startswith("-") else "command"
-        close = difflib.get_close_matches(name, [*COMMANDS, "--help", "--version"], n=1)
+        close = difflib.get_close_matches(name, [*commands, "--help", "--version"], n=1)
         meant = (
             f"; did you mean {close[0]}?"
             if close
-            else f"; the commands are {', '.join(COMMANDS)}, and --help"
+            else f"; the commands are {', '.join(commands)}, and --help"
         )
         raise UsageError(f"unknown {what} {name!r}{meant}")
-    function = name.replace("-", "_")
-    module = importlib.import_module(f"manager.cli.{_TOGETHER.get(name, function)}")
-    return cast("Command", getattr(module, function))
+    return commands[name]
+
+
+def all_commands() -> dict[str, Command]:
+    """Return the commands by their names: the runtime's own, then those that installed packages add."""
+    commands = {each.name: each for each in _OWN}
+    for each in installed_commands():
+        commands.setdefault(each.name, each)
+    return commands
 
 
 def _help(program: Program) -> str:
-    commands = "\n".join(f"  {name:<15} {summary}" for name, summary in COMMANDS.items())
+    commands = "\n".join(f"  {each.name:<15} {each.summary}" for each in all_commands().values())
     return (
         f"A Kubernetes controller manager.\n\nUsage: {program.name} COMMAND [FLAGS]\n\n"
         f"Commands:\n{commands}\n\n"

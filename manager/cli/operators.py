@@ -14,6 +14,7 @@ from pydantic import PydanticUserError
 from manager.api import GroupVersionKind, Resource, crd_options, is_crd
 from manager.api.crd import conflict_of_kinds
 from manager.cli.arguments import OperatorUnusable, UsageError
+from manager.cli.commands import origin_of
 from manager.cli.settings import OWN, SERVICE_LINK
 from manager.operator import AnyOperator, Operator, Owns
 from manager.operator.running import check_work
@@ -84,8 +85,7 @@ def own_operators(
 
 
 def _is_librarys(module: str) -> bool:
-    packages = ("manager", "pydantic", "abc", "dataclasses", "importlib")
-    return module.split(".", maxsplit=1)[0] in packages and not module.startswith("manager.scaffold.project")
+    return module.partition(".")[0] in {"manager", "pydantic", "abc", "dataclasses", "importlib"}
 
 
 def _is_operator(operator: object) -> bool:
@@ -107,12 +107,12 @@ def installed_operators(operators: Sequence[AnyOperator], program: Program) -> d
     for entry in sorted(entry_points(group=program.entry_points), key=lambda each: (each.name, each.value)):
         operator = _loaded(entry)
         if operator not in operators:
-            found.setdefault(operator, _origin(entry))
+            found.setdefault(operator, origin_of(entry))
     return found
 
 
 def _loaded(entry: EntryPoint) -> AnyOperator:
-    what = f"the operator {entry.name} of {_origin(entry)}"
+    what = f"the operator {entry.name} of {origin_of(entry)}"
     try:
         found = entry.load()
     except Exception as error:
@@ -123,10 +123,6 @@ def _loaded(entry: EntryPoint) -> AnyOperator:
     if not (isinstance(found, type) and issubclass(found, Operator) and hasattr(found, "kind")):
         raise OperatorUnusable(f"{what}, {entry.value}, is not an operator class with a kind")
     return found
-
-
-def _origin(entry: EntryPoint) -> str:
-    return "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
 
 
 def enabled_operators(

@@ -90,8 +90,8 @@ class Operator(Generic[T]):
             cache, unless the operator's `reads` or `watches` have its own kind as well. False is for an
             operator that has to know in memory what it does with others of them: then one replica works on
             all.
-        outside: `module:Class` of the `manager.simulation.Outside` that replaces, in simulations, what it
-            keeps outside of the cluster.
+        outside: `module:Class` of an `Outside`. In simulations it replaces what the operator keeps outside of
+            the cluster.
     '''
 
     kind: ClassVar[type[Resource]]

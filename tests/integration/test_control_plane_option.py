@@ -25,7 +25,7 @@ from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import ConfigMap, Secret
 from manager.client import connect
 from manager.kube.errors import Forbidden
-from manager.testing import operated
+from manager_tools.testing import operated
 from manager.webhook import AdmissionRequest, JsonObject
 
 
@@ -140,7 +140,9 @@ async def test_fixtures(cluster_kubeconfig, cluster_namespace, manager_kubeconfi
 
 def run(folder: Path, *flags: str, **environ: str | None) -> subprocess.CompletedProcess[str]:
     (folder / "test_authors.py").write_text(AUTHORS.lstrip())
-    options = "-p manager.pytest_plugin\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function"
+    options = (
+        "-p manager_tools.pytest_plugin\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function"
+    )
     (folder / "pytest.ini").write_text(f"[pytest]\naddopts = {options}\n")
     env = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     for name, value in environ.items():

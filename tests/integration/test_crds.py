@@ -15,11 +15,11 @@ import yaml
 
 from apis.cache.v1.memcached import Memcached
 from manager.api import ObjectMeta
-from manager.codegen import custom_resource_definitions
-from manager.scaffold import Names, create_api, init
-from manager.scaffold.project.apis.hello.v1.greeting import Greeting
-from manager.testing import without_manager
 from manager.yaml_text import yaml_stream
+from manager_tools.codegen import custom_resource_definitions
+from manager_tools.scaffold import Names, create_api, init
+from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
+from manager_tools.testing import without_manager
 from tests.support import ROOT
 from tests.support.api_access import ApiFailure
 from tests.support.api_objects import manifest
@@ -470,7 +470,7 @@ def test_scaffolded_kind_takes_no_name_that_its_child_cannot_have(
     definition = yaml.safe_load(path.read_text())
     plane.api.apply([definition])
     wait_served(plane)
-    module = importlib.import_module(f"manager.scaffold.project.controllers.owning.{child.lower()}")
+    module = importlib.import_module(f"manager_tools.scaffold.project.controllers.owning.{child.lower()}")
     operator = without_manager(module.GreetingOperator)
     [make] = (
         each

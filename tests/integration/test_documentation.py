@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -36,9 +37,11 @@ def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
 
 
 def follow(page: Path, terminal: Terminal) -> None:
-    """All that the page shows of a terminal, from its top to its end."""
+    """Write the programs of a page into the terminal's folder, and run its commands, from top to end."""
     for block in Page(page).blocks():
-        if block.language == "console":
+        if block.language == "python" and (program := re.match(r"# (\w+\.py)\n", block.text)):
+            terminal.write(program[1], block.text)
+        elif block.language == "console":
             for command in commands(block):
                 terminal.follow(command)
 
@@ -56,7 +59,8 @@ def test_page_commands_print_what_the_page_shows(
         manager = run_manager(plane.kubeconfig, f"--petstore-address={terminal.petstore_address}")
         manager.wait_ready()
         follow(Path(page), terminal)
-        # Pets among them, which need the store that the page has started.
+        terminal.run("kubectl delete crd greetings.hello.example.com --ignore-not-found")
+        # Pets need the store that the page has started.
         terminal.run(f"kubectl delete {OURS} --all")
         terminal.run(".venv/bin/operator-manager crds | kubectl delete -f -")
         manager.stop()

@@ -1,6 +1,6 @@
 """A process and its API server, over real connections: one test for each class of fault.
 
-The many faults, one at a time and together, are those of the simulation (`tests/unit/simulation`).
+The simulation tests many faults, one at a time and together (`tests/unit/manager_tools/simulation`).
 """
 
 from __future__ import annotations

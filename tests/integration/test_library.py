@@ -97,19 +97,28 @@ def python(project: Path) -> Path:
     return project / ".venv" / "bin" / "python"
 
 
-def test_wheel_contains_only_manager_and_devcluster(wheel: Path):
+def test_wheel_contains_only_the_packages_of_the_library(wheel: Path):
     with zipfile.ZipFile(wheel) as opened:
         names = opened.namelist()
         tops = {name.partition("/")[0] for name in names}
         [metadata] = [name for name in names if name.endswith(".dist-info/METADATA")]
         needed = opened.read(metadata).decode()
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"devcluster", "manager"}
-    assert {"manager/py.typed", "devcluster/py.typed", "devcluster/types/builtin.json"} <= set(names)
+    assert {top for top in tops if not top.endswith(".dist-info")} == {
+        "devcluster",
+        "manager",
+        "manager_tools",
+    }
+    assert {
+        "manager/py.typed",
+        "manager_tools/py.typed",
+        "devcluster/py.typed",
+        "devcluster/types/builtin.json",
+    } <= set(names)
     template = (
         *("Makefile", "gitignore", "pyproject.in.toml", "config/manager/manager.yaml"),
         "tests/test_greeting.py",
     )
-    assert {f"manager/scaffold/project/{name}" for name in template} <= set(names)
+    assert {f"manager_tools/scaffold/project/{name}" for name in template} <= set(names)
     assert "grpc" not in needed
     assert "protobuf" not in needed
 
@@ -153,7 +162,7 @@ def test_init_and_create_api_work_with_the_wheel_alone(project: Path, tmp_path: 
     create = ("create", "api", "--group=store", "--version=v1", "--kind=Order", "--owns=Deployment")
     told = done(python(project), "-m", "controllers.main", *create, cwd=tmp_path / "shop")
     assert "changed controllers/main.py\n" in told
-    # How the kind that was added stands the simulation, tests/unit/cli/test_scaffold.py shows.
+    # tests/unit/manager_tools/commands/test_scaffold.py runs the simulation of an added kind.
     tests = ("tests/test_greeting.py", "tests/test_order.py", "--deselect=tests/test_order.py::test_it_holds")
     assert "3 passed" in done(python(project), "-m", "pytest", "-q", *tests, cwd=tmp_path / "shop")
 

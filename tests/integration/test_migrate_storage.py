@@ -20,7 +20,7 @@ import yaml
 
 from controllers.petstore.conversion import v1alpha1_to_v1beta1, v1beta1_to_v1alpha1
 from manager.api import ApiModel, Resource, crd
-from manager.migration.permission import migration_rights
+from manager_tools.migration.permission import migration_rights
 from tests.conftest import StartControlPlane
 from tests.support.api_access import ApiFailure
 from tests.support.control_plane import ControlPlane
@@ -33,7 +33,7 @@ from tests.support.manager_process import PROGRAM, run_once
 from tests.support.namespaces import create_namespace
 from tests.support.pets import alpha
 from tests.support.webhook_server import WebhookServer
-from tests.unit.migration.server import POSITION
+from tests.unit.manager_tools.migration.server import POSITION
 
 GROUP, PLURAL = "test.example.com", "gadgets"
 GADGETS = f"{PLURAL}.{GROUP}"

@@ -6,11 +6,11 @@ from typing import Any
 
 from manager.api import GroupVersionKind, Resource
 from manager.operator import AnyOperator
-from manager.testing import without_manager
 from manager.webhook import Admission, AdmissionRequest, JsonObject
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Conversion
 from manager.webhook.request import Operation
+from manager_tools.testing import without_manager
 
 
 def request(

@@ -69,7 +69,6 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     f"{_DOCUMENTATION}::test_page_commands_for_a_deployed_manager_succeed": DEPLOYED,
     f"{_DOCUMENTATION}::test_page_commands_print_what_the_page_shows": (
         ".venv/bin/operator-manager crds | kubectl apply --server-side --force-conflicts -f -",
-        ".venv/bin/operator-manager run",
     ),
     f"{_DOCUMENTATION}::test_page_commands_print_what_the_page_shows_without_a_cluster": (
         ".venv/bin/devcluster up",
@@ -114,9 +113,13 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     "tests/unit/config/test_makefile.py::test_make_runs_tests_marked_whole_in_test_all_only": (
         "make test-all",
     ),
-    "tests/unit/cli/test_generate.py": ("make generate",),
-    "tests/unit/cli/test_scaffold.py": (".venv/bin/operator-manager init ../shop --domain example.com",),
-    "tests/unit/cli/test_model.py": (".venv/bin/operator-manager model --from crd.yaml --version v1beta1",),
+    "tests/unit/manager_tools/commands/test_generate.py": ("make generate",),
+    "tests/unit/manager_tools/commands/test_scaffold.py": (
+        ".venv/bin/operator-manager init ../shop --domain example.com",
+    ),
+    "tests/unit/manager_tools/commands/test_model.py": (
+        ".venv/bin/operator-manager model --from crd.yaml --version v1beta1",
+    ),
     "tests/integration/test_crds.py::test_model_command_generates_model_from_a_served_kind": (
         ".venv/bin/operator-manager model --from Certificate.cert-manager.io -o apis/acme/certificate.py",
     ),

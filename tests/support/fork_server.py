@@ -45,7 +45,12 @@ ENTRIES = {
     "petstore": "petstore.cli",
 }
 IMPORTED = (
-    *("controllers.main", "manager.cli.run", "manager.cli.migrate_storage", "manager.certificates"),
+    *(
+        "controllers.main",
+        "manager.cli.run",
+        "manager_tools.commands.migrate_storage",
+        "manager.certificates",
+    ),
     *("manager.webhook.server", "devcluster.cluster", "petstore.client"),
     *("petstore.cli.serve", "petstore.cli.calls"),
     *("aiohttp", "cryptography.x509", "uvloop", "yaml"),

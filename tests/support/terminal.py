@@ -69,6 +69,10 @@ class Terminal:
         self._stack.close()
         self._ports.close()
 
+    def write(self, name: str, text: str) -> None:
+        """Write a file that commands name."""
+        (self._folder / name).write_text(text)
+
     def follow(self, command: Command) -> None:
         """Run a command of a page; it has to succeed, and to print what the page shows."""
         if command.in_background:

@@ -68,7 +68,7 @@ def tags(installed: Distribution) -> frozenset[Tag]:
 
 def pinned() -> list[dict[str, str]]:
     """The parts of constraints.txt: each name that this interpreter installs, and its lines."""
-    _, *parts = re.split(r"^# What .*$", PINS.read_text(), flags=re.MULTILINE)
+    _, *parts = re.split(r"^# Packages .*$", PINS.read_text(), flags=re.MULTILINE)
     return [
         {
             canonicalize_name(requirement.name): entry
@@ -109,7 +109,7 @@ def pack(installed: Distribution, folder: Path) -> Path:
 def build_library(folder: Path) -> Path:
     """Build the library's wheel into `folder`, of a copy of the sources, by what is installed here."""
     with tempfile.TemporaryDirectory() as copy:
-        for name in ("devcluster", "manager", "pyproject.toml", "LICENSE", "README.md"):
+        for name in ("devcluster", "manager", "manager_tools", "pyproject.toml", "LICENSE", "README.md"):
             if (ROOT / name).is_dir():
                 ignore = shutil.ignore_patterns("__pycache__")
                 shutil.copytree(ROOT / name, f"{copy}/{name}", ignore=ignore)

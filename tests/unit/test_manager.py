@@ -12,7 +12,7 @@ import pytest
 from manager.controller import Request, Result
 from manager.leader.lease import LeadershipLost
 from manager.manager import Runnable
-from manager.simulation.loop import ThreadHold
+from manager_tools.simulation.loop import ThreadHold
 from tests.unit.conftest import LogLines
 from tests.unit.controller.doubles import turns
 from tests.unit.manager_house import House, begin, now

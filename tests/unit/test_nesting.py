@@ -22,7 +22,7 @@ from manager.kube.decoding import Decoder, json_object
 from manager.kube.errors import ProtocolError, status_error
 from manager.kube.listing import decode_list
 from manager.nesting import MOST_LEVELS, is_too_deep
-from manager.simulation.seeds import Plan
+from manager_tools.simulation.seeds import Plan
 
 T = TypeVar("T")
 DEEP = [MOST_LEVELS + 1, 300, 990, 1_000, 1_100, 5_000, 50_000]

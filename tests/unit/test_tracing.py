@@ -30,9 +30,9 @@ from manager.kube.wire import WireRequest
 from manager.logs import captured
 from manager.program import Program
 from manager.runs import called
-from manager.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
-from manager.testing import LocalWire, World, operated
 from manager.tracing import CannotTrace, Tracer, _session, is_asked_for, trace_from_here, tracing
+from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
+from manager_tools.testing import LocalWire, World, operated
 from tests.support.effort import Effort
 
 pytestmark = pytest.mark.virtual_time
@@ -406,7 +406,7 @@ async def test_tracing_names_the_extra_that_installs_missing_packages(
 
 def test_manager_imports_no_opentelemetry_modules_by_default():
     code = (  # in a process of its own: this one has it
-        "import sys, manager.cli.run, manager.cli.assembly, manager.testing;"
+        "import sys, manager.cli.run, manager.cli.assembly, manager_tools.testing;"
         "print(*[each for each in sys.modules if each.startswith('opentelemetry')])"
     )
     done = subprocess.run(

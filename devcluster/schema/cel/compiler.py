@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from devcluster.schema.cel import syntax
 from devcluster.schema.cel.cost import Checked, estimate_cost
 from devcluster.schema.cel.errors import CelError, CompileError, InstantiationError, no_such_overload
 from devcluster.schema.cel.library import FUNCTIONS, NAMESPACES, Overload
+from devcluster.schema.cel.macros import expand
 from devcluster.schema.cel.operators import OPERATORS, evaluate_and, evaluate_or, get_item
+from devcluster.schema.cel.program import Env, Program, Run, Typed
 from devcluster.schema.cel.syntax import RESERVED
 from devcluster.schema.cel.types import (
     BOOL,
@@ -36,35 +37,7 @@ from devcluster.schema.cel.types import (
 from devcluster.schema.cel.values import NONE, Optional, type_of_value
 from devcluster.schema.patterns import compile_pattern
 
-__all__ = ["Program", "Typed", "compile_expression"]
-
-Env = dict[str, Any]
-Run = Callable[[Env], Any]
-
-
-class Typed(NamedTuple):
-    """A compiled node."""
-
-    type: Type
-    run: Run
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Program:
-    """A compiled expression."""
-
-    type: Type
-    run: Run
-    """Evaluates it, given the variables.
-
-    Raises:
-        CelError: it cannot be, with these values.
-    """
-    uses: frozenset[str]
-    """The variables it refers to."""
-    cost: int = 0
-    """What one evaluation costs at most, in the server's units; 0 where nobody asked."""
-
+__all__ = ["compile_expression"]
 
 _TYPE_NAMES = {
     "bool": type_of(BOOL),
@@ -156,6 +129,16 @@ class Compiler:
                 return self._map(node)
             case _:
                 raise AssertionError(node)
+
+    def visit_with(self, names: Mapping[str, Type], node: syntax.Expr) -> Typed:
+        """Compile a node in which these variables may stand, too."""
+        outer, declared = self.scope, self._declared
+        self.scope = {**outer, **names}
+        self._declared = declared - names.keys()
+        try:
+            return self.visit(node)
+        finally:
+            self.scope, self._declared = outer, declared
 
     def fail(self, at: int, text: str) -> Typed:
         """Note an issue and go on with a value that goes with everything."""
@@ -266,8 +249,6 @@ class Compiler:
         return Typed(map_of(key_type or DYN, value_type or DYN), lambda env: _build_map(entries, env))
 
     def _call(self, node: syntax.Call) -> Typed:
-        from devcluster.schema.cel.macros import expand  # noqa: PLC0415 -- macros compile their own arguments
-
         expanded = expand(self, node)
         if expanded is not None:
             self.checked.expanded.add(id(node))

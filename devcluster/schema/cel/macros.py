@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from devcluster.schema.cel import syntax
 from devcluster.schema.cel.errors import CelError, no_such_overload
+from devcluster.schema.cel.program import Env, Run, Typed
 from devcluster.schema.cel.types import BOOL, DYN, ERROR, INT, Type, assignable, list_of, map_of, optional_of
 from devcluster.schema.cel.values import NONE, Optional, compare
-
-if TYPE_CHECKING:
-    from devcluster.schema.cel.compiler import Compiler, Env, Run, Typed
 
 __all__ = ["BUDGET", "expand"]
 
@@ -20,6 +18,25 @@ BUDGET = "@budget"
 """Under this name an environment may have a list of one number: how many turns comprehensions may take."""
 _TURN = "@turn"
 """Under this name an environment has the item, index or key that its turn is about."""
+
+
+class Compiler(Protocol):
+    """The part of the compiler that macros use."""
+
+    def visit(self, node: syntax.Expr) -> Typed:
+        """Compile any node."""
+
+    def visit_with(self, names: Mapping[str, Type], node: syntax.Expr) -> Typed:
+        """Compile a node in which these variables may stand, too."""
+
+    def fail(self, at: int, text: str) -> Typed:
+        """Note an issue."""
+
+    def field_of(self, kind: Type, name: str, at: int) -> tuple[str, Type]:
+        """Return the key under which the field `name` of a `kind` is, and its type."""
+
+    def no_overload(self, at: int, name: str, types: list[Type], *, member: bool = False) -> Typed:
+        """Note that there is no such function for such values."""
 
 
 def expand(compiler: Compiler, node: syntax.Call) -> Typed | None:
@@ -41,8 +58,6 @@ def expand(compiler: Compiler, node: syntax.Call) -> Typed | None:
 
 
 def _has(compiler: Compiler, node: syntax.Call) -> Typed:
-    from devcluster.schema.cel.compiler import Typed  # noqa: PLC0415 -- the compiler calls the macros
-
     (field,) = node.args
     if not isinstance(field, syntax.Select):
         return compiler.fail(field.at, "invalid argument to has() macro")
@@ -66,8 +81,6 @@ def _has(compiler: Compiler, node: syntax.Call) -> Typed:
 
 
 def _optional_map(compiler: Compiler, node: syntax.Call) -> Typed | None:
-    from devcluster.schema.cel.compiler import Typed  # noqa: PLC0415
-
     name_node, body_node = node.args
     if not isinstance(name_node, syntax.Ident) or node.target is None:
         return None
@@ -79,7 +92,7 @@ def _optional_map(compiler: Compiler, node: syntax.Call) -> Typed | None:
     else:
         return compiler.no_overload(node.at, node.function, [target.type], member=True)
     name = name_node.name
-    body = _scoped(compiler, {name: inner}, body_node)
+    body = compiler.visit_with({name: inner}, body_node)
     get, evaluate = target.run, body.run
     flat = node.function == "optFlatMap"
 
@@ -95,20 +108,7 @@ def _optional_map(compiler: Compiler, node: syntax.Call) -> Typed | None:
     return Typed(body.type if flat else optional_of(body.type), run)
 
 
-def _scoped(compiler: Compiler, names: dict[str, Type], body: syntax.Expr) -> Typed:
-    outer = compiler.scope
-    declared = compiler._declared  # noqa: SLF001 -- a macro is a part of the compiler
-    compiler.scope = {**outer, **names}
-    compiler._declared = declared - names.keys()  # noqa: SLF001
-    try:
-        return compiler.visit(body)
-    finally:
-        compiler.scope, compiler._declared = outer, declared  # noqa: SLF001
-
-
 def _comprehend(compiler: Compiler, node: syntax.Call, count: int, build: Build) -> Typed | None:
-    from devcluster.schema.cel.compiler import Typed  # noqa: PLC0415
-
     assert node.target is not None
     target = compiler.visit(node.target)
     kind = target.type
@@ -125,7 +125,7 @@ def _comprehend(compiler: Compiler, node: syntax.Call, count: int, build: Build)
         return compiler.fail(node.target.at, text)
     names = tuple(each.name for each in node.args[:count] if isinstance(each, syntax.Ident))
     scope = dict(zip(names, (first, second), strict=False))
-    bodies = [_scoped(compiler, scope, each) for each in node.args[count:]]
+    bodies = [compiler.visit_with(scope, each) for each in node.args[count:]]
     result = build.result(kind, bodies)
     for want, body, at in zip(build.wanted, bodies, node.args[count:], strict=False):
         if want is not None and not assignable(want, body.type, {}):

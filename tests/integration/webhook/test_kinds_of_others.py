@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from manager.codegen import custom_resource_definitions
+from manager_tools.codegen import custom_resource_definitions
 from tests.conftest import StartControlPlane
 from tests.integration.webhook.guard_operator import Guard
 from tests.support import ROOT

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import pytest
 from cryptography import x509
 
-from manager.codegen import custom_resource_definitions
 from manager.program import Program
 from manager.webhook.configurations import by_url, webhook_configurations
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
+from manager_tools.codegen import custom_resource_definitions
 from tests.conftest import StartControlPlane
 from tests.integration.webhook.judged_operator import Judged, JudgedOperator, OldJudged
 from tests.support import ROOT

@@ -17,7 +17,7 @@ from manager.access.answers import STRANGERS_AT_ONCE, STRANGERS_PER_SECOND, WAIT
 from manager.access.reviews import SLACK, Place, User
 from manager.clock import now
 from manager.kube.transport import Transport
-from manager.simulation.loop import EPOCH
+from manager_tools.simulation.loop import EPOCH
 from tests.support.scripted_wire import (
     Delayed,
     LostAfter,

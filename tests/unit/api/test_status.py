@@ -4,7 +4,7 @@ from pydantic import Field
 
 from manager import Operator
 from manager.api import Resource, Status, crd
-from manager.codegen.model_schema import model_schema
+from manager_tools.codegen.model_schema import model_schema
 
 
 class LampStatus(

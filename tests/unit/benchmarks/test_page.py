@@ -1,4 +1,4 @@
-"""The page under docs/benchmarks/ is made of results alone."""
+"""The page under docs/benchmarks/, and the quotes of other documents, follow from results alone."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from benchmarks.parts import PARTS
 from benchmarks.report.charts import BARS, charts_of
 from benchmarks.report.page import page, write_page
 from benchmarks.report.quotes import with_quotes
+from benchmarks.report.tables import DASH
 from benchmarks.report.text import shown
 from benchmarks.results import Results
 from tests.support.benchmark_results import made_results, made_run, with_parts
@@ -43,7 +44,7 @@ def test_page_contains_every_part_versions_machine_and_command():
 def test_page_states_verdict_of_every_aim():
     text = page(whole())
     assert (
-        "| cold convergence: at most 1.25 times its client CPU per object |"
+        "| cold convergence: at most 1.25 times Go's client CPU per object |"
         " 2 against 3, 0.67 times | reached |" in text
     )
     assert "| cold convergence: no fewer objects/s | 2 against 3, 0.67 times | **not reached** |" in text
@@ -64,8 +65,8 @@ def test_profiles_are_linked_to_where_there_are_some_and_an_aim_is_missed():
 def test_page_marks_part_of_another_run():
     run = made_run(*PEERS, date="2026-11-22 08:00")
     text = page(whole().merged_with(made_results(run, "ten", operator_manager={"watches": [1.0]})))
-    assert text.count("Of another run") == 1
-    assert "Of another run" in (ten := text.partition("## Ten controllers")[2])
+    assert text.count("From another run") == 1
+    assert "From another run" in (ten := text.partition("## Ten controllers")[2])
     assert "08:00 UTC, 1 round, on A CPU.*" in ten
 
 
@@ -80,10 +81,38 @@ def test_quoted_comparison_names_the_run_of_each_part():
     assert " Memory: 2026-11-22 08:00 UTC, " in both
 
 
-def test_page_lists_requests_of_cold_start_by_verb():
+def test_shown_lists_requests_of_each_program():
     results = whole()
     results.sample("cold", "operator-manager", 1).requests["POST deployments 201"] = 2000
-    assert "| POST deployments 201 | 2,000 |" in page(results)
+    assert "operator-manager: 2,000 POST deployments 201" in shown(results)
+
+
+def test_page_lists_peers_that_miss_a_part_once_with_the_reason():
+    lacks = {"bare": {"memory": "it has no watches", "ten": "it has no watches"}}
+    run = made_run(*PEERS, "bare", lacks=lacks)
+    text = page(made_results(run, "ten", operator_manager={"watches": [1.0]}))
+    assert text.count("- not in every part: bare (it has no watches)") == 1
+
+
+def test_quote_of_worse_figures_lists_them_with_the_ratio_and_no_others():
+    figures = {
+        "operator_manager": {"rate": [100.0], "cpu_ms": [3.0], "server_cpu_ms": [1.0], "events": [9.0]},
+        "controller_runtime": {"rate": [150.0], "cpu_ms": [2.0], "server_cpu_ms": [2.0], "events": [0.0]},
+        "kube_rs": {"rate": [50.0], "conflicts": [0.0]},
+    }
+    figures["operator_manager"]["conflicts"] = [1.0]
+    results = made_results(made_run(*PEERS, "kube-rs"), "cold", **figures)
+    text = with_quotes("<!-- benchmarks:worse --><!-- /benchmarks -->", results)
+    assert [line for line in text.splitlines() if line.startswith("| Cold")] == [
+        f"| Cold convergence: objects/s | 100 | 150 (1.50 times) | 50 | {DASH} |",
+        f"| Cold convergence: CPU ms per object | 3 | 2 (1.50 times) | {DASH} | {DASH} |",
+        f"| Cold convergence: 409s | 1 | {DASH} | 0 | {DASH} |",
+    ]
+
+
+def test_quote_of_a_few_figures_has_a_dash_for_each_that_was_not_measured():
+    text = with_quotes("<!-- benchmarks:in-short --><!-- /benchmarks -->", whole())
+    assert f"| memory when idle, MB | 2 | 3 | {DASH} | {DASH} |" in text
 
 
 def test_rendering_writes_the_page_and_its_plots_and_removes_those_of_parts_that_are_gone(tmp_path: Path):

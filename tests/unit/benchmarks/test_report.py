@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.report.aims import Aim, aims_of, all_aims, asides_of
-from benchmarks.report.tables import DASH, NOTHING, imports_table, number, table_of
+from benchmarks.report.tables import DASH, NOTHING, imports_table, left_out, number, table_of
 from benchmarks.results import Results
 from benchmarks.summary import Summary, failure, quantile, requests, summarize
 from tests.support.benchmark_results import made_results, made_run
@@ -130,13 +130,20 @@ def test_table_notes_name_peer_that_falls_behind():
     assert table_of(results, "latency").notes == ["a, 300/s: falls behind: 160 of 600 waited at the end"]
 
 
-def test_table_notes_list_peers_that_were_not_measured():
+def test_table_omits_peers_that_were_not_measured():
     run = made_run("a", "b", lacks={"a": {"pods": "it keeps no Pods"}, "b": {"memory": "it is too slow"}})
     found = table_of(made_results(run, "memory", a={"idle.mb": [60.0], "objects.mb": [80.0]}), "memory")
     assert [row[:2] for row in found.rows] == [["idle", "a"], ["2,000 objects", "a"]]
-    assert found.notes == [
-        "not measured: b (it is too slow)",
-        "not measured at 50,000 Pods, whole: a (it keeps no Pods)",
+    assert found.notes == []
+
+
+def test_left_out_gives_reasons_but_none_for_a_part_that_one_peer_has_alone():
+    lacks = {"a": {"pods": "it keeps no Pods", "five": "it is ours"}, "b": {"five": "it is ours"}, "c": {}}
+    run = made_run("a", "b", "c", lacks=lacks, left_out={"d": "cargo is missing"}, cut=["round 3"])
+    assert list(left_out(run)) == [
+        "d is left out: cargo is missing",
+        "not in every part: a (it keeps no Pods)",
+        "round 3",
     ]
 
 
@@ -291,7 +298,7 @@ def test_backlog_aims_limit_loop_lag_and_errors():
 
 def test_all_aims_list_unmeasured_aims_as_not_measured():
     found = {aim.text: aim for aim in all_aims(made_results(RUN, "cold", operator_manager={"rate": [1.0]}))}
-    aim = found["start with 50,000 own objects, all done: at most 1.5 times its CPU"]
+    aim = found["start with 50,000 own objects, all done: at most 1.5 times Go's CPU"]
     assert (aim.reached, aim.verdict) == (None, "not measured")
     assert found["cold convergence: no fewer objects/s"].verdict == "not measured"
 
@@ -332,7 +339,7 @@ def test_peer_variant_appears_in_asides_and_decides_no_aim():
     )
     assert aims_of(results) == []
     ((text, found),) = asides_of(results)
-    assert "1 worker" in text
+    assert text.endswith("next to controller-runtime-1")
     assert found == "200 against 50, 4.00 times"
 
 

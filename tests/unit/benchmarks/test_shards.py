@@ -103,7 +103,7 @@ def test_verdicts_miss_both_move_aims_when_too_many_objects_move():
     missed = [aim for aim, good in reached(figures(moved=1500)).items() if not good]
     assert [each.partition(" only")[0].partition(" less")[0] for each in missed] == [
         "from two replicas to three",
-        "from three to two",
+        "from three replicas to two",
     ]
 
 

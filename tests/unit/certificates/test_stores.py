@@ -23,9 +23,9 @@ from manager.certificates.store import Changed, Material, Snapshot, Stored, Stor
 from manager.certificates.targets import InstalledConfiguration, WrittenConfiguration
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from manager.testing import LocalWire
 from manager.tls.issue import new_authority
 from manager.tls.key_pair import CertificateUnusable
+from manager_tools.testing import LocalWire
 from tests.support.scripted_wire import Reply, ScriptedWire
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
@@ -61,6 +64,7 @@ class Outcome:
 
 
 Command = Callable[..., Outcome]
+Install = Callable[..., None]
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +72,26 @@ def no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.startswith("OPERATOR_MANAGER_") or name in {*("WATCH_NAMESPACE", "KUBERNETES_SERVICE_HOST")}:
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def install_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """A function that installs hello-operators 1.2, a package with one module and one entry point."""
+    monkeypatch.syspath_prepend(tmp_path)
+    modules: list[str] = []
+
+    def put(module: str, source: str, entry_point: str, *, group: str) -> None:
+        modules.append(module)
+        (tmp_path / f"{module}.py").write_text(source)
+        folder = tmp_path / "hello_operators-1.2.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: hello-operators\nVersion: 1.2\n")
+        (folder / "entry_points.txt").write_text(f"[{group}]\n{entry_point}\n")
+        importlib.invalidate_caches()
+
+    yield put
+    for each in modules:
+        sys.modules.pop(each, None)
 
 
 @pytest.fixture(autouse=True)

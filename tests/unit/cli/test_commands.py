@@ -15,7 +15,7 @@ from manager.cli import main
 from manager.version import KUBERNETES_VERSIONS, VERSION
 from tests.support.gadget import Gadget, GadgetOperator, OldGadget
 from tests.unit.cli.conftest import OPERATORS, Command, operator
-from tests.unit.cli.test_generate import AheadOperator, UnboundedOperator
+from tests.unit.manager_tools.commands.test_generate import AheadOperator, UnboundedOperator
 
 COMMANDS = (
     *("run", "crds", "generate", "init", "create", "model", "simulate"),

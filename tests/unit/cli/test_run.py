@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from manager.kube.errors import ConfigError, Unreachable
 from manager.leader.lease import LeadershipLost
 from manager.manager import CannotStart
 from manager.settings import SettingsError
-from tests.unit.cli.conftest import Assemble, Command
+from tests.unit.cli.conftest import Assemble, Command, Install
 
 
 def failing(error: Exception) -> Callable[[asyncio.Event], Any]:
@@ -196,24 +195,16 @@ class Many(Operator):
     name = "many"
 """
 MODULE = "hello_from_outside"
-Install = Callable[..., None]
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Installs a package whose entry points are these, with a module beside it."""
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / f"{MODULE}.py").write_text(GREETER)
+def install(install_package: Install) -> Install:
+    """A function of an entry point's line: installs a package with the operators above."""
 
-    def put(value: str, package: str = "hello-operators", group: str = "operator_manager.operators") -> None:
-        folder = tmp_path / f"{package.replace('-', '_')}-1.2.dist-info"
-        folder.mkdir()
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
-        (folder / "entry_points.txt").write_text(f"[{group}]\n{value}\n")
-        importlib.invalidate_caches()
+    def put(value: str, group: str = "operator_manager.operators") -> None:
+        install_package(MODULE, GREETER, value, group=group)
 
-    yield put
-    sys.modules.pop(MODULE, None)
+    return put
 
 
 def test_run_starts_installed_operators_beside_built_in_ones(

@@ -15,12 +15,12 @@ import pytest
 from tests.support import ROOT
 
 PARTS = (
-    "What the programs need",
-    "What builds and installs them",
-    "What the demo adds",
-    "What lists them",
-    "What development adds",
-    "What the documentation as a site adds",
+    "Packages of the programs",
+    "Packages that build and install them",
+    "Packages of the demo",
+    "Packages of the bill of materials",
+    "Packages of development",
+    "Packages of the documentation site",
 )
 # Writes down what it is asked for, and fails where the test wants it to.
 STANDS_IN = """
@@ -135,7 +135,7 @@ def test_the_project_and_its_operators_are_installed_as_they_are_there(checkout:
 
 def test_every_heading_of_the_pins_is_a_part():
     headings = [
-        line for line in (ROOT / "constraints.txt").read_text().splitlines() if line.startswith("# What")
+        line for line in (ROOT / "constraints.txt").read_text().splitlines() if line.startswith("# Packages")
     ]
     assert headings == [f"# {part}." for part in PARTS]
 

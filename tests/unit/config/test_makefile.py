@@ -293,6 +293,7 @@ def test_a_check_runs_quick_unit_tests_and_each_operator_once():
     [
         ("manager/cache/store.py", "tests/unit/cache"),
         ("manager/backoff.py", "tests/unit/test_backoff.py"),
+        ("manager_tools/testing.py", "tests/unit/manager_tools/test_testing.py"),
         ("devcluster/storage/log.py", "tests/unit/devcluster/storage"),
         ("controllers/petstore/pet.py", "tests/unit/controllers/petstore"),
         ("tests/unit/test_garbage.py", "tests/unit/test_garbage.py"),

@@ -13,7 +13,7 @@ from devcluster.exchange import ApiResponse
 from manager.api import Resource
 from manager.kube.errors import ConnectionLost
 from manager.kube.wire import WireRequest
-from manager.testing import LocalWire
+from manager_tools.testing import LocalWire
 
 
 class Died(BaseException):

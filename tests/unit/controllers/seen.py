@@ -10,7 +10,7 @@ from typing import Any
 from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest, ApiResponse
 from manager import AnyOperator
-from manager.testing import World, operated
+from manager_tools.testing import World, operated
 
 Object = dict[str, Any]
 NAMESPACE = "default"

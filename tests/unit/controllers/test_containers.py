@@ -13,7 +13,7 @@ from controllers.example.wordpress import WordpressOperator
 from manager import AnyOperator
 from manager.api import ObjectMeta, Resource, is_true
 from manager.api.apps_v1 import Deployment
-from manager.testing import operated
+from manager_tools.testing import operated
 from tests.support.settings import load_declared
 
 pytestmark = pytest.mark.virtual_time

@@ -14,7 +14,7 @@ from controllers.example.wordpress import WordpressOperator
 from controllers.example.workloads import Workloads
 from manager.api import ObjectMeta, is_true
 from manager.api.apps_v1 import Deployment
-from manager.testing import World, operated
+from manager_tools.testing import World, operated
 from tests.unit.controllers.wordpress.sites import site
 
 pytestmark = pytest.mark.virtual_time

@@ -21,7 +21,6 @@ from manager.api.core_v1 import ConfigMap, Secret
 from manager.cache import Cache
 from manager.cli import plan as command
 from manager.client import Client
-from manager.codegen import custom_resource_definitions
 from manager.controller import Controller
 from manager.diagnose.differences import differs, replaced_pods, title, to_yaml, unified
 from manager.diagnose.dry_run import Change, DryRunTransport
@@ -33,8 +32,9 @@ from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.operator import add_controller
 from manager.program import Program
-from manager.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
-from manager.testing import LocalWire
+from manager_tools.codegen import custom_resource_definitions
+from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
+from manager_tools.testing import LocalWire
 
 KEY = ObjectKey("default", "hello")
 Do = Callable[[Any, Context], Any]

@@ -100,7 +100,7 @@ def flags() -> set[str]:
 @every_page
 def test_targets_of_make_are_there(page: Page):
     # Of this repository, or of a project.
-    makefiles = (Path("Makefile"), Path("manager/scaffold/project/Makefile"))
+    makefiles = (Path("Makefile"), Path("manager_tools/scaffold/project/Makefile"))
     text = "".join(each.read_text() for each in makefiles)
     targets = set(re.findall(r"^([a-z0-9-]+):", text, re.MULTILINE))
     named = [word.split() for word in page.words() if word.startswith("make ")]

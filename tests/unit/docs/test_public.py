@@ -17,7 +17,7 @@ PAGE = Path("docs/architecture.md")
 _, _, SECTION = PAGE.read_text().partition("### What of the library is public\n")
 ROWS = re.findall(r"^\| (`.+?) \|", SECTION.partition("\n## ")[0], re.MULTILINE)
 PUBLIC = [name for row in ROWS for name in re.findall(r"`([\w.]+)`", row)]
-TEMPLATE = "manager/scaffold/project"
+TEMPLATE = "manager_tools/scaffold/project"
 SOURCES = [
     path
     for folder in ("apis", "controllers", "examples", TEMPLATE)
@@ -58,7 +58,7 @@ def private_imports(code: str) -> set[str]:
 
 
 def is_ours(module: str) -> bool:
-    return module.partition(".")[0] in {"manager", "devcluster"}
+    return module.partition(".")[0] in {"manager", "manager_tools", "devcluster"}
 
 
 @pytest.mark.parametrize("module", PUBLIC)

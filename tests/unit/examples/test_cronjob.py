@@ -14,8 +14,8 @@ from examples.cronjob.v2 import CronJob as NextCronJob
 from manager.api import ObjectMeta, Unstructured
 from manager.api.batch_v1 import JobTemplateSpec
 from manager.kube.errors import Invalid
-from manager.simulation import assert_holds
-from manager.testing import VirtualClock, World, operated
+from manager_tools.simulation import assert_holds
+from manager_tools.testing import VirtualClock, World, operated
 
 START = datetime(2026, 3, 1, 8, 5, 30, tzinfo=UTC)
 

@@ -13,8 +13,8 @@ from examples.dask.operators import OPERATORS
 from examples.dask.scheduler import SchedulerAway, SchedulerClient
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
-from manager.simulation import assert_holds
-from manager.testing import VirtualClock, World, operated
+from manager_tools.simulation import assert_holds
+from manager_tools.testing import VirtualClock, World, operated
 
 POD = {"containers": [{"name": "dask", "image": "dask:2026"}]}
 CLUSTER: dict[str, Any] = {"scheduler": POD, "worker": {"replicas": 2, "spec": POD}}

@@ -11,8 +11,8 @@ from examples.database.kinds import Database, DatabaseSpec, Job, StatefulSet
 from examples.database.operator import LABEL, DatabaseOperator, is_ready
 from manager.api import ObjectMeta
 from manager.api.core_v1 import ConfigMap, Pod
-from manager.simulation import assert_holds
-from manager.testing import VirtualClock, World, operated
+from manager_tools.simulation import assert_holds
+from manager_tools.testing import VirtualClock, World, operated
 
 STEPS = ["Check", "BackUp", "StopWrites", "Prepare", "ReplacePods", "Migrate", "AllowWrites", "Finish"]
 

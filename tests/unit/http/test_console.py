@@ -33,8 +33,8 @@ from manager.diagnose.collect import Collected, Collector
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from manager.testing import LocalWire, World, operated
 from manager.tls.served import SelfSigned, ServedCertificate
+from manager_tools.testing import LocalWire, World, operated
 from tests.support import ROOT
 from tests.support.effort import turns_of_others
 from tests.support.eventually import eventually_async

@@ -27,7 +27,7 @@ from manager.http import guard
 from manager.http.request import Request
 from manager.http.response import Response
 from manager.http.routes import Routes
-from manager.testing import World, operated
+from manager_tools.testing import World, operated
 from tests.support import ROOT
 from tests.support.effort import turns_of_others
 from tests.unit.http.test_console import console_of

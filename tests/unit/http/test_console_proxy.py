@@ -18,10 +18,10 @@ from manager.http.request import Request
 from manager.http.response import Response
 from manager.http.server import serve
 from manager.kube.tls import Pem, TlsFiles
-from manager.testing import World
 from manager.tls.issue import Authority, new_authority
 from manager.tls.key_pair import KeyPair
 from manager.tls.served import ServedCertificate
+from manager_tools.testing import World
 from tests.unit.http.conftest import ServePages, Site
 from tests.unit.http.test_console import (
     PATH,

@@ -22,7 +22,7 @@ from manager.kube.wire import WireRequest
 from manager.leader.leadership import Leadership
 from manager.leader.terms import Terms
 from manager.metrics import Metrics
-from manager.testing import LocalWire, World
+from manager_tools.testing import LocalWire, World
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.unit.http.conftest import ServePages
 from tests.unit.http.test_console import (

@@ -25,7 +25,7 @@ from manager.kube.decoding import _shallow, decode_event, json_object, lines, sh
 from manager.kube.errors import Gone, KubeError, ProtocolError, ServerError, error_from, status_error
 from manager.kube.listing import decode_list
 from manager.leader.lease import Lease
-from manager.migration.definitions import decode_definition
+from manager_tools.migration.definitions import decode_definition
 from tests.support.effort import Effort, turns_of_others
 
 WORD = "hunter2"

@@ -13,7 +13,7 @@ from manager.kube.errors import Conflict, Fenced
 from manager.leader.leadership import Leadership
 from manager.leader.lease import LeadershipLost
 from manager.leader.lease_client import LeaseClient
-from manager.simulation.loop import freeze
+from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import LostAfter, LostBefore, Reply, Stall, Step, Unreached
 from tests.unit.leader.conftest import LEASE, NAME, NAMESPACE, Candidate, Election
 

@@ -16,7 +16,7 @@ from manager.leader.lease_client import LeaseGroup
 from manager.leader.lookout import Lookout
 from manager.leader.membership import MEMBER, Membership
 from manager.metrics import Metrics
-from manager.simulation.loop import freeze
+from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import (
     Delayed,
     LostAfter,

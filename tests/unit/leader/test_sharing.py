@@ -11,7 +11,7 @@ import pytest
 from manager.clock import monotonic as now
 from manager.kube.errors import Fenced
 from manager.leader import lease_client
-from manager.simulation.loop import freeze
+from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import LostAfter, Reply, Sent, Stall, Unreached
 from tests.unit.leader.conftest import LEASES, NAME, NAMESPACE
 from tests.unit.leader.program import COUNT, DATA, EVERYTHING, SEEDS, Program, Replica, permits, program

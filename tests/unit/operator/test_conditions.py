@@ -27,7 +27,7 @@ from manager.api import (
 )
 from manager.api.core_v1 import ConfigMap
 from manager.operator.conditions import ConditionList
-from manager.testing import World, operated, without_manager
+from manager_tools.testing import World, operated, without_manager
 
 pytestmark = pytest.mark.virtual_time
 

@@ -13,10 +13,10 @@ from manager.api import Resource, Status, Unstructured
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
 from manager.operator import add_controller
-from manager.testing import without_manager
 from manager.webhook import AdmissionRequest, JsonObject, RegistrationError
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
+from manager_tools.testing import without_manager
 from tests.support.gadget import Gadget, OldGadget
 
 

@@ -15,7 +15,6 @@ from pydantic import Field
 from devcluster import DevCluster
 from manager.api import ApiModel, Int32, Resource, Scale, Status, crd, preserve_unknown
 from manager.api.core_v1 import PodTemplateSpec
-from manager.codegen import custom_resource_definitions
 from manager.controller import WorkQueue
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -27,7 +26,8 @@ from manager.operator.definitions import (
     definition_rights,
     differences,
 )
-from manager.testing import LocalWire
+from manager_tools.codegen import custom_resource_definitions
+from manager_tools.testing import LocalWire
 from tests.unit.conftest import LogLines
 
 pytestmark = pytest.mark.virtual_time

@@ -26,7 +26,7 @@ from manager.kube.errors import (
     Unreachable,
 )
 from manager.operator.running import ObjectReconciler
-from manager.testing import World, operated
+from manager_tools.testing import World, operated
 from tests.unit.conftest import LogLines
 
 pytestmark = pytest.mark.virtual_time

@@ -40,8 +40,8 @@ from manager.operator.difference import changed_fields
 from manager.operator.rights import rights_of
 from manager.operator.rollouts import is_rolled_out
 from manager.runs import SPARED, ReconcileRecord
-from manager.testing import World, operated
 from manager.webhook import Refused, forbidden
+from manager_tools.testing import World, operated
 from tests.unit.conftest import LogLines
 
 pytestmark = pytest.mark.virtual_time

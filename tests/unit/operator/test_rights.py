@@ -18,8 +18,8 @@ from manager.kube.errors import Forbidden
 from manager.operator import rights_of
 from manager.operator.context import Blocked
 from manager.rights import RbacRule
-from manager.simulation import assert_holds
-from manager.testing import World, operated
+from manager_tools.simulation import assert_holds
+from manager_tools.testing import World, operated
 
 pytestmark = pytest.mark.virtual_time
 

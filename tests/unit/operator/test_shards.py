@@ -31,8 +31,8 @@ from manager.metrics import Metrics
 from manager.operator import Blocked, add_controller
 from manager.program import Program
 from manager.shards.ranges import label_of
-from manager.simulation.loop import ThreadHold
-from manager.testing import LocalWire
+from manager_tools.simulation.loop import ThreadHold
+from manager_tools.testing import LocalWire
 
 pytestmark = pytest.mark.virtual_time
 COUNT = 4

@@ -12,9 +12,9 @@ from pydantic import Field
 from manager import Context, Operator, Steps
 from manager.api import ApiModel, Condition, ObjectMeta, Resource, Status, StepsStatus, crd, preserve_unknown
 from manager.api.core_v1 import ConfigMap
-from manager.simulation.seeds import Plan, crash_points, run, told
-from manager.simulation.workload import Step
-from manager.testing import VirtualClock, operated
+from manager_tools.simulation.seeds import Plan, crash_points, run, told
+from manager_tools.simulation.workload import Step
+from manager_tools.testing import VirtualClock, operated
 
 
 class JourneySpec(ApiModel):

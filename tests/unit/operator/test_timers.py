@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from manager import Context, ObjectKey, Operator, Setting, TerminalError, every
 from manager.console.serialize import controller_report
 from manager.diagnose.render import next_run
-from manager.testing import operated
+from manager_tools.testing import operated
 from tests.unit.operator.test_reconciling import Greeting, greeting
 
 pytestmark = pytest.mark.virtual_time

@@ -1,4 +1,4 @@
-"""Webhooks of operators under test, as `manager.testing.operated` has them asked."""
+"""Webhooks of operators under test, as `manager_tools.testing.operated` has them asked."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from prometheus_client import Counter, generate_latest
 from manager import webhook
 from manager.api import ObjectMeta
 from manager.kube.errors import ApiError, Forbidden, Invalid, ServerError
-from manager.testing import operated
 from manager.webhook import AdmissionRequest, JsonObject, Refused
+from manager_tools.testing import operated
 from tests.integration.webhook.judged_operator import Judged, JudgedOperator, JudgedSpec, OldJudged
 
 

@@ -18,13 +18,13 @@ import pytest
 from controllers.main import PROGRAM
 from manager.api.core_v1 import Pod
 from manager.cli.flags import parse_flags
-from manager.codegen.manifest import UNPLACED
 from manager.program import Program
 from manager.version import VERSION
 from manager.webhook import Admission, AdmissionRequest
 from manager.webhook.configurations import webhook_configurations
 from manager.webhook.registration import Webhooks
 from manager.yaml_text import yaml_documents
+from manager_tools.codegen.manifest import UNPLACED
 from release import OLDEST_KUBERNETES
 from release.artifacts import context
 from release.chart import _template

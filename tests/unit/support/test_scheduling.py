@@ -28,7 +28,10 @@ from tests.support.scheduling import Bounded, Plan, unit_of
             "tests/test_pet.py::test_it[envtest-1.33]",
             "tests/test_pet.py envtest-1.33",
         ),
-        *[(f"tests/unit/simulation/test_operators.py::test_it[{seed}]",) * 2 for seed in (0, 6)],
+        *[
+            (f"tests/unit/manager_tools/simulation/test_operators.py::test_it[{seed}]",) * 2
+            for seed in (0, 6)
+        ],
     ],
 )
 def test_a_unit_is_a_file_on_one_kind_of_control_plane(nodeid: str, unit: str):

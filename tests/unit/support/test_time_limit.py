@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from manager.simulation.guards import guarded
+from manager_tools.simulation.guards import guarded
 from tests.support import time_limit
 
 ROOT = Path(__file__).resolve().parents[3]

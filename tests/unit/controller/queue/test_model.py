@@ -17,7 +17,7 @@ from manager.controller.queue import AGED_TURN, QueueItem, WorkQueue
 from manager.controller.reconciler import Priority
 from manager.metrics import Metrics
 from manager.runs import MOST_TRIGGERS, Trigger
-from manager.simulation.loop import VirtualLoop
+from manager_tools.simulation.loop import VirtualLoop
 from tests.unit.controller.doubles import Numbers
 
 AGEING = 3.0

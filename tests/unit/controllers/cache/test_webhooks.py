@@ -6,7 +6,7 @@ import pytest
 
 from apis.cache.v1.memcached import Memcached
 from controllers.cache.memcached import MemcachedOperator
-from manager.testing import without_manager
+from manager_tools.testing import without_manager
 from tests.support.admission import request, webhooks_of
 
 OPERATOR = without_manager(MemcachedOperator)

@@ -16,9 +16,9 @@ from apis.petstore.v1beta1.pet import Pet, PetOwner
 from controllers.petstore.conversion import FROM_V1BETA1
 from controllers.petstore.pet import PetOperator
 from manager.settings import SettingValues
-from manager.testing import without_manager
 from manager.webhook import Admission, Refused
 from manager.webhook.methods import registrations
+from manager_tools.testing import without_manager
 from tests.support.admission import request
 
 NOON = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)

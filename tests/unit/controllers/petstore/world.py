@@ -37,8 +37,8 @@ from manager.kube.wire import WireRequest
 from manager.metrics import Metrics
 from manager.operator.running import ObjectReconciler
 from manager.settings import SettingValues
-from manager.testing import LocalWire
 from manager.yaml_text import yaml_documents
+from manager_tools.testing import LocalWire
 from petstore.client import PetStoreClient, Unreachable
 from tests.support import ROOT
 from tests.unit.controllers.fate import Fate, FatefulWire, RecordedEvents

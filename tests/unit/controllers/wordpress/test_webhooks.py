@@ -6,8 +6,8 @@ import pytest
 
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.wordpress import WordpressOperator
-from manager.testing import without_manager
 from manager.webhook import Admission
+from manager_tools.testing import without_manager
 from tests.support.admission import request, webhooks_of
 
 warn_of_what_is_open = without_manager(WordpressOperator).warn_of_what_is_open

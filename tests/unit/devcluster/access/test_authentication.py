@@ -8,7 +8,6 @@ import pytest
 
 from devcluster.access.attributes import Attributes
 from devcluster.access.authentication import ADMIN, Authenticator
-from devcluster.access.jwt import Signer
 from devcluster.access.rbac import RbacAuthorizer
 from devcluster.access.reviews import AccessReviews
 from devcluster.access.tokens import AUDIENCE, ServiceAccountTokens
@@ -31,7 +30,7 @@ class World:
         self.clock = Clock(lambda: self.time)
         self.store = Store()
         self.authorizer = RbacAuthorizer(self.store)
-        self.tokens = ServiceAccountTokens(self.store, self.clock, random.Random(1), Signer())
+        self.tokens = ServiceAccountTokens(self.store, self.clock, random.Random(1))
         self.authenticator = Authenticator(
             self.authorizer, self.tokens, lambda _: Attributes(verb="list", resource="pods")
         )
@@ -124,7 +123,7 @@ def test_a_token_for_others_is_none_here(world: World):
 
 
 def test_a_token_of_another_key_is_refused(world: World):
-    stranger = ServiceAccountTokens(world.store, world.clock, random.Random(1), Signer())
+    stranger = ServiceAccountTokens(world.store, world.clock, random.Random(1))
     with pytest.raises(StatusError):
         world.ask(stranger.issue(ACCOUNT, {})["status"]["token"])
 

@@ -11,7 +11,7 @@ import pytest
 from devcluster.clock import Clock
 from devcluster.cluster import DevCluster
 from devcluster.storage import Key
-from manager.simulation.loop import VirtualLoop
+from manager_tools.simulation.loop import VirtualLoop
 
 Make = Callable[..., dict]
 

@@ -1,0 +1,35 @@
+"""Problems that a check finds in a value, and their places."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from devcluster.errors import FieldError
+
+__all__ = ["UNSET_FIELD", "Check", "Problem", "Spine", "path_of"]
+
+UNSET_FIELD = "<nil>"
+"""What stands for the field of an error that has none."""
+
+Spine = tuple[str | int, ...]
+"""The keys and indexes that lead to a value."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with the value at `spine`; `name` is the field, in the validator's own notation."""
+
+    spine: Spine
+    name: str
+    make: Callable[[str], FieldError]
+
+
+Check = Callable[[Any, Spine, list[Problem]], None]
+
+
+def path_of(spine: Spine) -> str:
+    """`spec.ports[0].name`."""
+    text = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in spine)
+    return text.removeprefix(".")

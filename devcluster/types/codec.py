@@ -1,0 +1,98 @@
+"""The protocol of codecs, and the error for a value that does not fit."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from devcluster.types.json_text import Repeated
+
+__all__ = ["Codec", "DecodeError", "Problems", "json_type"]
+
+Problems = list[list[str | int]]
+"""Fields that are unknown or there twice: `unknown` or `duplicate`, then the path from the inside out."""
+
+
+_GO_KINDS = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    list: "slice",
+    dict: "map",
+    Repeated: "map",
+}
+
+
+class DecodeError(Exception):
+    """A value that does not fit its Go type; the text is Go's.
+
+    On its way out it learns where it happened: every struct puts its field before what is there.
+    """
+
+    def __init__(self, head: str, go_type: str = "", *, value: Any = None, kind: str = "") -> None:
+        """`go_type` is the type aimed at; without one `head` is the whole text and the place is not told.
+
+        `kind` is what that type is made of, empty for one that reads itself, and `value` what did not fit.
+        """
+        super().__init__(head)
+        self.head = head
+        self.go_type = go_type
+        self.kind = kind
+        self.value = value
+        self.struct = ""
+        self.path: list[str] = []
+
+    def __str__(self) -> str:
+        if not self.go_type:
+            return self.head
+        place = f"{self.struct}.{'.'.join(reversed(self.path))}"
+        return f"json: cannot unmarshal {self.head} into Go struct field {place} of type {self.go_type}"
+
+    @property
+    def restored(self) -> str:
+        """The text where the object was not read from JSON but restored of maps: strategic merge patches."""
+        if not self.go_type:
+            return self.head
+        found = _GO_KINDS[type(self.value)]
+        if not self.kind:
+            return f"json: cannot unmarshal {self.head} into Go value of type {self.go_type}"
+        if self.kind == "struct":
+            return f"cannot restore struct from: {found}"
+        if self.kind in {"map", "slice"}:
+            return f"cannot restore {self.kind} from {found}"
+        numbers = {"int32", "int64", "float64"}
+        if (found in numbers and self.kind in numbers) or (found == "int64" and self.kind == "string"):
+            return f"cannot convert {found} to {self.go_type}"
+        return f"unrecognized type: {self.kind}"
+
+
+class Codec(Protocol):
+    """Reader and writer of one type."""
+
+    go: str
+    """What Go calls the type in errors."""
+    omits: bool
+    """Whether `omitempty` leaves out a value that is false in Python; Go never leaves out a struct."""
+    plain: type | None
+    """Every value of just this type is read as it is."""
+
+    def convert(self, value: Any, problems: Problems) -> Any:
+        """The value as Go would write it again; `value` is not None.
+
+        Raises:
+            DecodeError: it does not fit.
+        """
+
+    def zero(self) -> Any:
+        """Return the value that Go writes for a field that was never set."""
+
+
+def json_type(value: Any) -> str:
+    """Return the name that Go's errors have for the kind of a JSON value."""
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, dict):
+        return "object"
+    return "array" if isinstance(value, list) else "number"

@@ -1,0 +1,1 @@
+"""Tools for authors of operators: code generation, scaffolding, storage migration, tests, simulation."""

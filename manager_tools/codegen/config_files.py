@@ -1,0 +1,108 @@
+"""Which files under `config/` are generated, named as kubebuilder names them.
+
+What follows from models, operators and webhooks is made here and in `roles`. The rest is in the folder
+`config` beside this module, written out but for the names of the program and of an operator. All of it is
+as it is until kustomize puts a prefix to the names and everything into one namespace; where such a name
+stands that kustomize does not know of, the files `kustomizeconfig.yaml` say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from manager.api import Resource
+from manager.program import Program
+from manager.rights import RbacRule
+from manager.webhook.configurations import webhook_configurations
+from manager.webhook.registration import Webhooks
+from manager.yaml_text import yaml_document, yaml_stream
+from manager_tools.codegen import roles
+from manager_tools.codegen.manifest import UNPLACED, custom_resource_definitions
+
+Manifest = dict[str, Any]
+
+_WRITTEN = Path(__file__).with_name("config")
+_KUSTOMIZATION = "kustomization.yaml"
+_REFERENCES = "kustomizeconfig.yaml"
+
+
+def config_files(
+    program: Program,
+    kinds: Sequence[type[Resource]],
+    rules: Mapping[str, Sequence[RbacRule]],
+    samples: Iterable[str],
+    webhooks: Webhooks,
+    *,
+    max_description: int | None = None,
+) -> dict[str, str]:
+    """Return the text of each generated file of `program` by its path under `config/`.
+
+    `rules` are by the names of the operators that need them, `samples` the names of the hand-written files in
+    `config/samples/`. Raises ModelError and shortens descriptions as `custom_resource_definitions` does.
+    """
+    every = [rule for each in rules.values() for rule in each]
+    definitions = custom_resource_definitions(kinds, webhooks.conversions, max_description=max_description)
+    converted = [each["metadata"]["name"] for each in definitions if "conversion" in each["spec"]]
+    rbac = roles.of_manager(program.name, every, converted if webhooks else None) | roles.of_people(kinds)
+    folders: dict[str, dict[str, str]] = {
+        "crd": {f"bases/{_crd_file(each)}": yaml_document(each) for each in definitions},
+        "rbac": _texts(program, rbac),
+        "owner-references": _texts(program, roles.owner_references(every)),
+    }
+    if converted:
+        folders["crd"] |= _written(program, "crd", _REFERENCES)
+    if webhooks:
+        configurations = webhook_configurations(webhooks, UNPLACED, program, prefix="")
+        names = "issuer.yaml", "certificate-webhook.yaml", "secret.yaml", _REFERENCES
+        folders |= {
+            "webhook": {
+                "manifests.yaml": yaml_stream(_labelled(each, program) for each in configurations),
+                **_written(program, "webhook", "service.yaml", "secret.yaml", _REFERENCES),
+            },
+            "certmanager": _written(program, "certmanager", *names),
+        }
+    for files in folders.values():
+        files[_KUSTOMIZATION] = _kustomization([name for name in files if name != _REFERENCES])
+        if _REFERENCES in files:
+            files[_KUSTOMIZATION] += f"configurations:\n- {_REFERENCES}\n"
+    folders["samples"] = {_KUSTOMIZATION: _kustomization(sorted(samples))}
+    folders["per-operator/operators"] = {_KUSTOMIZATION: _kustomization(list(rules))}
+    for operator, theirs in rules.items():
+        manifests = roles.running(f"{program.prefix}{operator}", theirs).values()
+        [(name, text)] = _written(program, "per-operator", _KUSTOMIZATION).items()
+        folders[f"per-operator/operators/{operator}"] = {
+            name: text.replace("OPERATOR", operator),
+            "rbac.yaml": yaml_stream(_labelled(each, program) for each in manifests),
+        }
+    return {f"{folder}/{name}": text for folder, files in folders.items() for name, text in files.items()}
+
+
+def _crd_file(definition: Manifest) -> str:
+    spec = definition["spec"]
+    return f"{spec['group']}_{spec['names']['plural']}.yaml"
+
+
+def _written(program: Program, folder: str, *names: str) -> dict[str, str]:
+    """What is the same for every program."""
+    texts = {name: (_WRITTEN / folder / name).read_text(encoding="utf-8") for name in names}
+    return {name: text.replace("PROGRAM", program.name) for name, text in texts.items()}
+
+
+def _texts(program: Program, manifests: Mapping[str, Manifest]) -> dict[str, str]:
+    return {name: yaml_document(_labelled(each, program)) for name, each in manifests.items()}
+
+
+def _labelled(manifest: Manifest, program: Program) -> Manifest:
+    return {**manifest, "metadata": {**manifest["metadata"], "labels": program.labels}}
+
+
+def _kustomization(resources: list[str]) -> str:
+    return yaml_document(
+        {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "resources": resources,
+        }
+    )

@@ -1,0 +1,224 @@
+"""The roles of the manager, and of the people who use its kinds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from manager.api import Resource, crd_options
+from manager.certificates.kept import injection_rights, secret_rights
+from manager.rights import RbacRule
+from manager_tools.migration.permission import migration_rights
+
+_Values = tuple[str, ...]
+
+
+def merged_rules(rules: Iterable[RbacRule]) -> list[dict[str, Any]]:
+    """Return the rules of a role that grants what `rules` grant, and nothing more, in a stable order.
+
+    Rules on the same resources join their verbs; then resources with the same verbs join, then groups.
+    """
+    verbs: dict[tuple[str, str, _Values], set[str]] = defaultdict(set)
+    for rule in rules:
+        for group in rule.groups:
+            for resource in rule.resources:
+                verbs[group, resource, tuple(sorted(rule.resource_names))].update(rule.verbs)
+
+    resources: dict[tuple[str, _Values, _Values], set[str]] = defaultdict(set)
+    for (group, resource, names), allowed in verbs.items():
+        resources[group, names, ("*",) if "*" in allowed else tuple(sorted(allowed))].add(resource)
+
+    groups: dict[tuple[_Values, _Values, _Values], set[str]] = defaultdict(set)
+    for (group, names, allowed_verbs), named in resources.items():
+        groups[tuple(sorted(named)), names, allowed_verbs].add(group)
+
+    return sorted(
+        (_rule(tuple(sorted(members)), *rest) for rest, members in groups.items()),
+        key=lambda rule: (rule["apiGroups"], rule["resources"], rule.get("resourceNames", [])),
+    )
+
+
+def _rule(groups: _Values, resources: _Values, names: _Values, verbs: _Values) -> dict[str, Any]:
+    rule: dict[str, Any] = {"apiGroups": list(groups), "resources": list(resources)}
+    if names:
+        rule["resourceNames"] = list(names)
+    rule["verbs"] = list(verbs)
+    return rule
+
+
+Manifest = dict[str, Any]
+
+_API = "rbac.authorization.k8s.io"
+# Replaced by kustomize, together with a prefix to the names, where the whole is put together.
+_NAMESPACE = "system"
+_SERVICE_ACCOUNT = "controller-manager"
+_OF_CONTROLLERS = "manager-role"
+
+# What asking the API server about others takes. Neither kind has a namespace, and nothing of them is kept.
+_REVIEWS = (
+    RbacRule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
+    RbacRule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),
+)
+_LEASES = ("coordination.k8s.io",), ("leases",)
+_READ = ("get", "list", "watch")
+_WRITE = ("create", "update", "patch", "delete")
+
+Roles = dict[str, Manifest]
+"""Roles, and what goes with them, by the names of their files."""
+
+
+def running(lease: str, rules: Iterable[RbacRule]) -> Roles:
+    """Return what a manager runs as that needs `rules`, whichever admission plugins are on.
+
+    That is an account, and bound to it: the cluster role with what its controllers need; a role for its own
+    namespace, with the Lease of that name; and a cluster role to find out who may see its metrics.
+    """
+    metadata = {"name": _SERVICE_ACCOUNT, "namespace": _NAMESPACE}
+    # `create` cannot be limited to a name.
+    leases = (RbacRule(*_LEASES, ("create",)), RbacRule(*_LEASES, ("get", "update", "watch"), (lease,)))
+    return {
+        "service_account.yaml": {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
+        **_bound(
+            "role", "ClusterRole", _OF_CONTROLLERS, (each for each in rules if not each.owner_references)
+        ),
+        **_bound("leader_election_role", "Role", "leader-election-role", leases),
+        **_bound("metrics_auth_role", "ClusterRole", "metrics-auth-role", _REVIEWS),
+    }
+
+
+def of_manager(lease: str, rules: Iterable[RbacRule], converted: Iterable[str] | None = None) -> Roles:
+    """Return all that is bound to a manager's account.
+
+    See `running`, and with `converted` `of_webhooks`, which is only there for a program with webhooks.
+    """
+    return running(lease, rules) | ({} if converted is None else of_webhooks(converted))
+
+
+def owner_references(rules: Iterable[RbacRule]) -> Roles:
+    """Return the cluster role, and its binding, with what that admission plugin asks for besides."""
+    asked = (rule for rule in rules if rule.owner_references)
+    return _bound("role", "ClusterRole", "owner-references-role", asked)
+
+
+def of_webhooks(converted: Iterable[str], *, prefix: str = "") -> Roles:
+    """Return the roles, and their bindings, for the webhooks' certificate.
+
+    One is for the namespace that holds its Secret; with the other the manager tells the API server whom to
+    trust. `converted` are the names of the definitions whose objects a webhook converts, `prefix` is what the
+    names of Secret and configurations begin with.
+    """
+    told = injection_rights(prefix, converted)
+    return {
+        **_bound("webhook_certificate_role", "Role", "webhook-certificate-role", secret_rights(prefix)),
+        **_bound("webhook_injection_role", "ClusterRole", "webhook-injection-role", told),
+    }
+
+
+def of_shards() -> Roles:
+    """Return the role, and its binding, for managers that share the objects (`--shards`).
+
+    They need a Lease for each shard, and one for each replica, whose names are not known in advance.
+    """
+    leases = RbacRule(*_LEASES, ("create", "delete", "get", "list", "update", "watch"))
+    return _bound("shards_role", "Role", "shards-role", (leases,))
+
+
+def installed(
+    roles: Roles, *, namespace: str, prefix: str = "", namespaces: Iterable[str] = ()
+) -> list[Manifest]:
+    """Return roles as kustomize installs them: with `prefix` before their names, the account in `namespace`.
+
+    With `namespaces` the manager's cluster role becomes a role in each of these, as for `--namespaces`.
+    """
+    placed = [_placed(each, namespace, prefix) for each in roles.values()]
+    limited = tuple(namespaces)
+    return [each for manifest in placed for each in (_limited(manifest, limited) if limited else [manifest])]
+
+
+def account_of(manifests: Iterable[Manifest]) -> tuple[str, str]:
+    """Return namespace and name of the service account among installed manifests."""
+    [account] = (each["metadata"] for each in manifests if each["kind"] == "ServiceAccount")
+    return account["namespace"], account["name"]
+
+
+def _placed(manifest: Manifest, namespace: str, prefix: str) -> Manifest:
+    metadata = {**manifest["metadata"], "name": f"{prefix}{manifest['metadata']['name']}"}
+    if "namespace" in metadata:
+        metadata["namespace"] = namespace
+    placed = {**manifest, "metadata": metadata}
+    if "roleRef" in manifest:
+        role = manifest["roleRef"]
+        placed["roleRef"] = {**role, "name": f"{prefix}{role['name']}"}
+        placed["subjects"] = [
+            {**each, "name": f"{prefix}{each['name']}", "namespace": namespace}
+            for each in manifest["subjects"]
+        ]
+    return placed
+
+
+def _limited(manifest: Manifest, namespaces: Iterable[str]) -> Iterator[Manifest]:
+    named = (manifest["roleRef"] if "roleRef" in manifest else manifest["metadata"])["name"]
+    if not (manifest["kind"].startswith("ClusterRole") and named.endswith(_OF_CONTROLLERS)):
+        yield manifest
+        return
+    for namespace in namespaces:
+        metadata = {**manifest["metadata"], "namespace": namespace}
+        limited = {**manifest, "kind": manifest["kind"].removeprefix("Cluster"), "metadata": metadata}
+        if "roleRef" in manifest:
+            limited["roleRef"] = {**manifest["roleRef"], "kind": "Role"}
+        yield limited
+
+
+def of_people(kinds: Iterable[type[Resource]]) -> Roles:
+    """Return the cluster roles that are bound to nobody.
+
+    There is one for who is to see the metrics, such as Prometheus, one for `migrate-storage`, and for people
+    three for each kind: who may do anything with its objects, who may create, change and scale them, and who
+    may look at them.
+    """
+    kinds = tuple(kinds)
+    metrics = _role("ClusterRole", "metrics-reader", ())
+    metrics["rules"] = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    roles = {
+        "metrics_reader_role.yaml": metrics,
+        "storage_migration_role.yaml": _role(
+            "ClusterRole", "storage-migration-role", migration_rights(kinds)
+        ),
+    }
+    for kind in kinds:
+        group, name = (kind.gvk.group,), kind.gvk.kind.lower()
+        for who, verbs in (("admin", ("*",)), ("editor", (*_READ, *_WRITE)), ("viewer", _READ)):
+            rules = [
+                RbacRule(group, (kind.plural,), verbs),
+                RbacRule(group, (f"{kind.plural}/status",), ("get",)),
+            ]
+            if who != "viewer" and crd_options(kind).scale is not None:
+                rules.append(RbacRule(group, (f"{kind.plural}/scale",), ("get", "update", "patch")))
+            roles[f"{name}_{who}_role.yaml"] = _role("ClusterRole", f"{name}-{who}-role", rules)
+    return roles
+
+
+def _role(role: str, name: str, rules: Iterable[RbacRule]) -> Manifest:
+    return {
+        "apiVersion": f"{_API}/v1",
+        "kind": role,
+        "metadata": _metadata(role, name),
+        "rules": merged_rules(rules),
+    }
+
+
+def _bound(file: str, role: str, name: str, rules: Iterable[RbacRule]) -> Roles:
+    """A role, and what gives it to the service account."""
+    binding = {
+        "apiVersion": f"{_API}/v1",
+        "kind": f"{role}Binding",
+        "metadata": _metadata(role, f"{name}binding"),
+        "roleRef": {"apiGroup": _API, "kind": role, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": _SERVICE_ACCOUNT, "namespace": _NAMESPACE}],
+    }
+    return {f"{file}.yaml": _role(role, name, rules), f"{file}_binding.yaml": binding}
+
+
+def _metadata(role: str, name: str) -> Manifest:
+    return {"name": name, **({} if role == "ClusterRole" else {"namespace": _NAMESPACE})}

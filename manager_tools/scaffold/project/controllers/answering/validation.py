@@ -1,0 +1,27 @@
+"""Greeting: what is refused when one is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from manager import Operator, webhook
+from manager.webhook import AdmissionRequest, Refused, invalid
+from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
+
+__all__ = ["GreetingOperator"]
+
+
+class GreetingOperator(Operator[Greeting]):
+    """Refuses what is wrong."""
+
+    @webhook.validate_create
+    @webhook.validate_update
+    async def check(self, old: Greeting | None, new: Greeting, _: AdmissionRequest) -> Iterable[str] | None:
+        """Refuse what the schema cannot, here a name that no Service may have; warnings are returned.
+
+        Judge what a change brings: an object that was wrong before has to be changed and to go, too.
+        """
+        name = new.metadata.name
+        if old is None and "." in name:
+            raise Refused(invalid("metadata.name", name, "must not contain a dot"))
+        return None

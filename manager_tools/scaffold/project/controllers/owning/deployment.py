@@ -1,0 +1,41 @@
+"""Greeting: keeps a Deployment at the wanted size."""
+
+from __future__ import annotations
+
+from manager import Context, Operator
+from manager.api import ObjectMeta
+from manager.api.apps_v1 import Deployment
+from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
+
+__all__ = ["GreetingOperator"]
+
+
+class GreetingOperator(Operator[Greeting]):
+    """Keeps a Deployment for each Greeting."""
+
+    owns = (Deployment,)
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        """Bring one Greeting up to date."""
+        size = greeting.spec.size
+        deployment = await ctx.apply(self.deployment(greeting))
+        ready = greeting.status.size = deployment.status.ready_replicas
+        message = f"{ready} of {size} pods are ready"
+        if deployment.is_rolled_out(size):
+            ctx.condition("Ready", True, "AsWanted", message, event="Normal")
+        else:
+            ctx.condition("Ready", False, "RollingOut", message)
+
+    def deployment(self, greeting: Greeting) -> Deployment:
+        """The Deployment that is wanted."""
+        name = greeting.metadata.name
+        labels = {"app.kubernetes.io/name": "greeting", "app.kubernetes.io/instance": name}
+        container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
+        return Deployment(
+            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace),
+            spec={
+                "replicas": greeting.spec.size,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+            },
+        )

@@ -1,0 +1,31 @@
+"""Greeting: keeps an Ingress."""
+
+from __future__ import annotations
+
+from manager import Context, Operator
+from manager.api import ObjectMeta
+from manager.api.networking_v1 import Ingress
+from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
+
+__all__ = ["GreetingOperator"]
+
+
+class GreetingOperator(Operator[Greeting]):
+    """Keeps an Ingress for each Greeting."""
+
+    owns = (Ingress,)
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        """Bring one Greeting up to date."""
+        ingress = await ctx.apply(self.ingress(greeting))
+        greeting.status.size = greeting.spec.size
+        message = f"Ingress {ingress.metadata.name} is there"
+        ctx.condition("Ready", True, "AsWanted", message, event="Normal")
+
+    def ingress(self, greeting: Greeting) -> Ingress:
+        """The Ingress that is wanted."""
+        name = greeting.metadata.name
+        return Ingress(
+            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace),
+            spec={"defaultBackend": {"service": {"name": name, "port": {"number": 80}}}},
+        )

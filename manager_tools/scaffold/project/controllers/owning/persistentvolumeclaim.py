@@ -1,0 +1,34 @@
+"""Greeting: keeps a PersistentVolumeClaim."""
+
+from __future__ import annotations
+
+from manager import Context, Operator
+from manager.api import ObjectMeta
+from manager.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements
+from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
+
+__all__ = ["GreetingOperator"]
+
+
+class GreetingOperator(Operator[Greeting]):
+    """Keeps a PersistentVolumeClaim for each Greeting."""
+
+    owns = (PersistentVolumeClaim,)
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        """Bring one Greeting up to date."""
+        claim = await ctx.apply(self.claim(greeting))
+        greeting.status.size = greeting.spec.size
+        message = f"PersistentVolumeClaim {claim.metadata.name} is {claim.status.phase or 'Pending'}"
+        ctx.condition("Ready", True, "AsWanted", message, event="Normal")
+
+    def claim(self, greeting: Greeting) -> PersistentVolumeClaim:
+        """The PersistentVolumeClaim that is wanted."""
+        name = greeting.metadata.name
+        return PersistentVolumeClaim(
+            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace),
+            spec=PersistentVolumeClaimSpec(
+                access_modes=["ReadWriteOnce"],
+                resources=VolumeResourceRequirements(requests={"storage": "1Gi"}),
+            ),
+        )

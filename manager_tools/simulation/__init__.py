@@ -1,0 +1,28 @@
+"""Managers and a control plane in one process and in virtual time, where anything may go wrong.
+
+def test_it_holds_whatever_goes_wrong():
+assert_holds(GreetingOperator, seeds=range(50))
+"""
+
+from __future__ import annotations
+
+from manager_tools.simulation.control_plane import Change
+from manager_tools.simulation.network import Sent
+from manager_tools.simulation.replica import Replica
+from manager_tools.simulation.seeds import assert_holds
+from manager_tools.simulation.services import Handler
+from manager_tools.simulation.workload import NAMES, NAMESPACES, PLANTED
+from manager_tools.simulation.world import Outside, World
+
+__all__ = [
+    "NAMES",
+    "NAMESPACES",
+    "PLANTED",
+    "Change",
+    "Handler",
+    "Outside",
+    "Replica",
+    "Sent",
+    "World",
+    "assert_holds",
+]

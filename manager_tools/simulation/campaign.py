@@ -1,0 +1,251 @@
+"""Many runs: their progress, the first that does not hold, and what is left of it in a file."""
+# ruff: noqa: T201 - a program's output is printed
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from manager.cli.arguments import UsageError
+from manager.operator import AnyOperator
+from manager.program import Program
+from manager.small_file import read_small_file
+from manager.yaml_text import load_all
+from manager_tools.simulation.comparing import resource_of
+from manager_tools.simulation.faults import KINDS_OF_FAULT
+from manager_tools.simulation.guards import NotRepeatable
+from manager_tools.simulation.matrix import matrix, plans_of_faults
+from manager_tools.simulation.seeds import (
+    Outcome,
+    Plan,
+    Samples,
+    crash_points,
+    never_accepted,
+    plan_of,
+    run_all,
+    shrunk,
+    specs_of,
+    told,
+)
+
+__all__ = ["run_campaign"]
+
+_TOLD_EVERY = 5.0
+_ENOUGH = 10
+"""Runs in which something of every kind should have been created; of one kind at least, in any."""
+
+
+def run_campaign(given: Mapping[str, Any], operators: Sequence[AnyOperator], program: Program) -> int:
+    """Run what the flags of `simulate` ask for; returns 1 when one run does not hold.
+
+    Raises `UsageError` for files that cannot be read or written.
+    """
+    samples = specs_of(_samples(Path("config/samples")))
+    jobs = given.get("jobs", os.cpu_count() or 1)
+    if "matrix" in given:
+        return _matrix(given, operators, samples, program, jobs)
+    count = 1 if {"seed", "replay"} & set(given) else 100
+    count = given.get("seeds", count)
+    plans = _plans(given, operators, count, samples)
+    if given["crash_points"]:
+        count = 0  # nobody knows before
+    outcomes = run_all(plans, operators, jobs=1 if count == 1 else jobs, samples=samples)
+    try:
+        return _run(
+            outcomes,
+            operators,
+            samples,
+            count=count,
+            first=given.get("seed", 0),
+            only=given.get("operator") or (),
+            keeps_going=given["keep_going"],
+        )
+    except NotRepeatable as error:
+        print(f"{program.name}: simulate: {error}", file=sys.stderr)
+        return 1
+
+
+def _samples(folder: Path) -> Iterator[dict[str, Any]]:
+    """The objects of `config/samples/`, where a project has them."""
+    for path in sorted(folder.glob("*.yaml")):
+        try:
+            documents = load_all(path.read_bytes())
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise UsageError(f"simulate: {path}: {reason}") from None
+        yield from (
+            each for each in documents if isinstance(each, dict) and {"apiVersion", "kind"} <= set(each)
+        )
+
+
+def _plans(
+    given: Mapping[str, Any], operators: Sequence[AnyOperator], count: int, samples: Samples
+) -> Iterable[Plan]:
+    if "replay" in given:
+        path = Path(given["replay"])
+        try:
+            return [Plan.from_json(read_small_file(path), kinds=len(operators))]
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise UsageError(f"simulate: --replay {path}: {reason}") from None
+    first = given.get("seed", 0)
+    drawn = {"minutes": given.get("minutes"), "shards": given.get("shards", 0)}
+    plans = (plan_of(each, operators, **drawn) for each in range(first, first + count))
+    if given["crash_points"]:
+        return chain.from_iterable(crash_points(plan, operators, samples=samples) for plan in plans)
+    return plans
+
+
+def _run(
+    outcomes: Generator[Outcome, None, None],
+    operators: Sequence[AnyOperator],
+    samples: Samples,
+    *,
+    count: int,
+    first: int = 0,
+    only: Sequence[str] = (),
+    keeps_going: bool = False,
+) -> int:
+    progress, failed = _Progress(count, first), 0
+    with _asked_to_stop() as asked, closing(outcomes):
+        for outcome in outcomes:
+            if not outcome.violations:
+                progress.add(outcome)
+            elif keeps_going:
+                failed += 1
+                kept = _kept(outcome.plan)
+                print(f"seed {outcome.plan.seed}: {outcome.violations[0].what}; see {kept}", flush=True)
+            else:
+                _tell(outcome, operators, samples, asked, only)
+                return 1
+            if asked:
+                return progress.interrupted(asked[0])
+    print(progress.summary())
+    if failed:
+        print(f"{failed:,} runs do not hold")
+        return 1
+    missing = never_accepted(progress.accepted, operators)
+    if missing and (progress.done >= _ENOUGH or not progress.accepted_of(operators)):
+        print(f"{missing}: put one that it takes under config/samples/", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _matrix(
+    given: Mapping[str, Any], operators: Sequence[AnyOperator], samples: Samples, program: Program, jobs: int
+) -> int:
+    page = Path(given["matrix"])
+    try:
+        page.open("a").close()  # a page that cannot be written is not worth its runs
+    except OSError as error:
+        raise UsageError(f"simulate: --matrix {page}: {error.strerror}") from None
+    first, count, minutes = given.get("seed", 0), given.get("seeds", 3), given.get("minutes", 5)
+    progress, found = _Progress(len(KINDS_OF_FAULT) * len(operators) * count, first), []
+    failed = 0
+    with _asked_to_stop() as asked:
+        for operator in operators:
+            plans = plans_of_faults(operator, range(first, first + count), minutes=minutes)
+            with closing(run_all(plans, (operator,), jobs=jobs, samples=samples)) as outcomes:
+                for outcome in outcomes:
+                    found.append((operator.name, outcome))
+                    if outcome.violations:
+                        failed += 1
+                        fault, what = outcome.plan.faults[0].what, outcome.violations[0].what
+                        print(f"{operator.name}, {fault}, seed {outcome.plan.seed}: {what}", flush=True)
+                    else:
+                        progress.add(outcome)
+                    if asked:
+                        return progress.interrupted(asked[0])
+    flags = "".join(f" --{name} {given[name]}" for name in ("seed", "seeds", "minutes") if name in given)
+    command = f"{program.name} simulate --matrix {given['matrix']}{flags}"
+    page.write_text(matrix(found, command=command, minutes=minutes))
+    print(progress.summary())
+    return 1 if failed else 0
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[list[int]]:
+    """The signals that came: the runs that are under way go on to their ends."""
+    asked: list[int] = []
+    both = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(each, lambda number, _: asked.append(number)) for each in both]
+    try:
+        yield asked
+    finally:
+        for each, previous in zip(both, before, strict=True):
+            signal.signal(each, previous)
+
+
+class _Progress:
+    """Says now and then how far it is; `count` is 0 if nobody knows how many there are."""
+
+    def __init__(self, count: int, first: int) -> None:
+        self.done = 0
+        self.accepted = Counter[str]()
+        self._of = f" of {count:,}" if count else ""
+        self._writes, self._virtual, self._next_seed = 0, 0.0, first
+        self._began = self._told_at = time.monotonic()
+
+    def add(self, outcome: Outcome) -> None:
+        self.accepted.update(outcome.accepted)
+        self.done += 1
+        self._writes += outcome.writes
+        self._virtual += outcome.seconds
+        self._next_seed = outcome.plan.seed + (outcome.plan.crash_at is None)
+        if time.monotonic() - self._told_at >= _TOLD_EVERY:
+            self._told_at = time.monotonic()
+            print(f"{self.done:,}{self._of} runs hold, {self._pace():,.0f} a minute", flush=True)
+
+    def accepted_of(self, operators: Sequence[AnyOperator]) -> int:
+        """How many objects of these the API server has taken."""
+        return sum(self.accepted[resource_of(each.kind)] for each in operators)
+
+    def summary(self, of: str = "") -> str:
+        took, hours = time.monotonic() - self._began, self._virtual / 3600
+        return (
+            f"{self.done:,}{of} runs hold: {hours:,.1f} virtual hours with {self._writes:,} writes "
+            f"of managers, in {took:,.0f} s ({self._pace():,.0f} runs a minute)"
+        )
+
+    def interrupted(self, by: int) -> int:
+        """Say what was done, and where to go on; returns what programs end with that a signal has ended."""
+        print(f"\ninterrupted: {self.summary(self._of)}")
+        print(f"to go on: --seed {self._next_seed}")
+        return 128 + by
+
+    def _pace(self) -> float:
+        return self.done / max(time.monotonic() - self._began, 0.001) * 60
+
+
+def _tell(
+    outcome: Outcome,
+    operators: Sequence[AnyOperator],
+    samples: Samples,
+    asked: Sequence[int],
+    only: Sequence[str],
+) -> None:
+    print(f"seed {outcome.plan.seed} does not hold: {outcome.violations[0].what}", flush=True)
+    print("making it small ...", flush=True)
+    small = shrunk(outcome, operators, samples=samples, enough=lambda: asked)
+    if asked:
+        print("interrupted: it could be smaller")
+    print(told(small))
+    # Steps are drawn for these operators, and with others they are other steps.
+    chosen = "".join(f" --operator {name}" for name in only)
+    print(f"\nto see this again: simulate{chosen} --replay {_kept(small.plan)}")
+
+
+def _kept(plan: Plan) -> Path:
+    """The file that a plan is put into."""
+    crash = "" if plan.crash_at is None else "-{}-{}".format(*plan.crash_at)
+    path = Path(f"simulation-{plan.seed}{crash}.json")
+    path.write_text(plan.to_json())
+    return path

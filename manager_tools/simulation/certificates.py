@@ -1,0 +1,212 @@
+"""The certificates of webhooks: each replica keeps them as in a pod, and the API server trusts as it is told.
+
+Lifetimes are short, so that they are renewed, and the CA as well, within a run. The steps of a renewal, and
+their order, are the manager's own.
+"""
+
+from __future__ import annotations
+
+import base64
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import cryptography.x509  # noqa: F401 - the first keeper of a process would wait for it, and others not
+import orjson
+
+from manager.certificates.kept import Certificates, kept_in_secret
+from manager.certificates.lifetimes import Lifetimes
+from manager.certificates.targets import bundle_of, hosts_of
+from manager.tls.certificate import certificates_in
+from manager.webhook.configurations import SECRET
+from manager_tools.simulation.loop import EPOCH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from devcluster.storage import Change, Key
+    from manager.kube.transport import Transport
+    from manager.program import Program
+    from manager.tls.issue import Chance
+    from manager.webhook.registration import Webhooks
+    from manager_tools.simulation.network import Sent
+    from manager_tools.simulation.scene import Scene
+
+__all__ = ["CHECKED_EVERY", "READ_EVERY", "TRUSTED_WITHIN", "WebhookCertificates", "tells_a_key"]
+
+Object = dict[str, Any]
+
+LIFETIMES = Lifetimes(
+    authority=timedelta(minutes=36),
+    serving=timedelta(minutes=12),
+    settle=timedelta(seconds=8),
+    retire=timedelta(minutes=5),
+)
+"""A third of the shorter one is more than any two clocks of a run differ."""
+
+# In virtual seconds.
+LOOK_EVERY, READ_EVERY = 60.0, 30.0
+"""Both are longer than by default: most of what they cost is half an hour in which nothing happens."""
+HEARD_WITHIN = 4.0
+"""In which every API server hears of a bundle."""
+TRUSTED_WITHIN = 240.0
+"""After the last fault, each replica has a certificate, and each API server trusts it from then on."""
+CHECKED_EVERY = 5.0
+_RENEWED_AT_MOST = 240.0
+"""On average: a certificate is renewed after 8 minutes, and a CA in two more writes after 24."""
+_TOGETHER = 60.0
+"""For which a second keeper may still be heard of."""
+
+_TARGETS = {
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+}
+_PRIVATE = (b"PRIVATE KEY", base64.b64encode(b"-----BEGIN PRIVATE KEY")[:28])
+"""A key begins with it, as it is, and as a Secret has it."""
+
+_Span = tuple[float, float]
+
+
+class WebhookCertificates:
+    """What a world knows of them."""
+
+    def __init__(self, world: Scene, webhooks: Webhooks, program: Program, namespace: str) -> None:
+        self.namespace, self.name = namespace, f"{program.prefix}{SECRET}"
+        self.spoilt_with: list[bytes] = []
+        """Bundles that there were, for people who put them back."""
+        self.two_keep_until = 0.0
+        """Until then two replicas may write, whoever has the lease."""
+        self._world, self._webhooks, self._program = world, webhooks, program
+        self._bundles: dict[Key, list[tuple[float, frozenset[tuple[bytes, str]]]]] = {}
+        """Of each object that has some, what API servers may know: the last is there, the others were."""
+        self._stored: list[float] = []
+        """When managers have written the Secret."""
+        self._spans: dict[tuple[bytes, bytes, str], Sequence[_Span]] = {}
+
+    @property
+    def converted(self) -> Sequence[str]:
+        """The names of the definitions whose objects a webhook converts."""
+        return [f"{each.hub.plural}.{each.hub.gvk.group}" for each in self._webhooks.conversions]
+
+    def kept_by(self, transport: Transport, webhooks: Webhooks, chance: Chance) -> Certificates:
+        """What a replica runs for it."""
+        return kept_in_secret(
+            transport,
+            webhooks,
+            self._program,
+            namespace=self.namespace,
+            prefix=self._program.prefix,
+            lifetimes=LIFETIMES,
+            look_every=LOOK_EVERY,
+            read_every=READ_EVERY,
+            chance=chance,
+        )
+
+    @property
+    def targets(self) -> list[Key]:
+        """Those that have a bundle, or should have."""
+        return list(self._bundles)
+
+    # What is seen
+
+    def seen(self, change: Change, sent: Sent | None) -> bool:
+        """Called within each write; whether it is about certificates."""
+        key, kept = change.key, change.new
+        if (key.group, key.plural, key.namespace, key.name) == ("", "secrets", self.namespace, self.name):
+            if sent is not None:
+                self._stored.append(self._world.now)
+            return True
+        if kept is not None and any(each in kept.data for each in _PRIVATE):
+            self._world.violated(f"{sent or 'the cluster'} puts a private key into {key.plural} {key.name}")
+        if (key.group, key.plural) not in _TARGETS:
+            return False
+        found = frozenset(_bundles_in(orjson.loads(kept.data))) if kept is not None else frozenset()
+        if not found:
+            self._bundles.pop(key, None)
+            return True
+        known = self._bundles.setdefault(key, [])
+        if not known or known[-1][1] != found:
+            known.append((self._world.now, found))
+            self.spoilt_with += [bundle for bundle, _ in found if bundle not in self.spoilt_with]
+        return True
+
+    def started(self) -> None:
+        """Called after each start of the cluster, which may have another state than was seen."""
+        self._bundles.clear()
+        for group, plural in sorted(_TARGETS):
+            for kept in self._world.cluster.store.select(group, plural):
+                if found := frozenset(_bundles_in(orjson.loads(kept.data))):
+                    self._bundles[kept.key] = [(self._world.now, found)]
+
+    def may_be_written_by_two(self, path: str) -> bool:
+        """Whether it does not matter who has the lease: a second keeper has been started."""
+        path = path.partition("?")[0]
+        return self._world.now < self.two_keep_until and (
+            path.endswith((f"/{self.name}", f"/namespaces/{self.namespace}/secrets"))
+            or any(f"/{plural}/" in path for _, plural in _TARGETS)
+        )
+
+    def keep_twice(self, seconds: float) -> None:
+        """Two do, for so long."""
+        self.two_keep_until = max(self.two_keep_until, self._world.now + seconds + _TOGETHER)
+
+    # What has to hold
+
+    def why_untrusted(self, served: bytes | None, bundle: bytes, host: str) -> str | None:
+        """Why an API server that has this bundle does not trust what is `served`; None if it does."""
+        if served is None:
+            return "connection refused"
+        now = EPOCH + self._world.now + self._world.plane.skew
+        wrong = "tls: failed to verify certificate: x509: "
+        spans = self._spans.get((served, bundle, host))
+        if spans is None:
+            spans = self._spans[served, bundle, host] = _spans(served, bundle, host)
+        if not spans:
+            return f"{wrong}certificate signed by unknown authority"
+        if not any(since <= now <= until for since, until in spans):
+            return f"{wrong}certificate has expired or is not yet valid"
+        return None
+
+    def problems(self, served: bytes | None) -> Iterator[str]:
+        """Why reviews would fail that any API server sends to who presents this certificate."""
+        now = self._world.now
+        for key, known in self._bundles.items():
+            while len(known) > 1 and known[1][0] <= now - HEARD_WITHIN:
+                known.pop(0)
+            for bundle, host in {each for _, found in known for each in found}:
+                if (why := self.why_untrusted(served, bundle, host)) is not None:
+                    yield f"for {key.plural} {key.name}: {why}"
+
+    def check_renewals(self, since: float) -> None:
+        """They were not too many in the calm since then."""
+        count = sum(each > since for each in self._stored)
+        most = 4 + (self._world.now - since) / _RENEWED_AT_MOST
+        if count > most:
+            self._world.violated(f"{count} renewals of certificates since {since:.0f} s: {most:.0f} at most")
+
+
+def tells_a_key(text: bytes) -> bool:
+    """Whether there is a private key in it."""
+    return any(each in text for each in _PRIVATE)
+
+
+def _spans(served: bytes, bundle: bytes, host: str) -> list[_Span]:
+    """From when until when who has the bundle trusts the certificate, each time that it does."""
+    first = certificates_in(served)[0]
+    if host not in first.names:
+        return []
+    return [
+        (max(first.since, each.since).timestamp(), min(first.until, each.until).timestamp())
+        for each in certificates_in(bundle)
+        if first.vouched_for_by(each)
+    ]
+
+
+def _bundles_in(obj: Object) -> Iterator[tuple[bytes, str]]:
+    """Each bundle of a configuration or a definition, with the host that it is for."""
+    configs = [each["clientConfig"] for each in obj.get("webhooks") or ()]
+    conversion = (obj.get("spec") or {}).get("conversion") or {}
+    if conversion.get("strategy") == "Webhook":
+        configs.append(conversion["webhook"]["clientConfig"])
+    for each in configs:
+        yield bundle_of(each), hosts_of(each)[0]

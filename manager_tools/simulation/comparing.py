@@ -1,0 +1,483 @@
+"""What a cluster has come to, to be compared with a fresh install of what people have asked for."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from manager.operator import NAME_TAKEN, Owns
+from manager.shards.ranges import label_key, label_of
+from manager_tools.simulation.loop import EPOCH
+from manager_tools.simulation.workload import PROGRAM
+
+if TYPE_CHECKING:
+    from devcluster import DevCluster
+    from devcluster.storage import Key
+    from manager.api import Resource
+    from manager.operator import AnyOperator
+
+__all__ = [
+    "EVICT",
+    "Asked",
+    "Chance",
+    "State",
+    "asked_for",
+    "chance_in",
+    "controller_of",
+    "different_from_fresh",
+    "made_state",
+    "owned_resources",
+    "resource_of",
+    "state_of",
+    "without_history",
+]
+
+Object = dict[str, Any]
+
+EVICT = "devcluster.local/evict"
+"""The annotation by which people have a pod evicted."""
+
+_CHANCE = frozenset(
+    (
+        *("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "deletionTimestamp"),
+        *("lastTransitionTime", "lastUpdateTime", "lastProbeTime", "startTime", "observedGeneration"),
+        *(
+            "clusterIP",
+            "clusterIPs",
+            "nodePort",
+            "healthCheckNodePort",
+            "podIP",
+            "podIPs",
+            "hostIP",
+            "hostIPs",
+        ),
+        *("nodeName", "volumeName", "volume.kubernetes.io/selected-node"),
+        "imagePullPolicy",  # it stays what it became with the first image
+        *("deletionGracePeriodSeconds", "deployment.kubernetes.io/revision", "spoilt", EVICT),
+    )
+)
+"""Fields that the control plane chooses, and what people have added to what is not theirs."""
+
+_CHOSEN = frozenset(
+    ("uid", "clusterIP", "clusterIPs", "podIP", "podIPs", "hostIP", "hostIPs", "ip", "nodeName", "volumeName")
+)
+"""Fields whose values the control plane chooses, and which operators copy to other places."""
+_CHOSEN_IN = ("nodes", "pods", "services", "persistentvolumeclaims")
+_SHORTEST_TOKEN = 8
+
+_GIVEN_UP = "a Deployment of it has given up"
+
+_OF_THIS_SPEC = "its status was made for this spec"
+
+_LABEL = label_key(PROGRAM.name)
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_POD = re.compile(r"\b([a-z0-9-]+)-[bcdf4-9]{1,10}-[bcdfghjklmnpqrstvwxz2456789]{5}\b")
+"""The name of a ReplicaSet's pod."""
+_SHORT_UID = re.compile(r"(?<![0-9a-z])[0-9a-f]{8}(?![0-9a-z])")
+_TOKEN_VOLUME = re.compile(r"\bkube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}\b")
+_TIME = re.compile(r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
+_BEFORE, _LONGEST = 86_400.0, 30 * 86_400.0
+"""Seconds around the beginning of a run, in which every time is one of the run itself."""
+
+
+class Asked(NamedTuple):
+    """An object that a fresh install gets, and when it was created, in virtual seconds."""
+
+    resource: str
+    object: Object
+    at: float = 0.0
+
+
+class State(NamedTuple):
+    """The objects of a cluster at one moment."""
+
+    objects: Object
+    """Each as it is compared, by its place."""
+    born: Mapping[str, float]
+    """When each of the objects in the cluster was created, in virtual seconds, by its place."""
+
+
+@dataclass(frozen=True)
+class Chance:
+    """Fields by their names, and values anywhere, that no comparison looks at."""
+
+    fields: frozenset[str] = _CHANCE
+    values: re.Pattern[str] | None = None
+    short_uids: frozenset[str] = frozenset()
+    """The first parts of uids, of which names are made."""
+
+    def text(self, text: str) -> str:
+        """Return the text without what is up to chance."""
+        text = _TIME.sub(_without_time, _UUID.sub("*", _POD.sub(r"\1-*", _TOKEN_VOLUME.sub("*", text))))
+        text = _SHORT_UID.sub(lambda found: "*" if found[0] in self.short_uids else found[0], text)
+        return text if self.values is None else self.values.sub("*", text)
+
+
+def chance_in(cluster: DevCluster, ignored: frozenset[str], drawn: Iterable[str] = ()) -> Chance:
+    """Return what is up to chance in a cluster: addresses, nodes, and the uids and tokens that were `drawn`.
+
+    An operator may have copied them to a status, or have made a name of the first part of a uid.
+    """
+    chosen, short_uids = set[str](), set[str]()
+    for text in drawn:
+        if _UUID.fullmatch(text):
+            short_uids.add(text.partition("-")[0])
+        elif len(text) >= _SHORTEST_TOKEN:
+            chosen |= {text, base64.b64encode(text.encode()).decode()}
+    for resource in _CHOSEN_IN:
+        for each in cluster.client.list(resource):
+            chosen.update(_chosen(each))
+            metadata = each["metadata"]
+            if resource == "nodes" or metadata.get("generateName"):
+                chosen.add(metadata["name"])
+    chosen = {each for each in chosen if each not in {"", "None"} and not _UUID.fullmatch(each)}
+    longest_first = sorted(chosen, key=lambda each: (-len(each), each))
+    values = rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, longest_first))})(?![A-Za-z0-9])"
+    return Chance(_CHANCE | ignored, re.compile(values) if chosen else None, frozenset(short_uids))
+
+
+def _chosen(value: Any, name: str = "") -> Iterator[str]:
+    if isinstance(value, dict):
+        for inner, each in value.items():
+            yield from _chosen(each, inner)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _chosen(each, name)
+    elif name in _CHOSEN and isinstance(value, str):
+        yield value
+
+
+def _without_time(found: re.Match[str]) -> str:
+    """Return a placeholder for a time within the run, and any other time as it is."""
+    try:
+        moment = datetime.fromisoformat(found[0] if found[2] else f"{found[0]}+00:00")
+    except ValueError:
+        return found[0]
+    return "<time>" if _is_of_the_run(moment.timestamp()) else found[0]
+
+
+def _is_of_the_run(seconds: float) -> bool:
+    return EPOCH - _BEFORE <= seconds <= EPOCH + _LONGEST
+
+
+def resource_of_manifest(manifest: Object) -> str:
+    """Return the resource of a role, a binding or an account."""
+    group, _, _ = manifest["apiVersion"].rpartition("/")
+    return f"{manifest['kind'].lower()}s.{group}".rstrip(".")
+
+
+def resource_of(kind: type[Resource]) -> str:
+    """How the cluster's own client names it."""
+    return f"{kind.plural}.{kind.gvk.group}".rstrip(".")
+
+
+def owned_resources(operators: Sequence[AnyOperator]) -> list[str]:
+    """The kinds of children."""
+    kinds = [each.kind for operator in operators for each in operator.sources if isinstance(each, Owns)]
+    return list(dict.fromkeys(map(resource_of, kinds)))
+
+
+def controller_of(obj: Object) -> Object | None:
+    """The owner reference of who made it."""
+    references = obj.get("metadata", {}).get("ownerReferences") or ()
+    return next((each for each in references if each.get("controller")), None)
+
+
+def state_of(
+    cluster: DevCluster,
+    operators: Sequence[AnyOperator],
+    chance: Chance,
+    *,
+    shared: bool,
+    made: Container[object] = (),
+    uids: dict[str, str] | None = None,
+) -> Object:
+    """The operators' objects and their children by place, without what is up to chance.
+
+    Objects of other controllers, such as the pods of a Deployment, are no children, unless managers `made`
+    them. With `shared`, children have the label of their owner's range. `uids` gets the uid
+    of each place.
+    """
+    found: list[tuple[str, str, Object]] = []
+    given_up = _owners_of_what_gave_up(cluster)
+    ours = [resource_of(each.kind) for each in operators]
+    kinds = {each.kind.gvk.kind for each in operators}
+    of_children = replace(chance, fields=chance.fields | {"status"})
+    for resources, left_out in ((ours, chance), (owned_resources(operators), of_children)):
+        for resource in resources:
+            for each in cluster.client.list(resource):
+                metadata, controller = each["metadata"], controller_of(each)
+                is_ours = controller is None or controller["kind"] in kinds
+                if not is_ours and _place(resource, each) not in made:
+                    continue
+                state = _comparable(_with_label_judged(each, shared=shared), left_out)
+                observed = (each.get("status") or {}).get("observedGeneration") if resource in ours else None
+                if observed is not None:
+                    state[_OF_THIS_SPEC] = observed == metadata["generation"]
+                if metadata["uid"] in given_up:
+                    state[_GIVEN_UP] = True
+                found.append((left_out.text(_shown(resource, metadata)), metadata["uid"], state))
+    return _by_place(found, uids)
+
+
+def _shown(resource: str, metadata: Object) -> str:
+    name, prefix = metadata["name"], metadata.get("generateName")
+    if prefix and name.startswith(prefix):
+        name = f"{prefix}*"
+    return f"{resource} {metadata.get('namespace', '')}/{name}"
+
+
+def _by_place(found: Iterable[tuple[str, str, Object]], uids: dict[str, str] | None) -> Object:
+    """The states by their places, with numbers where these are the same but for what is up to chance."""
+    states: Object = {}
+    for place, uid, state in sorted(found, key=lambda each: (each[0], str(each[2]))):
+        free = place
+        for number in count(2):
+            if free not in states:
+                break
+            free = f"{place} ({number})"
+        states[free] = state
+        if uids is not None:
+            uids[free] = uid
+    return states
+
+
+def made_state(
+    cluster: DevCluster,
+    operators: Sequence[AnyOperator],
+    made: Iterable[Key],
+    chance: Chance,
+    kept: frozenset[str],
+    uids: dict[str, str] | None = None,
+) -> Object:
+    """What is there of what managers have `made` beside those kinds, but for the resources `kept`."""
+    known = {*owned_resources(operators), *(resource_of(each.kind) for each in operators), *kept}
+    found: list[tuple[str, str, Object]] = []
+    for key in made:
+        resource = f"{key.plural}.{key.group}".rstrip(".")
+        if resource not in known and (obj := cluster.client.peek(resource, key.namespace, key.name)):
+            metadata = obj["metadata"]
+            place = chance.text(_shown(resource, metadata))
+            found.append((place, metadata["uid"], _comparable(obj, chance)))
+    return _by_place(found, uids)
+
+
+def _with_label_judged(obj: Object, *, shared: bool) -> Object:
+    """Without the label of the owner's range, whose UID is up to chance, if it is as it should be."""
+    if (owner := controller_of(obj)) is None:
+        return obj
+    metadata = obj["metadata"]
+    labels = dict(metadata.get("labels") or {})
+    value, wanted = labels.pop(_LABEL, None), label_of(owner["uid"])
+    if value != wanted and (shared or value is not None):
+        labels[_LABEL] = f"{value} and not {wanted}"
+    kept = {name: each for name, each in metadata.items() if name != "labels"}
+    return {**obj, "metadata": {**kept, "labels": labels} if labels else kept}
+
+
+def _owners_of_what_gave_up(cluster: DevCluster) -> set[str]:
+    """The uids of objects with a Deployment that waits for its pods no more."""
+    return {
+        owner["uid"]
+        for each in cluster.client.list("deployments.apps")
+        for condition in each.get("status", {}).get("conditions", ())
+        if condition.get("reason") == "ProgressDeadlineExceeded"
+        for owner in each["metadata"].get("ownerReferences") or ()
+    }
+
+
+def asked_for(
+    cluster: DevCluster,
+    operators: Sequence[AnyOperator],
+    given: Iterable[str],
+    made: Container[object],
+    born: Mapping[str, float],
+    scheduled: Container[str] = (),
+) -> list[Asked]:
+    """Return the requests of people, as they stand: objects without an owner, then the operators' objects.
+
+    Of the resources `given` it is what is not `made` by managers. So it is of the `scheduled` ones: their
+    orphans belong to the past. `born` is when each object was created, by uid.
+    """
+    brought = [
+        Asked(resource, _bare(each))
+        for resource in sorted(given)
+        for each in cluster.client.list(resource)
+        if _place(resource, each) not in made
+    ]
+    free = [
+        Asked(resource, _bare(each))
+        for resource in owned_resources(operators)
+        for each in cluster.client.list(resource)
+        if not each["metadata"].get("ownerReferences")
+        and not (resource in scheduled and _place(resource, each) in made)
+    ]
+    own = [
+        Asked(resource, _bare(each), born.get(each["metadata"]["uid"], 0.0))
+        for resource in map(resource_of, (each.kind for each in operators))
+        for each in cluster.client.list(resource)
+        # One operator's object may be the child of another's.
+        if controller_of(each) is None
+    ]
+    return brought + free + own
+
+
+def different_from_fresh(have: Object, fresh: Object) -> Iterator[str]:
+    """Where a state differs from that of a fresh install, in words, but for what a status tells of the past.
+
+    A Deployment that was once complete does not give up, even when it was so for a moment with no pod. An
+    object whose name for a child is taken says what it had come to before, and has the children from then.
+    """
+    have, fresh = dict(have), dict(fresh)
+    stuck = {_named(each) for each in fresh.values() if _name_taken(each)}
+    for place in have.keys() - fresh.keys():
+        if _owner(have[place]) in stuck:
+            del have[place]
+    for place in have.keys() & fresh.keys():
+        one, other = have[place], fresh[place]
+        if not (isinstance(one, dict) and isinstance(other, dict) and "status" in one and "status" in other):
+            continue
+        if one.get(_GIVEN_UP) != other.get(_GIVEN_UP):
+            compared = frozenset[str]()
+        elif _name_taken(other):
+            compared = frozenset({"conditions"})
+        else:
+            continue
+        have[place], fresh[place] = (_with_status(each, compared) for each in (one, other))
+    return differences(have, fresh)
+
+
+def without_history(
+    have: State, fresh: State, resources: Container[str], since: float
+) -> tuple[Object, Object]:
+    """Return both states without what the clock had caused before that moment.
+
+    Of the `resources`, objects are created and deleted as time passes. Those that people, or the managers'
+    absence, have kept from being as they would have been are not made good: they belong to the past.
+    """
+    past = {
+        place
+        for place in have.objects.keys() | fresh.objects.keys()
+        if place.partition(" ")[0] in resources
+        and (have if place in have.objects else fresh).born.get(place, since) < since
+    }
+    one, other = (
+        {place: value for place, value in each.objects.items() if place not in past} for each in (have, fresh)
+    )
+    return one, other
+
+
+def _name_taken(obj: Any) -> bool:
+    status = obj.get("status") if isinstance(obj, dict) else None
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    return any(each.get("reason") == NAME_TAKEN for each in conditions or ())
+
+
+def _named(obj: Object) -> tuple[str, ...]:
+    metadata = obj["metadata"]
+    return obj["kind"], metadata.get("namespace", ""), metadata["name"]
+
+
+def _owner(obj: Any) -> tuple[str, ...] | None:
+    """Who has it, in the same namespace."""
+    if not isinstance(obj, dict) or (controller := controller_of(obj)) is None:
+        return None
+    return controller["kind"], obj["metadata"].get("namespace", ""), controller["name"]
+
+
+def _with_status(obj: Object, compared: frozenset[str]) -> Object:
+    status = {name: value for name, value in obj["status"].items() if name in compared}
+    return {**obj, "status": status, _GIVEN_UP: False}
+
+
+def differences(have: Any, fresh: Any, where: str = "") -> Iterator[str]:
+    """Where two states differ, in words."""
+    if isinstance(have, dict) and isinstance(fresh, dict):
+        for name in sorted({*have, *fresh}):
+            if name not in fresh:
+                yield f"{where}{name} is not there: {have[name]}"
+            elif name not in have:
+                yield f"{where}{name} is only there: {fresh[name]}"
+            else:
+                yield from differences(have[name], fresh[name], f"{where}{name}: ")
+    elif isinstance(have, list) and isinstance(fresh, list) and len(have) == len(fresh):
+        for number, (one, other) in enumerate(zip(have, fresh, strict=True)):
+            yield from differences(one, other, f"{where}{number}: ")
+    elif have != fresh:
+        yield f"{where}{have!r} instead of {fresh!r}"
+
+
+def missing(whole: Mapping[str, Any], part: Mapping[str, Any]) -> int:
+    """How many objects, and items of lists outside of the cluster, only the first one has."""
+    count = len(whole.keys() - part.keys())
+    for place, value in whole.items():
+        if isinstance(value, list) and isinstance(part.get(place), list):
+            count += max(0, len(value) - len(part[place]))
+    return count
+
+
+def _comparable(value: Any, chance: Chance) -> Any:
+    if isinstance(value, dict):
+        kept = {
+            chance.text(name): _comparable(inner, chance)
+            for name, inner in value.items()
+            if name not in chance.fields
+        }
+        # Of what has nothing else in it, nothing is left.
+        return {name: inner for name, inner in kept.items() if inner != {} or not value.get(name, True)}
+    if isinstance(value, list):
+        return sorted((_comparable(each, chance) for each in value), key=_type_of)
+    if isinstance(value, str):
+        return chance.text(value)
+    if isinstance(value, int | float) and (_is_of_the_run(value) or _is_of_the_run(value / 1000)):
+        return "<time>"
+    return value
+
+
+def _type_of(item: Any) -> str:
+    """Conditions come in the order in which they were first set."""
+    return str(item.get("type", "")) if isinstance(item, dict) else ""
+
+
+def _place(resource: str, obj: Object) -> tuple[str, ...]:
+    """As a `Key`."""
+    plural, _, group = resource.partition(".")
+    return group, plural, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+_OF_JOBS = (
+    "controller-uid",
+    "job-name",
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-name",
+)
+"""Labels that the control plane gives a Job and its pods. It refuses those of another Job."""
+
+
+def _without_selector(spec: Object) -> Object:
+    """Return the spec of a Job as it was before the control plane chose its selector."""
+    template = dict(spec["template"])
+    template["metadata"] = _unlabelled(template.get("metadata") or {})
+    return {**spec, "template": template, "selector": None}
+
+
+def _unlabelled(metadata: Object) -> Object:
+    labels = {name: each for name, each in (metadata.get("labels") or {}).items() if name not in _OF_JOBS}
+    return {**metadata, "labels": labels}
+
+
+def _bare(obj: Object) -> Object:
+    kept = {name: value for name, value in obj.items() if name not in {"status", "metadata"}}
+    if isinstance(kept.get("spec"), dict):
+        kept["spec"] = {name: value for name, value in kept["spec"].items() if name not in _CHANCE}
+    metadata = obj["metadata"]
+    if obj.get("kind") == "Job":
+        kept["spec"], metadata = _without_selector(kept["spec"]), _unlabelled(metadata)
+    stays = ("name", "generateName", "namespace", "labels", "annotations")
+    return {**kept, "metadata": {name: metadata[name] for name in stays if name in metadata}}

@@ -1,0 +1,282 @@
+"""The cluster of a world, and the disk that outlives it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from devcluster import DevCluster
+from devcluster.clock import Clock
+from devcluster.errors import StatusError
+from devcluster.storage.errors import JournalFailed
+from devcluster.storage.records import Change, Key, Stored
+from manager_tools.simulation.loop import VirtualLoop
+
+if TYPE_CHECKING:
+    from devcluster.admission import WebhookClient
+    from devcluster.api.local import LocalClient
+
+__all__ = ["Change", "ControlPlane", "Disk"]
+
+_BUMP = 1_000_000
+_SET_UP = {
+    *("customresourcedefinitions", "namespaces", "serviceaccounts"),
+    *("clusterroles", "clusterrolebindings", "roles", "rolebindings"),
+}
+_FLUSHED_WITHIN = 0.004
+"""Longest time between a write to the disk and its being there, in seconds."""
+
+
+_SHARDED = 0.5
+"""The part of clusters that serve lists and watches of some ranges."""
+
+
+class Disk:
+    """What a cluster writes to. What is not flushed when the power fails is lost."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.version = 0
+        self.highest = 0
+        """No version up to it is given a second time."""
+        self.stuck = False
+        """Nothing gets flushed."""
+        self._rng = rng
+        self._objects: dict[Key, Stored] = {}
+        self._unflushed: list[Change] = []
+        self._flushed: list[tuple[float, Change]] = []
+        self._flushing: asyncio.TimerHandle | None = None
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+
+    def load(self) -> Iterator[Stored]:
+        """All objects."""
+        return iter(tuple(self._objects.values()))
+
+    def write(self, change: Change) -> None:
+        """Take in a change, to be flushed soon."""
+        self._unflushed.append(change)
+        if self._flushing is None:
+            delay = self._rng.uniform(0.0, _FLUSHED_WITHIN)
+            self._flushing = asyncio.get_running_loop().call_later(delay, self._flush)
+
+    async def durable(self, version: int) -> None:
+        """Return once everything up to that version is flushed; raises JournalFailed when it is lost."""
+        if version > self.version and self._unflushed:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((version, waiter))
+            await waiter
+
+    async def aclose(self) -> None:
+        """Flush what waits."""
+        if self._flushing is not None:
+            self._flush()
+
+    def lose(self) -> int:
+        """The power fails: how many changes are lost. From then on this is what the next cluster gets."""
+        lost, self._unflushed = self._unflushed, []
+        self.stuck = False
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self._flushing = None
+        for _, waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_exception(JournalFailed("the power has failed (simulated)"))
+        self._waiting = []
+        return len(lost)
+
+    def rewind(self, then: float, *, versions_too: bool = False) -> set[str]:
+        """Have what was there then, as when a backup is restored; the uids of what came since.
+
+        Versions go on beyond those that there have been, as etcd is told to when it is restored; or they go
+        back as well, if they had gone far ahead since. It does not go back to before the last change of what
+        people set up.
+        """
+        lost = set()
+        while self._flushed and self._flushed[-1][0] > then:
+            _, change = self._flushed[-1]
+            if change.key.plural in _SET_UP:
+                break
+            self._flushed.pop()
+            if change.old is not None:
+                self._objects[change.key] = change.old
+            elif (gone := self._objects.pop(change.key, None)) is not None:
+                lost.add(gone.uid)
+        self.highest = max(self.highest, self.version)
+        self.version = self._flushed[-1][1].version if self._flushed else 0
+        if not versions_too or self.highest - self.version < _BUMP:
+            self.highest += _BUMP
+            self.version = self.highest
+        return lost
+
+    def _flush(self) -> None:
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self._flushing = None
+        if self.stuck:
+            return
+        for change in self._unflushed:
+            if change.new is None:
+                self._objects.pop(change.key, None)
+            else:
+                self._objects[change.key] = change.new
+            self.version = change.version
+            self._flushed.append((asyncio.get_running_loop().time(), change))
+        self._unflushed = []
+        waiting, self._waiting = self._waiting, []
+        for version, waiter in waiting:
+            if version > self.version:
+                self._waiting.append((version, waiter))
+            elif not waiter.done():
+                waiter.set_result(None)
+
+
+class _Plug:
+    """One cluster's way to the disk, until the power fails."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk: Disk | None = disk
+        self.version = disk.version
+
+    def load(self) -> Iterator[Stored]:
+        assert self._disk is not None
+        return self._disk.load()
+
+    def write(self, change: Change) -> None:
+        if self._disk is not None:
+            self._disk.write(change)
+
+    async def durable(self, version: int) -> None:
+        if self._disk is None:
+            raise JournalFailed("the power has failed (simulated)")
+        await self._disk.durable(version)
+
+    async def aclose(self) -> None:
+        if self._disk is not None:
+            await self._disk.aclose()
+
+    def pull(self) -> None:
+        """From now on nothing arrives."""
+        self._disk = None
+
+
+class ControlPlane:
+    """A cluster that can be killed, and started again on its disk."""
+
+    cluster: DevCluster
+    """The one that is there, or was the last."""
+
+    def __init__(
+        self,
+        seed: str,
+        *,
+        webhooks: WebhookClient,
+        account: tuple[str, str],
+        token: str,
+        seen: Callable[[Change], None],
+        started: Callable[[], None],
+    ) -> None:
+        """`account` is namespace and name of the managers' account. `seen` gets each change, within the
+        write; `started` is called after each start.
+        """
+        self.disk = Disk(random.Random(f"{seed}/disk"))
+        namespace, name = account
+        self._user = f"system:serviceaccount:{namespace}:{name}"
+        self._groups = "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
+        self.token = token
+        """The only one that it takes from managers."""
+        self.skew = 0.0
+        """Seconds by which its wall clock is wrong."""
+        self._rng = random.Random(f"{seed}/cluster")
+        self._gates = random.Random(f"{seed}/gates")
+        self._webhooks = webhooks
+        self._seen = seen
+        self._started = started
+        self._plug: _Plug
+        self._unsubscribe: Callable[[], None]
+        self._up = asyncio.Event()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it answers."""
+        return self._up.is_set()
+
+    @property
+    def client(self) -> LocalClient:
+        """The cluster's own; raises StatusError while it is down."""
+        if not self.is_up:
+            code = HTTPStatus.SERVICE_UNAVAILABLE
+            raise StatusError(code, "ServiceUnavailable", "the cluster is down")
+        return self.cluster.client
+
+    async def start(self) -> None:
+        """Be there, with what is on the disk."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self._plug = _Plug(self.disk)
+        # Each time it may be another server: one that leaves out what is in no range asked for, or not.
+        gates = ["ShardedListAndWatch"] if self._gates.random() < _SHARDED else []
+        # The first one of a process reads what kinds there are.
+        self.cluster = await asyncio.to_thread(
+            DevCluster,
+            port=None,
+            journal=self._plug,
+            clock=Clock(lambda: loop.wall_clock() + self.skew),
+            rng=self._rng,
+            pod_ready_delay=2.0,
+            webhooks=self._webhooks,
+            feature_gates=gates,
+        )
+        self._unsubscribe = self.cluster.store.subscribe(self._seen)
+        self.cluster.add_user(self._user, self._groups, token=self.token)
+        await self.cluster.start()
+        self._up.set()
+        self._started()
+
+    def go_ahead(self) -> float:
+        """Have very much written that nobody here looks at; the time before anything else is written."""
+        self.disk.highest = max(self.disk.highest, self.cluster.store.version) + _BUMP
+        self.cluster.store.version = self.disk.highest
+        return asyncio.get_running_loop().time() + _FLUSHED_WITHIN
+
+    def take_only(self, token: str) -> None:
+        """From now on managers need that one."""
+        self.cluster.authenticator.remove(self.token)
+        self.token = token
+        self.cluster.add_user(self._user, self._groups, token=token)
+
+    async def kill(self) -> int:
+        """Be gone at once; how many changes are lost."""
+        self._up.clear()
+        self._unsubscribe()
+        self._plug.pull()
+        lost = self.disk.lose()
+        await self.cluster.stop()
+        return lost
+
+    async def stop(self) -> None:
+        """End in order."""
+        if self.is_up:
+            await self.cluster.stop()
+
+    async def lasting(self, write: Callable[[LocalClient], Awaitable[object]]) -> None:
+        """Write something that is there afterwards, whatever happens to the disk."""
+        while True:
+            client = await self.there()
+            store = self.cluster.store
+            try:
+                await write(client)
+                await store.durable(store.version)
+            except JournalFailed:
+                continue
+            except StatusError as error:
+                if error.code != HTTPStatus.CONFLICT:
+                    raise
+            if self.is_up and self.cluster.store is store:
+                return
+
+    async def there(self) -> LocalClient:
+        """Wait until it answers."""
+        await self._up.wait()
+        return self.cluster.client

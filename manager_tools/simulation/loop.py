@@ -1,0 +1,530 @@
+"""An event loop in virtual time: nothing waits; when there is nothing to do, time jumps to the next timer.
+
+It has no network but its `services`, and a thread that the loop is asked for takes no time: it has ended
+before anything else happens. So what happens in it happens in the same order each time; with a source of
+chance, tasks that are ready at the same time run in the order that it draws.
+
+`virtual_time` puts the running loop of asyncio into virtual time for a while, so that a test needs no loop of
+its own.
+
+A task started in a context in which `process_clock` is set sees time pass at that clock's rate, and so does
+everything it starts; its timers fire when its own clock says so, and nothing of it runs while that clock is
+paused. So several processes in one loop can have clocks that drift apart, and can freeze.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import math
+import selectors
+import socket
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, TypeVarTuple
+from weakref import ref
+
+from manager_tools.simulation.guards import in_thread, operators_line
+from manager_tools.simulation.services import Services
+
+if TYPE_CHECKING:
+    import random
+
+__all__ = [
+    "NotVirtual",
+    "ProcessClock",
+    "ThreadHold",
+    "VirtualLoop",
+    "freeze",
+    "process_clock",
+    "simulate",
+    "virtual_time",
+]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+EPOCH = 1_800_000_000.0
+TICKS = 1_000_000
+"""Time goes on in microseconds: sums of what a test waits for are as a person would write them."""
+ROUNDING = 1e-3
+"""The part of a tick that is an error of floating point."""
+
+
+@dataclass(eq=False)
+class ProcessClock:
+    """A clock that gains `rate` seconds a second, starts at `offset`, and is `skew` off in wall time."""
+
+    rate: float = 1.0
+    offset: float = 0.0
+    skew: float = 0.0
+    paused: list[asyncio.Handle] | None = field(default=None, repr=False)
+    """What would have run while the process is frozen; None while it is not."""
+    most_turns: int = 2**62
+    """How many callbacks may run in a minute before `overworked` is called, which is to pause or to raise."""
+    overworked: Callable[[], None] = field(default=lambda: None, repr=False)
+    turns: int = 0
+    minute: int = 0
+
+    def drift(self, rate: float) -> None:
+        """Go at another rate from now on; what it shows goes on without a jump."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        now, before = loop.true_time, self.rate
+        self.rate = rate
+        self.offset += now * (before - rate)
+        self.skew += now * (before - rate)
+        for place, (when, number, timer) in enumerate(loop._scheduled):
+            if timer._context.get(process_clock, TRUE_CLOCK) is self:
+                timer._when = now + (when - now) * before / rate
+                loop._scheduled[place] = timer._when, number, timer
+        heapq.heapify(loop._scheduled)
+
+    def be_right(self) -> None:
+        """Go at the true rate from now on, and show the true time of day."""
+        self.drift(1.0)
+        self.skew = 0.0
+
+    def resume(self) -> None:
+        """End a freeze: what would have run meanwhile runs now."""
+        waiting, self.paused = self.paused or (), None
+        loop: Any = asyncio.get_running_loop()
+        loop._ready.extend(waiting)
+
+
+TRUE_CLOCK = ProcessClock()
+
+process_clock: ContextVar[ProcessClock] = ContextVar("process_clock", default=TRUE_CLOCK)
+
+
+class _Handle(asyncio.Handle):
+    """As any other, made at half the cost: there is one for each step of each task."""
+
+    __slots__ = ()
+
+    def __init__(self, callback: Any, args: Any, loop: VirtualLoop, context: Context | None) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+
+
+class _Timer(asyncio.TimerHandle):
+    """As any other, at less cost."""
+
+    __slots__ = ()
+
+    def __init__(self, when: float, callback: Any, args: Any, loop: VirtualLoop, context: Context) -> None:
+        self._context = context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self._when = when
+        self._scheduled = True
+
+    def cancel(self) -> None:
+        """As any other; what it would have called is not kept."""
+        self._cancelled = True
+        handle: Any = self
+        handle._callback = handle._args = None
+
+
+class NotVirtual(RuntimeError):
+    """The running loop cannot go on in virtual time."""
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """See the top of this file."""
+
+    # What the event loops of the standard library keep, and no stub tells of.
+    _ready: Any
+    _closed: bool
+    _debug: bool
+    _stopping: bool
+    _default_executor: Any
+    _selector: Any
+    _scheduled: list[Any]
+    """Each timer behind its time and its number, so that none of them is asked which is earlier."""
+
+    def __init__(self, rng: random.Random | None = None) -> None:
+        """`rng` draws the order of tasks that are ready at the same time; None is the order in which
+        they became so.
+        """
+        super().__init__(_NoSelector())
+        self._begin(0, rng)
+
+    def _begin(self, ticks: int, rng: random.Random | None = None) -> None:
+        self._ticks = ticks
+        self._timers = 0
+        self._rng = rng
+        self._epoch = EPOCH - ticks / TICKS
+        self.on_wall_clock: Callable[[], None] = _nothing
+        """Called whenever somebody asks for the time of day."""
+        self.services = Services()
+        """What can be reached by name."""
+        self._clock_resolution = 0.5 / TICKS
+
+    @property
+    def true_time(self) -> float:
+        """Seconds since the loop was made, on nobody's clock."""
+        return self._ticks / TICKS
+
+    def time(self) -> float:
+        """Seconds on the clock of the process that asks."""
+        clock = process_clock.get()
+        return self._ticks / TICKS * clock.rate + clock.offset
+
+    def wall_clock(self) -> float:
+        """What `manager.clock.now` shows."""
+        self.on_wall_clock()
+        clock = process_clock.get()
+        return self._epoch + self.true_time * clock.rate + clock.skew
+
+    def set_wall_clock(self, seconds: float) -> None:
+        """Have `wall_clock` show so many seconds since the epoch now, and go on from there."""
+        self._epoch += seconds - self.wall_clock()
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """As any loop does; `when` is on the clock of the process that asks."""
+        clock = process_clock.get()
+        if clock is not TRUE_CLOCK:
+            # Late by a trifle rather than early by a rounding error.
+            when = (when - clock.offset) / clock.rate + 1 / TICKS
+        if self._closed:
+            raise RuntimeError("Event loop is closed")
+        timer = _Timer(when, callback, args, self, copy_context() if context is None else context)
+        self._timers += 1
+        heapq.heappush(self._scheduled, (when, self._timers, timer))
+        return timer
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """As any loop does, on the clock of the process that asks."""
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_soon(
+        self,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        """As any loop does."""
+        if self._closed or self._debug:
+            return super().call_soon(callback, *args, context=context)
+        handle = _Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def create_task(  # type: ignore[override]
+        self, coro: Any, *, name: str | None = None, context: Context | None = None, **more: Any
+    ) -> asyncio.Task[Any]:
+        """As any loop does; whose task it is, is remembered."""
+        task: asyncio.Task[Any] = super().create_task(coro, name=name, context=context, **more)
+        owned: Any = task
+        owned.process_clock = (
+            process_clock.get() if context is None else context.get(process_clock, TRUE_CLOCK)
+        )
+        if (starter := asyncio.current_task(self)) is not None:
+            owned.started_by = ref(starter)
+        return task
+
+    def tasks_of(self, clock: ProcessClock) -> list[asyncio.Task[Any]]:
+        """The tasks of the process with that clock that are not done."""
+        return [task for task in asyncio.all_tasks(self) if getattr(task, "process_clock", None) is clock]
+
+    @property
+    def timers(self) -> list[Any]:
+        """What is still to be called."""
+        return [timer for _, _, timer in self._scheduled if not timer.cancelled()]
+
+    def timers_of(self, clock: ProcessClock) -> list[asyncio.TimerHandle]:
+        """What is still to be called in the process with that clock."""
+        return [each for each in self.timers if each._context.get(process_clock, TRUE_CLOCK) is clock]
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """As any loop does, but the thread has ended, or waits for a `ThreadHold`, when this returns."""
+        if executor is None:
+            executor = self._default_executor or ThreadPoolExecutor()
+            self._default_executor = executor
+        heard: SimpleQueue[ThreadHold | None] = SimpleQueue()
+
+        line = operators_line()
+
+        def work() -> T:
+            _thread.heard = heard
+            with in_thread(line):
+                return func(*args)
+
+        running = executor.submit(work)
+        running.add_done_callback(lambda _: heard.put(None))
+        hold = heard.get()
+        if hold is not None:
+            hold.held.append(running)
+            return asyncio.wrap_future(running, loop=self)
+        # Of what has ended, some Pythons would tell at once, and others in the next turn.
+        ended: asyncio.Future[T] = self.create_future()
+        self.call_soon(_settle, ended, running)
+        return ended
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """None of its threads has anything to do."""
+
+    # There is no network.
+
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> list[Any]:
+        """Look up the name of a service."""
+        number = int(port or 0)
+        address = self.services.look_up(_text(host), number)
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, number))]
+
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        """Remember which service the socket is connected to."""
+        self.services.take(sock, str(address[0]), int(address[1]))
+
+    async def create_connection(
+        self,
+        protocol_factory: Callable[[], Any],
+        host: str | None = None,
+        port: int | None = None,
+        *,
+        ssl: Any = None,
+        sock: socket.socket | None = None,
+        **_: Any,
+    ) -> tuple[asyncio.Transport, Any]:
+        """Connect to a service."""
+        where = (_text(host or ""), int(port or 0)) if sock is None else sock
+        return self.services.connect(protocol_factory, where, ssl)
+
+    async def start_tls(self, transport: Any, *_: Any, **__: Any) -> Any:
+        """Go on in the clear."""
+        return transport
+
+    async def getnameinfo(self, sockaddr: Any, *_: Any) -> NoReturn:
+        """Refuse, as anything that needs a network."""
+        self.services.refuse(f"the name of {sockaddr[0]} is looked up")
+
+    async def create_datagram_endpoint(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as anything that needs a network."""
+        self.services.refuse("loop.create_datagram_endpoint() is called")
+
+    async def create_server(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as anything that needs a network."""
+        self.services.refuse("loop.create_server() is called")
+
+    async def create_unix_connection(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as anything that needs a network."""
+        self.services.refuse("loop.create_unix_connection() is called")
+
+    async def create_unix_server(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as anything that needs a network."""
+        self.services.refuse("loop.create_unix_server() is called")
+
+    def _run_once(self) -> None:
+        """Turns as the loops of the standard library have them, but for time, order and freezes.
+
+        All turns until the loop is to stop, as there are some ten thousand in each run.
+        """
+        ready, shuffles = self._ready, self._rng is not None
+        while True:
+            self._add_due()
+            turn = list(ready)
+            ready.clear()
+            if shuffles and len(turn) > 1:
+                self._shuffle(turn)
+            minute = self._ticks // (60 * TICKS)
+            for handle in turn:
+                if handle._cancelled:
+                    continue
+                context = handle._context
+                clock = context.get(process_clock, TRUE_CLOCK)
+                if clock.minute != minute:
+                    clock.minute, clock.turns = minute, 0
+                clock.turns += 1
+                if clock.turns > clock.most_turns and clock.paused is None:
+                    clock.overworked()
+                if clock.paused is not None:
+                    clock.paused.append(handle)
+                    continue
+                try:
+                    context.run(handle._callback, *handle._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:  # noqa: BLE001 - as in any loop
+                    what = f"Exception in callback {handle!r}"
+                    self.call_exception_handler({"message": what, "exception": error, "handle": handle})
+            if self._stopping or self.__class__ is not VirtualLoop:
+                return
+
+    def _add_due(self) -> None:
+        """To what is ready, the timers that are due; if nothing is, time jumps to the next of them.
+
+        It goes ahead in any case: by the clock of a process, the timer may be a trifle later.
+        """
+        scheduled, ready = self._scheduled, self._ready
+        while scheduled and scheduled[0][2]._cancelled:
+            heapq.heappop(scheduled)
+        if not ready and not self._stopping:
+            if not scheduled:
+                raise RuntimeError("the simulation has come to a standstill: no timer, nothing to run")
+            due = math.ceil(scheduled[0][0] * TICKS - ROUNDING)
+            self._ticks = max(due, self._ticks + 1)
+        now = self._ticks / TICKS + self._clock_resolution
+        while scheduled and scheduled[0][0] < now:
+            ready.append(heapq.heappop(scheduled)[2])
+
+    def _shuffle(self, turn: list[Any]) -> None:
+        """Other callbacks keep their places: of these, the order is promised."""
+        assert self._rng is not None
+        places = [place for place, each in enumerate(turn) if _is_task(each)]
+        if len(places) > 1:
+            tasks = [turn[place] for place in places]
+            chance = self._rng.random
+            tasks.sort(key=lambda _: chance())
+            for place, task in zip(places, tasks, strict=True):
+                turn[place] = task
+
+
+def _text(host: str | bytes) -> str:
+    return host.decode() if isinstance(host, bytes) else host
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _is_task(handle: Any) -> bool:
+    return isinstance(getattr(handle._callback, "__self__", None), asyncio.Task)
+
+
+def _settle(future: asyncio.Future[T], ended: Future[T]) -> None:
+    if future.done():
+        return
+    if (error := ended.exception()) is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(ended.result())
+
+
+_thread = threading.local()
+
+
+class ThreadHold:
+    """Keeps threads from ending while time goes on; they call `wait`."""
+
+    def __init__(self) -> None:
+        self.held: list[Future[Any]] = []
+        self._released = threading.Event()
+
+    def wait(self) -> None:
+        """Called in a thread: return once this is released."""
+        if not self._released.is_set():
+            _thread.heard.put(self)
+            self._released.wait(30)  # a test that fails before is not to hang
+
+    def release(self) -> None:
+        """They have ended when this returns."""
+        ended: SimpleQueue[Future[Any]] = SimpleQueue()
+        for each in self.held:
+            each.add_done_callback(ended.put)
+        self._released.set()
+        for _ in self.held:
+            ended.get()
+
+
+class _NoSelector(selectors.BaseSelector):
+    """There are no sockets, and so nobody asks it for anything."""
+
+    def __init__(self) -> None:
+        self._keys: dict[Any, selectors.SelectorKey] = {}
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        number = fileobj if isinstance(fileobj, int) else fileobj.fileno()
+        self._keys[fileobj] = selectors.SelectorKey(fileobj, number, events, data)
+        return self._keys[fileobj]
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._keys.pop(fileobj)
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:  # noqa: ARG002
+        return []
+
+    def get_key(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._keys[fileobj]
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return self._keys
+
+
+def freeze(seconds: float) -> None:
+    """Let time pass in the middle of whatever runs, as when a process computes for long."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    loop._ticks += round(seconds * TICKS)
+
+
+@contextmanager
+def virtual_time(start: float | None = None) -> Iterator[VirtualLoop]:
+    """Put the running loop into virtual time while this lasts; its wall clock shows `start` in the beginning.
+
+    Timers that are set keep their times. Nothing is read from sockets that the loop knows already.
+    Raises NotVirtual for a loop that is not asyncio's own.
+    """
+    running: Any = asyncio.get_running_loop()
+    kind: Any = type(running)
+    if issubclass(kind, VirtualLoop):
+        if start is not None:
+            running.set_wall_clock(start)
+        yield running
+        return
+    if kind is not asyncio.SelectorEventLoop:
+        kind = f"{kind.__module__}.{kind.__qualname__}"
+        raise NotVirtual(f"virtual time needs asyncio.SelectorEventLoop, and the running loop is a {kind}")
+    selector, resolution, since = running._selector, running._clock_resolution, running.time()
+    running.__class__ = VirtualLoop
+    running._begin(math.ceil(since * TICKS))
+    running._selector = _NoSelector()
+    running._scheduled = [(each._when, -1 - index, each) for index, each in enumerate(running._scheduled)]
+    heapq.heapify(running._scheduled)
+    running.set_wall_clock(EPOCH if start is None else start)
+    try:
+        yield running
+    finally:
+        ended, left = running.time(), running.timers
+        running.__class__ = asyncio.SelectorEventLoop
+        running._selector.close()
+        running._selector, running._clock_resolution = selector, resolution
+        for timer in left:
+            timer._when += running.time() - ended
+        running._scheduled = left
+        heapq.heapify(left)
+        running._timer_cancelled_count = 0
+
+
+def simulate(main: Coroutine[Any, Any, T], rng: random.Random | None = None) -> T:
+    """Run it in a loop of its own; see `VirtualLoop`."""
+    with asyncio.Runner(loop_factory=lambda: VirtualLoop(rng)) as runner:
+        return runner.run(main)

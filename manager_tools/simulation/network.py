@@ -1,0 +1,626 @@
+"""A network between one process and the API server, with every fault that a network and a server have.
+
+Requests and answers take time, get lost one way or the other, and arrive although their sender has given up.
+What goes wrong is drawn from one source of chance; how often is up to the `Weather`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote
+
+import orjson
+
+from devcluster.api.reading import future_version
+from devcluster.errors import StatusError
+from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
+from manager.kube.errors import ConnectionLost, ProtocolError, Unreachable
+from manager.kube.wire import LONGEST, WireRequest
+from manager.rights import line_that_asks
+from manager_tools.simulation.loop import VirtualLoop
+
+if TYPE_CHECKING:
+    import random
+
+    from manager.kube.credentials import Credentials
+    from manager_tools.simulation.control_plane import ControlPlane
+
+__all__ = ["Network", "Sent", "Weather"]
+
+_Arrived = deque[tuple[float, bytes] | None]
+"""Pieces of a stream, with the time at which each is there; None after the last one."""
+
+
+@dataclass
+class Weather:
+    """What the network is like for one process, and the server as far as it sees it."""
+
+    delay: float = 0.002
+    """Longest time that a request, an answer or a piece of a stream takes, in seconds."""
+    loss: float = 0.0
+    """Part of the requests, and of the answers, that get lost with their connection."""
+    refusals: float = 0.0
+    """Part of the requests that the server answers with 429, 500 or 503."""
+    lag: float = 0.0
+    """Seconds by which watches, and lists that may be answered from a cache, are behind."""
+    stale: float = 0.0
+    """Seconds by which lists are behind; watches are not streamed lists then."""
+    torn: float = 0.0
+    """Part of a stream's pieces that break off within a line."""
+    twice: float = 0.0
+    """Part of the writes that arrive twice, one right after the other."""
+    skips: bool = False
+    """Streams carry nothing, and then only the last state of each object."""
+    untrusted: bool = False
+    """The API server does not take the certificate of its webhooks."""
+    behind: float = 0.0
+    """Seconds by which the second of two API servers is behind; lists and watches go to either."""
+    refusing: bool = False
+    """No connection can be made."""
+    silent: bool = False
+    """Nothing arrives, in either direction, and nobody says so."""
+    no_bookmarks: bool = False
+    """Watches send no bookmarks but the one that ends a list."""
+    slow: float = 0.0
+    """Seconds that the server takes at most to answer, after what it was asked for has had its effect."""
+    _changes: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
+
+    def change(self, **values: Any) -> Callable[[], None]:
+        """Have these values until what is returned is called; of several, the last one counts."""
+
+        def undo() -> None:
+            self._changes = [each for each in self._changes if each is not values]
+            self._sum_up(values)
+
+        self._changes.append(values)
+        self._sum_up(values)
+        return undo
+
+    def _sum_up(self, names: Iterable[str]) -> None:
+        for name in names:
+            wanted = [each[name] for each in self._changes if name in each]
+            setattr(self, name, wanted[-1] if wanted else getattr(Weather, name))
+
+
+@dataclass(eq=False)
+class Sent:
+    """A request that has left a process, as whoever follows the simulation sees it."""
+
+    process: str
+    method: str
+    path: str
+    number: int = 0
+    """How many writes of this process came before it."""
+    by_clock: bool = False
+    """Whether time alone has caused the reconcile that sent it."""
+
+    def __str__(self) -> str:
+        return f"{self.process}: {self.method} {self.path}"
+
+    @property
+    def is_upkeep(self) -> bool:
+        """Whether it is about leases or Events, and so changes no object of an operator."""
+        return "/leases" in self.path or "/events" in self.path
+
+
+sender: contextvars.ContextVar[Sent | None] = contextvars.ContextVar("sender", default=None)
+"""On behalf of which request the control plane does what it does."""
+
+Fate = Callable[[Sent], str]
+"""Says what becomes of a request beside the weather: "", "before" or "after" for a death of the sender."""
+
+Told = Callable[[str, str], None]
+"""Gets what happened, for a time line: the process, and what."""
+
+
+class Network:
+    """Implements `manager.kube.wire.Wire`."""
+
+    host = "simulated"
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        process: str,
+        credentials: Credentials,
+        *,
+        rng: random.Random,
+        weather: Weather,
+        told: Told,
+        crash: Callable[[Sent, str], bool] = lambda _sent, _when: False,
+        counted: Callable[[], None] = lambda: None,
+        by_clock: Callable[[], bool] = lambda: False,
+        versions: Sequence[tuple[float, int]] = (),
+        has_all_rights: Callable[[], bool] = lambda: False,
+        refused: Callable[[str, str, str], None] = lambda _process, _message, _asked_at: None,
+        context: contextvars.Context,
+    ) -> None:
+        """`context` is the server's: what it does goes on when who asked for it is frozen or dead.
+
+        `crash` is asked, before and after each write has its effect, whether the process dies there.
+        `counted` is called for each request. `by_clock` says whether time alone has caused it.
+        `refused` is called for a request that is forbidden while the process `has_all_rights`, with the
+        process, the message and the line that asked.
+        `versions` are those that the server has had, with the time of each.
+        """
+        self.weather = weather
+        self.writes = 0
+        self._plane = plane
+        self._process = process
+        self._credentials = credentials
+        self._rng = rng
+        self._told = told
+        self._crash = crash
+        self._counted = counted
+        self._by_clock = by_clock
+        self._versions = versions
+        self._has_all_rights = has_all_rights
+        self._refused = refused
+        self._open: dict[_Exchange, None] = {}
+        self._dead = False
+        self._context = context
+
+    def exchange(self, request: WireRequest) -> _Exchanging:
+        """See `Wire`. Sent again once if the credentials were rejected and there are new ones."""
+        return _Exchanging(self, request)
+
+    async def _send(self, exchange: _Exchange, request: WireRequest, header: str | None) -> _Answer:
+        """The answer to a request; `exchange` is to be left in any case."""
+        self._counted()
+        self._open[exchange] = None
+        if self._dead:
+            await exchange.answered
+        if self.weather.refusing or not self._plane.is_up:
+            await asyncio.sleep(self._delay())
+            raise Unreachable("connection refused (simulated)")
+        path, _, query = request.path.partition("#")[0].partition("?")
+        sent = Sent(self._process, request.method, request.path, by_clock=self._by_clock())
+        if request.permit is not None:
+            request.permit()
+        exchange.carrying = asyncio.get_running_loop().create_task(
+            self._carry(exchange, sent, request, header, path, query), context=self._context.copy()
+        )
+        return _Answer(await exchange.answered, exchange, self)
+
+    def _leave(self, exchange: _Exchange) -> None:
+        self._open.pop(exchange, None)
+        exchange.leave(self._rng)
+
+    @property
+    def requests(self) -> list[str]:
+        """Those that nobody has let go of."""
+        return [exchange.path for exchange in self._open]
+
+    def abort(self) -> None:
+        """See `Wire`."""
+        for exchange in list(self._open):
+            exchange.fail("the connection was aborted")
+
+    async def aclose(self) -> None:
+        """See `Wire`."""
+        self.abort()
+
+    def cut(self) -> None:
+        """Break all connections from outside."""
+        for exchange in list(self._open):
+            exchange.fail("the connection was cut (simulated)")
+
+    def unplug(self) -> None:
+        """The process is dead: nothing that it does has an effect any more, but for what is on its way."""
+        self._dead = True
+
+    async def _carry(
+        self,
+        exchange: _Exchange,
+        sent: Sent,
+        request: WireRequest,
+        header: str | None,
+        path: str,
+        query: str,
+    ) -> None:
+        """What becomes of a request once it has left."""
+        writes = request.method != "GET"
+        sender.set(sent)
+        chance = self._rng.random
+        if self._is_silent():
+            return
+        await asyncio.sleep(self._delay())
+        if chance() < self.weather.loss:
+            exchange.fail("connection lost on the way (simulated)")
+            return
+        if writes:
+            self.writes += 1
+            sent.number = self.writes
+            if self._crash(sent, "before"):
+                return
+        exchange.arrived = True
+        cluster = self._plane.cluster
+        answer = await self._served(exchange, request, header, path, query)
+        if not self._plane.is_up or self._plane.cluster is not cluster:
+            exchange.fail("connection lost: the cluster was killed (simulated)")
+            return
+        if writes:
+            self._told(self._process, f"{request.method} {request.path} -> {answer.status}{_reason(answer)}")
+            if self._crash(sent, "after"):
+                return
+        if self._is_silent():
+            return
+        if not request.stream and chance() < self.weather.loss:
+            exchange.fail("connection lost on the way back (simulated)")
+            return
+        asyncio.get_running_loop().call_later(self._delay(), exchange.answer, answer)
+
+    async def _served(
+        self, exchange: _Exchange, request: WireRequest, header: str | None, path: str, query: str
+    ) -> ApiResponse:
+        """The answer, after the time that the server takes for it."""
+        chance = self._rng.random
+        if chance() < self.weather.refusals:
+            answer = self._refusal()
+        else:
+            if request.method != "GET" and chance() < self.weather.twice:
+                first = await self._ask(exchange, request, header, path, query)
+                again = f"{request.method} {request.path} -> {first.status}, and arrives again"
+                self._told(self._process, again)
+            answer = await self._ask(exchange, request, header, path, query)
+            if answer.status == HTTPStatus.FORBIDDEN and self._has_all_rights():
+                exchange.forbidden = orjson.loads(answer.body)["message"]
+        if self.weather.slow:
+            # What is asked for has happened. If it waited before, it could happen when somebody else leads.
+            await asyncio.sleep(self._rng.uniform(0.0, self.weather.slow))
+        return answer
+
+    async def _ask(
+        self, exchange: _Exchange, request: WireRequest, header: str | None, path: str, query: str
+    ) -> ApiResponse:
+        asked = parse_qs(query, keep_blank_values=True) if query else {}
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        headers["authorization"] = header or ""
+        if self.weather.stale and request.method == "GET":
+            if "sendInitialEvents" in asked:
+                return self._error(422, "Invalid", "sendInitialEvents is forbidden for watch (simulated)")
+            version = self._past(self.weather.stale)
+            if "watch" not in asked and "continue" not in asked and version is not None:
+                asked |= {"resourceVersion": [str(version)], "resourceVersionMatch": ["Exact"]}
+        handle = self._plane.cluster.handle
+        sent = ApiRequest(
+            method=request.method,
+            path=unquote(path),
+            query=asked,
+            headers=headers,
+            body=request.body or b"",
+        )
+        try:
+            if self.weather.behind and request.method == "GET" and self._rng.random() < _TO_THE_SECOND:
+                return await self._ask_second(exchange, sent)
+            return await handle(sent)
+        except StatusError as refusal:
+            return ApiResponse.failure(refusal)
+
+    async def _ask_second(self, exchange: _Exchange, request: ApiRequest) -> ApiResponse:
+        """The answer of a server whose watch cache is behind. What it reads from the storage is not."""
+        handle, asked = self._plane.cluster.handle, dict(request.query)
+        version = self._past(self.weather.behind)
+        exchange.behind = "watch" in asked
+        streamed = "sendInitialEvents" in asked
+        if version is None or "continue" in asked or (exchange.behind and not streamed):
+            return await handle(request)
+        wanted = int(asked.pop("resourceVersion", ["0"])[0])
+        if wanted > version:
+            raise future_version(wanted, version)
+        for name in ("watch", "sendInitialEvents", "resourceVersionMatch", "timeoutSeconds", "limit"):
+            asked.pop(name, None)
+        exact = {"resourceVersion": [str(version)], "resourceVersionMatch": ["Exact"]}
+        accept = request.headers.get("accept", "").replace("Metadata;", "MetadataList;")
+        listed = await handle(
+            replace(request, query={**asked, **exact}, headers={**request.headers, "accept": accept})
+        )
+        if listed.status != HTTPStatus.OK or not listed.body.startswith(b'{"kind":"'):
+            return listed
+        self._told(self._process, f"{request.path} is read as of version {version}, from a server behind")
+        if not streamed:
+            return listed
+        exchange.first = _initial_events(orjson.loads(listed.body), version)
+        followed = {**request.query, "resourceVersion": [str(version)]}
+        for name in ("sendInitialEvents", "resourceVersionMatch"):
+            followed.pop(name, None)
+        return await handle(replace(request, query=followed))
+
+    def _past(self, seconds: float) -> int | None:
+        """The last version of a while ago, as far as it is still known."""
+        then = self._true_time() - seconds
+        found = None
+        for when, version in self._versions:
+            if when > then:
+                break
+            found = version
+        return None if found is None else max(found, self._plane.cluster.store.oldest)
+
+    def _error(self, code: int, reason: str, message: str) -> ApiResponse:
+        status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}
+        return ApiResponse.json({**status, "reason": reason, "message": message}, status=code)
+
+    def _refusal(self) -> ApiResponse:
+        code = self._rng.choice((429, 500, 503))
+        answer = self._error(code, _REASONS[code], "simulated")
+        if code != 500:  # noqa: PLR2004 - the one without
+            answer.headers["Retry-After"] = "1"
+        return answer
+
+    def _is_silent(self) -> bool:
+        return self.weather.silent
+
+    def _delay(self) -> float:
+        return self._rng.uniform(0.0, self.weather.delay)
+
+    async def pieces(self, answer: ApiResponse, exchange: _Exchange) -> AsyncGenerator[bytes, None]:
+        """A stream as it arrives: each piece late by the lag of this moment, in order."""
+        stream = answer.stream
+        assert stream is not None
+        arrived: _Arrived = deque()
+        pumping = asyncio.get_running_loop().create_task(
+            self._pump(stream, arrived, exchange), context=self._context.copy()
+        )
+        try:
+            if exchange.first:
+                yield exchange.first
+            while (piece := await self._next(arrived, exchange)) is not None:
+                torn = self._rng.random() < self.weather.torn
+                if len(piece) > 1 and (torn or self._rng.random() < _SPLIT):
+                    middle = self._rng.randrange(1, len(piece))
+                    yield piece[:middle]
+                    if torn:
+                        self._told(self._process, "a watch breaks off within a line")
+                        exchange.fail("connection lost within a line (simulated)")
+                    await exchange.wait(0.0)
+                    piece = piece[middle:]
+                if piece:
+                    yield piece
+        finally:
+            pumping.cancel()
+            await asyncio.wait([pumping])
+            if hasattr(stream, "aclose"):
+                await stream.aclose()
+
+    async def _pump(self, stream: AsyncIterator[bytes], arrived: _Arrived, exchange: _Exchange) -> None:
+        """Take what the server sends, when it sends it."""
+        loop = asyncio.get_running_loop()
+        try:
+            async for piece in stream:
+                delay = self._delay()
+                arrived.append((self._true_time() + delay, piece))
+                loop.call_later(delay, exchange.wake)
+        except ConnectionCut:
+            pass
+        finally:
+            arrived.append(None)
+            exchange.wake()
+
+    async def _next(self, arrived: _Arrived, exchange: _Exchange) -> bytes | None:
+        """The next piece, once it is there for the process; None when no more come."""
+        while not arrived:
+            await exchange.wait()
+        exchange.check()
+        came = arrived.popleft()
+        if came is None:
+            return None
+        when, piece = came
+        while (late := when + self._lag(exchange) - self._true_time()) > _AT_ONCE:
+            await exchange.wait(min(late, _LOOKS_EVERY))
+        while self.weather.silent:
+            await exchange.wait(1.0)
+        if self.weather.skips:
+            piece = await self._skip(piece, arrived, exchange)
+        if self.weather.no_bookmarks and b'"BOOKMARK"' in piece:
+            piece = _without_bookmarks(piece)
+        return piece
+
+    def _lag(self, exchange: _Exchange) -> float:
+        return self.weather.lag + (self.weather.behind if exchange.behind else 0.0)
+
+    async def _skip(self, piece: bytes, arrived: _Arrived, exchange: _Exchange) -> bytes:
+        """What has come of the piece, and of all that has arrived since, once the stream goes on."""
+        while self.weather.skips:
+            await exchange.wait(1.0)
+        pieces = [piece]
+        while arrived and arrived[0] is not None:
+            pieces.append(arrived[0][1])
+            arrived.popleft()
+        self._told(self._process, f"a watch skips to the last of {len(pieces)} states")
+        return _latest(b"".join(pieces))
+
+    def _true_time(self) -> float:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        return loop.true_time
+
+
+_TO_THE_SECOND = 0.5
+_AT_ONCE = 1e-6
+"""Seconds that the rounding of a timer may make."""
+_LOOKS_EVERY = 5.0
+"""Seconds after which a stream that is behind may have caught up."""
+_NEVER_SENT = 0.2
+"""The part of requests that do not arrive when the sender gives up meanwhile."""
+
+_SPLIT = 0.05
+"""The part of a stream's pieces that come in two."""
+
+_REASONS = {429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
+
+
+def _reason(answer: ApiResponse) -> str:
+    if answer.status < 400:  # noqa: PLR2004 - an error
+        return ""
+    try:
+        status = orjson.loads(answer.body)
+        return f" {status['reason']}: {status['message']}"
+    except (orjson.JSONDecodeError, LookupError, TypeError):
+        return ""
+
+
+def _initial_events(listed: dict[str, Any], version: int) -> bytes:
+    """A list as a stream begins with it."""
+    kind = {"kind": listed["kind"].removesuffix("List"), "apiVersion": listed["apiVersion"]}
+    events = [{"type": "ADDED", "object": {**kind, **each}} for each in listed["items"] or ()]
+    metadata = {"resourceVersion": str(version), "annotations": {"k8s.io/initial-events-end": "true"}}
+    events.append({"type": "BOOKMARK", "object": {**kind, "metadata": metadata}})
+    return b"".join(orjson.dumps(each) + b"\n" for each in events)
+
+
+def _latest(piece: bytes) -> bytes:
+    """Of these lines the last one about each object, and the last bookmark."""
+    if b"initial-events-end" in piece:
+        return piece
+    last: dict[tuple[str, str], bytes] = {}
+    for line in piece.splitlines(keepends=True):
+        metadata = orjson.loads(line)["object"].get("metadata") or {}
+        place = metadata.get("namespace", ""), metadata.get("name", "")
+        last.pop(place, None)
+        last[place] = line
+    return b"".join(last.values())
+
+
+def _without_bookmarks(piece: bytes) -> bytes:
+    kept = [
+        line
+        for line in piece.splitlines(keepends=True)
+        if b'"BOOKMARK"' not in line or b"initial-events-end" in line
+    ]
+    return b"".join(kept)
+
+
+class _Exchanging:
+    """A request while somebody waits for its answer, or reads that."""
+
+    def __init__(self, network: Network, request: WireRequest) -> None:
+        self._network = network
+        self._request = request
+        self._exchange: _Exchange | None = None
+
+    async def __aenter__(self) -> _Answer:
+        credentials = self._network._credentials
+        header = (await credentials.current()).header
+        try:
+            answer = await self._send(header)
+            if answer.status == HTTPStatus.UNAUTHORIZED:
+                renewed = (await credentials.current(rejected=header)).header
+                if renewed != header:
+                    self._leave()
+                    answer = await self._send(renewed)
+            assert self._exchange is not None
+            if self._exchange.forbidden:
+                network = self._network
+                network._refused(network._process, self._exchange.forbidden, line_that_asks())
+        except BaseException:
+            self._leave()
+            raise
+        return answer
+
+    async def __aexit__(self, *_: object) -> None:
+        self._leave()
+
+    def _send(self, header: str | None) -> Awaitable[_Answer]:
+        self._exchange = _Exchange(asyncio.get_running_loop(), self._request.path)
+        return self._network._send(self._exchange, self._request, header)
+
+    def _leave(self) -> None:
+        left, self._exchange = self._exchange, None
+        if left is not None:
+            self._network._leave(left)
+
+
+class _Exchange:
+    """One request and its answer, on their way."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, path: str) -> None:
+        self.path = path
+        self.answered: asyncio.Future[ApiResponse] = loop.create_future()
+        self.carrying: asyncio.Task[None] | None = None
+        self.arrived = False
+        self.first = b""
+        """What a stream begins with."""
+        self.forbidden = ""
+        """Why it was forbidden, when its process had all rights."""
+        self.behind = False
+        """It is answered by a server that is behind."""
+        self._loop = loop
+        self._lost = ""
+        self._waiter: asyncio.Future[None] | None = None
+
+    def answer(self, answer: ApiResponse) -> None:
+        if not self.answered.done():
+            self.answered.set_result(answer)
+
+    def fail(self, why: str) -> None:
+        if not self.answered.done():
+            self.answered.set_exception(ConnectionLost(why))
+        self._lost = self._lost or why
+        self.wake()
+
+    def leave(self, rng: random.Random) -> None:
+        """What is on its way may arrive although nobody waits for the answer any more."""
+        if self.answered.done() and not self.answered.cancelled():
+            self.answered.exception()
+        else:
+            self.answered.cancel()
+        if self.carrying is not None and not self.arrived and rng.random() < _NEVER_SENT:
+            self.carrying.cancel()
+
+    def check(self) -> None:
+        """Raises ConnectionLost if it has failed."""
+        if self._lost:
+            raise ConnectionLost(self._lost)
+
+    def wake(self) -> None:
+        """Whoever reads the answer looks what there is."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self, seconds: float | None = None) -> None:
+        """Return when woken, or after so long; raises ConnectionLost once it has failed.
+
+        A stream takes no task for that, as there are some thousand pieces in each run.
+        """
+        self.check()
+        self._waiter = self._loop.create_future()
+        alarm = None if seconds is None else self._loop.call_later(seconds, self.wake)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            if alarm is not None:
+                alarm.cancel()
+        self.check()
+
+
+class _Answer:
+    """Implements `manager.kube.wire.WireResponse`."""
+
+    def __init__(self, answer: ApiResponse, exchange: _Exchange, network: Network) -> None:
+        self.status = answer.status
+        self.headers = {"Content-Type": answer.content_type, **answer.headers}
+        self._answer = answer
+        self._exchange = exchange
+        self._network = network
+
+    async def read(self, limit: int = LONGEST) -> bytes:
+        body = self._answer.body
+        if self._answer.stream is not None:
+            body = b"".join([piece async for piece in self.chunks()])
+        if len(body) > limit:
+            raise ProtocolError(f"the answer is longer than {limit} bytes")
+        return body
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        if self._answer.stream is None:
+            yield self._answer.body
+            return
+        async for piece in self._network.pieces(self._answer, self._exchange):
+            yield piece

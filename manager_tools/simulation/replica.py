@@ -1,0 +1,377 @@
+"""One process of a simulation: a manager as a user would start it, with its own clock, network and end."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextvars
+import random
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from manager.kube.credentials import Credentials, Obtained, TokenFile
+from manager.kube.transport import Transport
+from manager.leader.elector import LeaderElector
+from manager.leader.lease import LeadershipLost, LeaseTiming
+from manager.leader.sharing import Sharing
+from manager.leader.terms import Terms
+from manager.manager import STOP_MARGIN, Manager
+from manager.metrics import Metrics
+from manager.operator import add_controller
+from manager.runnables import Runnable
+from manager.settings import SettingValues
+from manager.tls.served import ServedCertificate
+from manager.webhook.methods import registrations
+from manager.webhook.registration import Webhooks
+from manager.webhook.server import endpoints_of
+from manager_tools.simulation.certificates import READ_EVERY
+from manager_tools.simulation.loop import ProcessClock, VirtualLoop, process_clock
+from manager_tools.simulation.network import Network, Sent
+from manager_tools.simulation.scene import FROZEN, Scene, current_process
+from manager_tools.simulation.workload import LEASE_NAMESPACE, PLANTED, PROGRAM
+
+if TYPE_CHECKING:
+    from manager.operator import AnyOperator
+    from manager.webhook.endpoint import Endpoint
+    from manager_tools.simulation.certificates import WebhookCertificates
+
+__all__ = ["TIMING", "Replica"]
+
+TIMING = LeaseTiming(lease_duration=40.0, renew_deadline=25.0, retry_period=12.0)
+"""Seconds. Longer than by default, since much of what a run costs is renewals while all is calm."""
+
+MOST_TURNS, MOST_REQUESTS = 20_000, 1_000
+"""In a virtual minute: more is a hot loop, which would have no end in virtual time."""
+
+STALE = 30.0
+"""Seconds by which a process that is born anew reads the past, and for which it does so."""
+
+REFUSED = 20.0
+"""Seconds for which everything is refused."""
+
+GRACE = 10.0
+"""Seconds that reconciles get to finish when a process is told to end."""
+
+
+class _TokenFile(Credentials):
+    """The token as it can be read in that world, as from a file that the kubelet writes."""
+
+    REJECTED_INTERVAL = TokenFile.REJECTED_INTERVAL
+
+    def __init__(self, world: Scene) -> None:
+        super().__init__()
+        self._world = world
+
+    async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - the file is read anew anyway
+        return Obtained(f"Bearer {self._world.token}", TokenFile.LIFETIME)
+
+
+class Replica:
+    """One process: a manager as a user would start it, with its own clock, network and end."""
+
+    def __init__(
+        self,
+        world: Scene,
+        number: int,
+        generation: int,
+        *,
+        certificates: WebhookCertificates | None,
+        operator_in: Callable[[AnyOperator, Replica], AnyOperator],
+    ) -> None:
+        """Make the process of a `number`; each that is born anew has a higher `generation`.
+
+        `certificates` are those that it keeps for its webhooks; `operator_in` returns an operator as the
+        process runs it.
+        """
+        self.name = f"manager-{number}.{generation}" if generation else f"manager-{number}"
+        self.number = number
+        self.world = world
+        self._certificates, self._operator_in = certificates, operator_in
+        rng = random.Random(f"{world.seed}/{self.name}")
+        self.rng = rng
+        self.clock = ProcessClock(
+            rate=rng.uniform(0.97, 1.03), offset=rng.uniform(0, 1e6), skew=rng.uniform(-40, 40)
+        )
+        if world.clocks_are_right:
+            self.clock.rate, self.clock.skew = 1.0, 0.0
+        self.clock.most_turns, self.clock.overworked = MOST_TURNS, self._overworked
+        self._requests, self._minute, self._freezes = 0, 0, 0
+        self._ends_by: asyncio.TimerHandle | None = None
+        self.weather = world.weathers[number]
+        self.stop = asyncio.Event()
+        self.metrics = Metrics()
+        self.dead = False
+        self.endpoints: dict[str, Endpoint] = {}
+        self.context = contextvars.copy_context()
+        self.context.run(process_clock.set, self.clock)
+        self.context.run(current_process.set, self.name)
+        self.terms: Terms | None = None
+        self.manager: Manager
+        self.task: asyncio.Task[None]
+        self.networks: list[Network] = []
+        self.transports: list[Transport] = []
+        self.began = world.now
+        self._served: ServedCertificate | None = None
+        self._keep: Callable[[], Coroutine[Any, Any, None]]
+        self._keeping: list[asyncio.Task[None]] = []
+        self.credentials = _TokenFile(world)
+
+    def start(self) -> None:
+        """Begin, in a context of its own."""
+        self.context.run(self._assemble)
+        self.task = asyncio.get_running_loop().create_task(
+            self._run(), name=self.name, context=self.context.copy()
+        )
+
+    def _transport(self, beside: Transport | None = None) -> Transport:
+        transport = Transport(
+            self._network(), metrics=self.metrics, rng=self.rng, user_agent=PROGRAM.agent, beside=beside
+        )
+        self.transports.append(transport)
+        return transport
+
+    def _network(self) -> Network:
+        network = Network(
+            self.world.plane,
+            self.name,
+            self.credentials,
+            rng=random.Random(self.rng.getrandbits(64)),
+            weather=self.weather,
+            told=self.world.note,
+            crash=self._crash,
+            counted=self._counted,
+            by_clock=self.world.clock_use.causes_write,
+            versions=self.world.versions,
+            has_all_rights=lambda: not self.world.rights_taken,
+            refused=self.world.forbidden,
+            context=self.world.context,
+        )
+        self.networks.append(network)
+        return network
+
+    def _assemble(self) -> None:
+        world = self.world
+        transport = self._transport()
+        elector: LeaderElector | Sharing | None = None
+        if world.shards and self.number not in world.leads:
+            terms = self.terms = Terms(world.shards, grace=GRACE)
+            elector = Sharing(
+                self._transport(beside=transport),
+                terms,
+                namespace=LEASE_NAMESPACE,
+                name=PROGRAM.name,
+                count=world.shards,
+                identity=self.name,
+                rng=self.rng,
+                metrics=self.metrics,
+                timing=TIMING,
+            )
+        elif world.replicas > 1 or world.shards:
+            elector = LeaderElector(
+                self._transport(beside=transport),
+                namespace=LEASE_NAMESPACE,
+                name=PROGRAM.name,
+                identity=self.name,
+                rng=self.rng,
+                metrics=self.metrics,
+                timing=TIMING,
+            )
+        operators = [self._operator_in(each, self) for each in world.operators]
+        values = {key: key.default_value() for each in operators for key in each.declared_settings}
+        self.manager = Manager(
+            transport,
+            program=PROGRAM,
+            metrics=self.metrics,
+            rng=self.rng,
+            identity=self.name,
+            settings=SettingValues(values),
+            elector=elector,
+            terms=self.terms,
+            graceful_shutdown_timeout=GRACE,
+            unguessable=self._unguessable,
+        )
+        made = [operator(self.manager) for operator in operators]
+        for operator in made:
+            add_controller(operator)
+        webhooks = Webhooks([each for operator in made for each in registrations(operator)])
+        self.endpoints = {each.path: each for each in endpoints_of(webhooks, self.metrics)}
+        if self._certificates is not None:
+            kept = self._certificates.kept_by(transport, webhooks, self._unguessable)
+            self._served = ServedCertificate(kept.source, look_every=READ_EVERY)
+            for runnable in (*kept.runnables, Runnable("webhooks", self._serve)):
+                self.manager.add(runnable)
+            # Another one, which may go on beside that of who leads.
+            *_, keeper = self._certificates.kept_by(transport, webhooks, self._unguessable).runnables
+            self._keep = keeper.run
+
+    async def _serve(self) -> None:
+        """As the server of webhooks does."""
+        assert self._served is not None
+        await self._served.obtained()
+        async with self._served.kept_current():
+            await asyncio.Event().wait()
+
+    @property
+    def presented(self) -> bytes | None:
+        """The certificate that its webhooks present; None while it does not listen."""
+        if self._served is None or self._served._known is None:
+            return None
+        return self._served._known[0].certificates
+
+    def keep_certificates(self) -> Callable[[], object]:
+        """Keep certificates whoever leads, until what is returned is called."""
+        keeping = asyncio.get_running_loop().create_task(self._keep(), context=self.context.copy())
+        self._keeping.append(keeping)
+        return keeping.cancel
+
+    def _unguessable(self, count: int) -> bytes:
+        """So many bytes, which can be searched for if they are fit for a password."""
+        planted = PLANTED.encode()
+        drawn = self.rng.randbytes(count)
+        made = planted + drawn[len(planted) :] if count >= 2 * len(planted) else drawn
+        self.world.tokens_made.add(base64.urlsafe_b64encode(made).rstrip(b"=").decode())
+        return made
+
+    async def _run(self) -> None:
+        try:
+            await self.manager.run(self.stop)
+        except LeadershipLost:
+            self.world.note(self.name, "ended: the lease was lost")
+        except Exception as error:  # noqa: BLE001 - that is what is looked for
+            self.world.violated(f"{self.name} ended with {type(error).__name__}: {error}")
+        else:
+            self.world.note(self.name, "ended in order")
+            if not self.stop.is_set():
+                self.world.violated(f"{self.name} ended, and nobody had told it to")
+        for keeping in self._keeping:
+            keeping.cancel()
+            await asyncio.wait([keeping])
+            if not keeping.cancelled() and (failed := keeping.exception()) is not None:
+                self.world.violated(f"{self.name}: {keeping.get_name()} ended with {failed!r}")
+        for transport in self.transports:
+            await transport.aclose()
+        if self._ends_by is not None:
+            self._ends_by.cancel()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        tasks = [task.get_name() for task in loop.tasks_of(self.clock) if task is not asyncio.current_task()]
+        timers = [str(timer) for timer in loop.timers_of(self.clock)]
+        requests = [path for network in self.networks for path in network.requests]
+        for what, left in (("tasks", tasks), ("timers", timers), ("requests", requests)):
+            if left:
+                self.world.violated(f"{self.name} has left {what} behind: {sorted(left)}")
+
+    def tell_to_end(self) -> None:
+        """As SIGTERM does."""
+        if self.alive and not self.stop.is_set():
+            self.stop.set()
+            loop = asyncio.get_running_loop()
+            late = GRACE + STOP_MARGIN
+            freezes = self._freezes if self.clock.paused is None else -1  # what is frozen is late anyway
+            self._ends_by = self.context.copy().run(loop.call_later, late, self._late, late, freezes)
+
+    def _late(self, seconds: float, freezes: int) -> None:
+        if self.alive and freezes == self._freezes:
+            self.world.violated(f"{self.name} does not end within {seconds:g} s")
+
+    async def effect(self, what: str, when: str) -> bool:
+        """Tell of an effect outside of the cluster, `before` and `after` it; True if the process dies here.
+
+        Does not return after a death: nobody is there any more.
+        """
+        sent = Sent(self.name, "CALL", what)
+        if when == "after":
+            self.world.note(self.name, what)
+        if self._crash(sent, when):
+            await asyncio.get_running_loop().create_future()
+        return False
+
+    def _crash(self, sent: Sent, when: str) -> bool:
+        if self.dead:
+            return when == "before"
+        if when == "before" and not sent.is_upkeep:
+            self.world.check_holder(sent)
+        if self.world.dies_at(sent, when):
+            self.kill()
+            return True
+        if when == "after" and self.world.dies_at(sent, "meddle"):
+            self.world.meddle()
+        if when == "after" and self.world.dies_at(sent, "stale"):
+            self.world.note(self.name, f"who comes after it reads what was {STALE:g} s ago")
+            self.world.later(STALE, self.weather.change(stale=STALE, lag=STALE))
+            self.kill()
+            return True
+        if when == "before" and self.world.dies_at(sent, "refuse"):
+            self.world.note(self.name, f"is refused everything for {REFUSED:g} s")
+            self.world.later(REFUSED, self.weather.change(refusals=1.0))
+        if when == "after" and self.world.dies_at(sent, "freeze"):
+            self._freeze()
+        return False
+
+    def has_looked(self) -> None:
+        """Told by who stands for what is outside of the cluster: it gets an answer that it will act upon."""
+        self.world.looks += 1
+        if self.world.crash_at == (self.world.looks, "look"):
+            self._freeze()
+
+    def _freeze(self) -> None:
+        if self.clock.paused is None:
+            self.world.note(self.name, f"frozen for {FROZEN:g} s")
+            self.world.trouble_until = self.world.now + FROZEN
+            self.freeze()
+            self.world.later(FROZEN, self._thaw)
+
+    def freeze(self) -> None:
+        """Have nothing of it run any more, as under SIGSTOP."""
+        self._freezes += 1
+        self.clock.paused = []
+
+    def _thaw(self) -> None:
+        if not self.dead:
+            self.world.note(self.name, "goes on")
+            self.clock.resume()
+
+    def _counted(self) -> None:
+        minute = int(self.world.now // 60)
+        if minute != self._minute:
+            self._minute, self._requests = minute, 0
+        self._requests += 1
+        if self._requests > MOST_REQUESTS:
+            self._overworked(f"{MOST_REQUESTS} requests")
+
+    def _overworked(self, what: str = f"{MOST_TURNS} turns of its loop") -> None:
+        if not self.dead:
+            self.world.give_up(f"{self.name} is in a hot loop: more than {what} in a minute")
+            self.kill()
+
+    def kill(self) -> None:
+        """End at once: nothing of it runs any more."""
+        if not self.dead:
+            self.world.note(self.name, "killed")
+            self.dead = True
+            self.clock.paused = self.clock.paused or []
+            for network in self.networks:
+                network.unplug()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can do anything, now or when it is no longer frozen."""
+        return not self.dead and not self.task.done()
+
+    def next_due(self) -> list[float]:
+        """Return when it will look at each delayed object again, in virtual time."""
+        queues = [each._queue for each in self.manager.controllers if each._queue is not None]
+        dues = [item.due for queue in queues for item in queue._items.values() if item.due is not None]
+        return [(due - self.clock.offset) / self.clock.rate for due in dues]
+
+    def has(self, number: int) -> bool:
+        """Whether it works on the objects of a range."""
+        return self.alive and self.terms is not None and self.terms.of(number) is not None
+
+    async def bury(self) -> None:
+        """Let go of what it holds, when the world is over; raises what no process should end with."""
+        self.clock.resume()
+        self.task.cancel()
+        await asyncio.wait([self.task])
+        if not self.task.cancelled():
+            self.task.result()

@@ -1,0 +1,507 @@
+"""Seeds: what a number stands for, running many of them, and making a failure small."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import math
+import multiprocessing
+import random
+import re
+import signal
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from manager.garbage import tune_garbage_collector
+from manager.nesting import TOO_DEEP, is_too_deep
+from manager_tools.simulation.comparing import different_from_fresh, missing, resource_of, without_history
+from manager_tools.simulation.fault_effects import befall
+from manager_tools.simulation.faults import ALONE, KINDS_OF_FAULT, OF_CERTIFICATES, Fault, faults
+from manager_tools.simulation.guards import guarded
+from manager_tools.simulation.loop import simulate
+from manager_tools.simulation.scene import Violation
+from manager_tools.simulation.services import Handler
+from manager_tools.simulation.workload import Step, steps
+from manager_tools.simulation.world import STAYS_CALM, World
+
+if TYPE_CHECKING:
+    from manager.api import Resource
+    from manager.operator import AnyOperator
+    from manager_tools.simulation.world import Outside
+
+Samples = Mapping[str, Sequence[dict[str, Any]]]
+"""Specs, by kind and group."""
+
+__all__ = ["Outcome", "Plan", "assert_holds", "crash_points", "plan_of", "run", "run_all", "shrunk"]
+
+_MINUTES = 5.0
+_MOST_STEPS = 40
+_MOST_FAULTS = 10
+_DENSE = 8
+"""Of so many seeds, the last has three times as many steps and faults, which find more for their time.
+
+In it, managers keep the certificates of their webhooks.
+"""
+_DENSE_MINUTES = 8.0
+_STAYS_CALM = 4
+"""Of so many seeds, the first is watched for longer once all is calm, as are those with certificates."""
+_SEES_RENEWALS = 2_500.0
+"""Seconds for which a run with certificates is watched, so that some write follows a death at any of them."""
+_AHEAD = 4
+"""Runs that wait for each process: few, so that one that fails, and who interrupts, soon ends them all."""
+_SHRINKS = 80
+"""Runs that are spent on making a failure small."""
+_SHRINKS_FOR = 45.0
+"""Seconds of real time that are spent on it, so that it takes less than a minute."""
+
+
+_NOT_FRESH, _IN_FRESH = "not as a fresh install has it", "in a fresh install"
+_OF_COMPARISON = (_NOT_FRESH, _IN_FRESH)
+"""What begins with one of these only a comparison with a fresh install finds."""
+
+When = Annotated[str, Meta(pattern="^(before|after|freeze|stale|meddle|refuse|look)$")]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What happens in a run; all else is drawn from its seed."""
+
+    seed: int
+    replicas: Annotated[int, Meta(ge=1, le=9)]
+    steps: tuple[Step, ...]
+    faults: tuple[Fault, ...]
+    crash_at: tuple[int, When] | None = None
+    shards: Annotated[int, Meta(ge=0, le=256)] = 0
+    keeps_certificates: bool = False
+    """Whether managers keep the certificates of their webhooks, and the API server trusts no others."""
+
+    def to_json(self) -> str:
+        """To be read by `from_json`."""
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, kinds: int) -> Plan:
+        """Raises ValueError for what is no plan for so many kinds."""
+        if is_too_deep(text.encode() if isinstance(text, str) else text):
+            raise ValueError(f"it is no plan of a simulation: {TOO_DEEP}")
+        try:
+            plan = msgspec.json.decode(text, type=cls)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"it is no plan of a simulation: {error}") from None
+        if plan.shards & (plan.shards - 1):
+            raise ValueError("it is no plan of a simulation: it is no power of two - at `$.shards`")
+        beyond = [f"steps[{at}].kind" for at, each in enumerate(plan.steps) if each.kind >= kinds]
+        beyond += [
+            f"faults[{at}].replica" for at, each in enumerate(plan.faults) if each.replica >= plan.replicas
+        ]
+        if beyond:
+            there = f"there are {kinds} kinds and {plan.replicas} replicas"
+            raise ValueError(
+                f"it is no plan of a simulation: {there}, and the first is 0 - at `$.{beyond[0]}`"
+            )
+        return plan
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run.
+
+    Attributes: `violations` is what did not hold; `digest` is the same for the same seed, on any machine;
+    `writes` are those of the managers, and `looks` how often they read what is outside of the cluster;
+    `seconds` are virtual; `timeline` has (seconds, who, what); `accepted` is how many objects of each
+    resource the API server took; `lost` and `doubled` is how much a fresh install has more and less of;
+    `settled` is how long it took to become calm, in virtual seconds.
+    """
+
+    plan: Plan
+    violations: tuple[Violation, ...]
+    digest: str
+    writes: int
+    looks: int
+    seconds: float
+    timeline: tuple[tuple[float, str, str], ...]
+    accepted: Mapping[str, int] = field(default_factory=dict)
+    lost: int = 0
+    doubled: int = 0
+    settled: float = 0.0
+
+    @property
+    def sort(self) -> str:
+        """What sort of failure it is, without names and numbers."""
+        what = self.violations[0].what if self.violations else ""
+        return re.sub(r"[0-9][-0-9a-z.]*|[^\s/]*/\S*", "*", what)[:60]
+
+
+def plan_of(
+    seed: int,
+    operators: Sequence[AnyOperator],
+    *,
+    minutes: float | None = None,
+    fault: str | None = None,
+    shards: int = 0,
+) -> Plan:
+    """What that number stands for: so many virtual minutes of people and faults, or of one kind of fault.
+
+    With `shards`, replicas share the objects in so many ranges, and there are more of them.
+    """
+    rng = random.Random(f"{seed}/plan")
+    dense = fault is None and seed % _DENSE == _DENSE - 1
+    times_as_many = 3 if dense else 1
+    keeps = dense or fault in OF_CERTIFICATES
+    if minutes is None:
+        minutes = _DENSE_MINUTES if dense else _MINUTES
+    replicas, seconds = rng.choice((2, 3, 4, 5) if shards else (1, 2, 2, 3)), minutes * 60
+    count = rng.randrange(5, _MOST_STEPS) * times_as_many
+    done = steps(rng, len(operators), seconds=seconds, count=count)
+    times, count = [step.at for step in done], rng.randrange(_MOST_FAULTS) * times_as_many
+    if fault is None:
+        kinds = tuple(KINDS_OF_FAULT) if shards else ALONE
+        kinds = tuple(each for each in kinds if keeps or each not in OF_CERTIFICATES)
+        wrong = faults(rng, replicas, seconds=seconds, count=count, near=times, kinds=kinds)
+    else:
+        wrong = faults(rng, replicas, seconds=seconds, count=max(count, 1), near=times, kinds=(fault,))
+    return Plan(
+        seed=seed,
+        replicas=replicas,
+        steps=tuple(done),
+        faults=tuple(wrong),
+        shards=shards,
+        keeps_certificates=keeps,
+    )
+
+
+def crash_points(
+    plan: Plan, operators: Sequence[AnyOperator], *, samples: Samples | None = None
+) -> Iterator[Plan]:
+    """The same with one thing that goes wrong at each write of a manager, and no other fault.
+
+    A death right `before` or `after` it, with one replica, which is started again, and with another that
+    takes over; a `freeze` that lasts until another one has taken over; a restart in which a `stale` state is
+    read; people who `meddle` right after it; a server that will `refuse` it, and all that follows for a
+    while. And a freeze after each `look` at what is outside of the cluster.
+    """
+    calm = replace(plan, faults=(), replicas=1)
+    seen = run(calm, operators, compare=False, samples=samples)
+    for number in range(1, seen.writes + 1):
+        for when in ("before", "after"):
+            for replicas in (1, 2):
+                yield replace(calm, crash_at=(number, when), replicas=replicas)
+        yield replace(calm, crash_at=(number, "freeze"), replicas=2)
+        for when in ("stale", "meddle", "refuse"):
+            if when != "meddle" or calm.steps:
+                yield replace(calm, crash_at=(number, when))
+    for number in range(1, seen.looks + 1):
+        yield replace(calm, crash_at=(number, "look"), replicas=2)
+
+
+def run(
+    plan: Plan,
+    operators: Sequence[AnyOperator],
+    *,
+    compare: bool = True,
+    samples: Samples | None = None,
+    services: Mapping[str, Handler] | None = None,
+    may_differ: Iterable[str] = (),
+) -> Outcome:
+    """Run it, and see that a fresh install comes to the same; `samples` are specs by resource.
+
+    For `services` and `may_differ`, see `assert_holds`.
+    """
+    with _collected_at_the_end():
+        return _run(plan, operators, compare, samples or {}, services or {}, frozenset(may_differ))
+
+
+def _run(
+    plan: Plan,
+    operators: Sequence[AnyOperator],
+    compare: bool,
+    samples: Samples,
+    services: Mapping[str, Handler],
+    may_differ: frozenset[str],
+) -> Outcome:
+    world = World(
+        seed=str(plan.seed),
+        operators=operators,
+        steps=plan.steps,
+        faults=plan.faults,
+        befall=befall,
+        replicas=plan.replicas,
+        crash_at=plan.crash_at,
+        shards=plan.shards,
+        keeps_certificates=plan.keeps_certificates,
+        stays_calm=_calm_seconds(plan),
+        outside=_outsides(operators),
+        samples=samples,
+        services=services,
+        may_differ=may_differ,
+    )
+    before = _open_files()
+    with guarded() as world.refused:
+        simulate(world.run(), random.Random(f"{plan.seed}/order"))
+        left = _open_files() - before
+    violations, lost, doubled = list(world.violations), 0, 0
+    if left:
+        violations.append(Violation(world.timeline[-1][0], f"{len(left)} files are left open"))
+    if compare and not violations:
+        more, lost, doubled = _compared(world, plan)
+        violations += more
+    return Outcome(
+        plan,
+        tuple(violations),
+        world.digest,
+        world.writes,
+        world.looks,
+        world.timeline[-1][0],
+        tuple(world.timeline),
+        dict(world.people.accepted),
+        lost,
+        doubled,
+        max(0.0, world.last_unrest - world.ended_at),
+    )
+
+
+def _calm_seconds(plan: Plan) -> float:
+    """Return for how long nothing may be written in the end."""
+    if plan.keeps_certificates:
+        return _SEES_RENEWALS
+    return STAYS_CALM if plan.seed % _STAYS_CALM == 0 else 0.0
+
+
+def _compared(world: World, plan: Plan) -> tuple[list[Violation], int, int]:
+    """Compare with a fresh install: the differences, how many objects it has more, and how many it lacks.
+
+    Where operators ask for the time, its objects are created when they were, and it is looked at at the same
+    moments: it has to be the same at one of them, as it may be busy at another.
+    """
+    follows_clock = world.clock_use.is_read
+    fresh = replace(
+        world,
+        steps=(),
+        faults=(),
+        replicas=1,
+        shards=0,
+        keeps_certificates=False,
+        crash_at=None,
+        objects=world.asked if follows_clock else [each._replace(at=0.0) for each in world.asked],
+        stays_calm=0.0,  # that it stays calm has been seen already
+        clocks_are_right=True,
+        drawn_before=world.drawn,
+        moments=[moment for moment, _ in world.states] if follows_clock else (),
+    )
+    with guarded() as fresh.refused:
+        simulate(fresh.run(), random.Random(f"{plan.seed}/order"))
+    at, lost, doubled, found = world.timeline[-1][0], 0, 0, list[str]()
+    resources = world.clock_use.resources | fresh.clock_use.resources
+    for (_, have), (_, wanted) in zip(world.states, fresh.states, strict=False):
+        one, other = without_history(have, wanted, resources, world.ended_at)
+        found = [f"{_NOT_FRESH}: {what}" for what in different_from_fresh(one, other)]
+        lost, doubled = missing(other, one), missing(one, other)
+        if not found:
+            break
+    found += [f"{_IN_FRESH}, {each.what}" for each in fresh.violations]
+    return [Violation(at, each) for each in found], lost, doubled
+
+
+@contextmanager
+def _collected_at_the_end() -> Iterator[None]:
+    """A world is one heap of cycles, which is there until its end: to look at it before finds nothing.
+
+    What is older is left out, and so nothing of the world may be in use any more when this ends: what of it
+    is found by no collection here is found by none later.
+    """
+    usual = gc.get_threshold()
+    tune_garbage_collector()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.collect()
+        gc.unfreeze()
+        gc.set_threshold(*usual)
+
+
+def run_all(
+    plans: Iterable[Plan], operators: Sequence[AnyOperator], *, jobs: int, samples: Samples | None = None
+) -> Generator[Outcome, None, None]:
+    """Run them in so many processes, in order; of those that hold, the time line is left out."""
+    if jobs == 1:
+        for plan in plans:
+            yield _slim(run(plan, operators, samples=samples))
+        return
+    context = multiprocessing.get_context("fork")
+    with ExitStack() as stack:
+        pool = ProcessPoolExecutor(
+            jobs, mp_context=context, initializer=_begin, initargs=(operators, samples)
+        )
+        stack.callback(pool.shutdown, cancel_futures=True)
+        running: deque[Future[Outcome]] = deque()
+        for plan in plans:
+            running.append(pool.submit(_run_slim, plan))
+            if len(running) > jobs * _AHEAD:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+
+
+def shrunk(
+    outcome: Outcome,
+    operators: Sequence[AnyOperator],
+    *,
+    runs: int = _SHRINKS,
+    seconds: float = _SHRINKS_FOR,
+    samples: Samples | None = None,
+    services: Mapping[str, Handler] | None = None,
+    may_differ: Iterable[str] = (),
+    enough: Callable[[], object] = lambda: False,
+) -> Outcome:
+    """Return the same failure with fewer faults and steps.
+
+    It has as few as so many runs in so many seconds of real time find, or as are there when it is `enough`.
+    """
+    now = time.monotonic
+    best, began, longest = outcome, now(), 0.0
+
+    def fails_alike(plan: Plan) -> bool:
+        nonlocal best, longest, runs
+        if not runs or enough() or now() - began + longest > seconds:
+            return False
+        runs, since = runs - 1, now()
+        compare = outcome.sort.startswith(_OF_COMPARISON)
+        came = run(
+            plan, operators, compare=compare, samples=samples, services=services, may_differ=may_differ
+        )
+        longest = max(longest, now() - since)
+        if alike := came.sort == outcome.sort:
+            best = came
+        return alike
+
+    failed_at = outcome.violations[0].at if outcome.violations else math.inf
+    for smaller in (
+        replace(best.plan, faults=()),
+        replace(
+            best.plan,
+            faults=tuple(each for each in best.plan.faults if each.at <= failed_at),
+            steps=tuple(each for each in best.plan.steps if each.at <= failed_at),
+        ),
+    ):
+        if smaller != best.plan and fails_alike(smaller):
+            break
+    for part in ("faults", "steps"):
+        size = max(1, len(getattr(best.plan, part)) // 2)
+        while size:
+            start = 0
+            while start < len(kept := getattr(best.plan, part)):
+                if not fails_alike(replace(best.plan, **{part: kept[:start] + kept[start + size :]})):
+                    start += size
+            size //= 2
+    return best
+
+
+def assert_holds(
+    *operators: AnyOperator,
+    seeds: Iterable[int] = range(20),
+    minutes: float | None = None,
+    samples: Sequence[Resource] = (),
+    services: Mapping[str, Handler] | None = None,
+    may_differ: Iterable[str] = (),
+) -> None:
+    """For the tests of an operator: raises AssertionError, which tells the story, when a seed fails.
+
+    People make objects up from the schema. `samples` are some that the API server takes, for kinds of which
+    that is hard to guess; it fails when it took none of a kind in all of the seeds.
+
+    `services` are handlers of aiohttp by URL (`http://HOST:PORT`), which answer what operators call by HTTP.
+    There is no other network: what is looked up or connected to beside them fails the test, with its name.
+
+    `may_differ` names fields, anywhere in objects, that need not be as after a fresh install: of an operator
+    that asks for the time, what counts, or measures how long something takes. Times may differ anyway.
+    """
+    specs, may_differ = specs_of(each.to_wire() for each in samples), frozenset(may_differ)
+    accepted: Counter[str] = Counter()
+    for seed in seeds:
+        plan = plan_of(seed, operators, minutes=minutes)
+        outcome = run(plan, operators, samples=specs, services=services, may_differ=may_differ)
+        accepted.update(outcome.accepted)
+        if outcome.violations:
+            small = shrunk(outcome, operators, samples=specs, services=services, may_differ=may_differ)
+            raise AssertionError(told(small))
+    if missing := never_accepted(accepted, operators):
+        raise AssertionError(f"{missing}: give `samples`")
+
+
+def specs_of(objects: Iterable[dict[str, Any]]) -> Samples:
+    """The specs of these objects, by resource."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for each in objects:
+        group, _, _ = each["apiVersion"].rpartition("/")
+        found.setdefault(f"{each['kind']}.{group}", []).append(each.get("spec") or {})
+    return found
+
+
+def never_accepted(accepted: Mapping[str, int], operators: Sequence[AnyOperator]) -> str:
+    """The kinds of which no object was ever taken, in words; "" if there is none."""
+    kinds = [each.kind.gvk.kind for each in operators if not accepted.get(resource_of(each.kind))]
+    return f"the API server took none of the objects made up for {', '.join(kinds)}" if kinds else ""
+
+
+def told(outcome: Outcome) -> str:
+    """The story of a failure, for a person."""
+    plan = outcome.plan
+    lines = [f"seed {plan.seed}, {plan.replicas} replicas"]
+    if plan.crash_at is not None:
+        lines.append(f"a manager dies {plan.crash_at[1]} write {plan.crash_at[0]}")
+    if plan.faults:
+        lines += ["", "what went wrong:", *(f"{fault.at:10.3f}  {fault}" for fault in plan.faults)]
+    lines += ["", "what did not hold:", *(f"  {each}" for each in outcome.violations)]
+    lines += ["", "what happened (virtual seconds):"]
+    lines += [f"{at:10.3f}  {who:<14} {what}" for at, who, what in outcome.timeline if _is_news(what)]
+    return "\n".join(lines)
+
+
+def _is_news(what: str) -> bool:
+    return "/leases/" not in what and "/events" not in what
+
+
+def _open_files() -> set[Path]:
+    """By number; none where the system does not tell."""
+    folder = Path("/dev/fd")
+    # The folder itself is open while it is read.
+    return {each for each in folder.iterdir() if each.exists()} if folder.is_dir() else set()
+
+
+def _outsides(operators: Sequence[AnyOperator]) -> dict[AnyOperator, type[Outside]]:
+    found = {}
+    for operator in operators:
+        if operator.outside:
+            module, _, name = operator.outside.partition(":")
+            found[operator] = getattr(importlib.import_module(module), name)
+    return found
+
+
+_known: Any = ()
+
+
+def _begin(*known: Any) -> None:
+    global _known  # noqa: PLW0603 - of a process that does nothing else
+    _known = known
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)  # a terminal tells all processes; who began them ends them
+
+
+def _run_slim(plan: Plan) -> Outcome:
+    operators, samples = _known
+    return _slim(run(plan, operators, samples=samples))
+
+
+def _slim(outcome: Outcome) -> Outcome:
+    return outcome if outcome.violations else replace(outcome, timeline=())

@@ -1,0 +1,773 @@
+"""One run: a cluster, the managers in it, people, and what goes wrong, all of it drawn from one number."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import copy
+import functools
+import hashlib
+import math
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from prometheus_client import generate_latest
+
+from devcluster.admission import WebhookClient, WebhookFailed
+from devcluster.errors import StatusError
+from manager.certificates.targets import bundle_of, hosts_of
+from manager.leader.mode import lease_of_range
+from manager.logs import captured
+from manager.operator import AnyOperator, rights_of
+from manager.shards.ranges import Ranges
+from manager.webhook.configurations import SERVICE, by_service, by_url, webhook_configurations
+from manager.webhook.methods import registrations
+from manager.webhook.registration import Conversion, Webhooks
+from manager_tools.codegen import custom_resource_definitions, roles
+from manager_tools.simulation.certificates import (
+    CHECKED_EVERY,
+    TRUSTED_WITHIN,
+    WebhookCertificates,
+    tells_a_key,
+)
+from manager_tools.simulation.comparing import (
+    Asked,
+    State,
+    asked_for,
+    chance_in,
+    controller_of,
+    made_state,
+    resource_of,
+    resource_of_manifest,
+    state_of,
+)
+from manager_tools.simulation.control_plane import ControlPlane
+from manager_tools.simulation.faults import NO_EXCUSE, Fault
+from manager_tools.simulation.loop import VirtualLoop
+from manager_tools.simulation.network import Sent, sender
+from manager_tools.simulation.people import People, marks_of_others
+from manager_tools.simulation.replica import Replica
+from manager_tools.simulation.scene import Scene, current_process
+from manager_tools.simulation.services import Handler, Services
+from manager_tools.simulation.workload import LEASE_NAMESPACE, NAMESPACES, PLANTED, PROGRAM, Step
+
+if TYPE_CHECKING:
+    from devcluster.storage import Change, Key
+    from manager.controller.queue import WorkQueue
+
+__all__ = ["Outside", "World"]
+
+Object = dict[str, Any]
+
+_WEBHOOKS = "https://webhooks.simulated"
+_ENCODED = base64.b64encode(PLANTED.encode() + b"..")[:9]
+_SECRETS = PLANTED.encode(), _ENCODED, base64.b64encode(_ENCODED)
+"""What every secret begins with, as it is, as a Secret has it, and a generated password there."""
+_QUIET_KINDS = {("coordination.k8s.io", "leases"), ("", "events"), ("events.k8s.io", "events")}
+"""What may be written while nothing changes."""
+
+# In virtual seconds.
+_DEFINED_AFTER = 1.0
+_LOOK_EVERY = 20.0
+_CALM_AFTER = 660.0
+"""So long without a change, and nothing is under way: a Deployment gives up its progress after 600."""
+_CALM_WITHIN = 1_800.0
+_READY_WITHIN = 60.0
+"""A manager that has started by then has its caches."""
+STAYS_CALM = 1_800.0
+_CLOCK_WATCHED = 1_800.0
+"""So long after the last fault and change, what follows the clock is as it always is."""
+_IDLE, _IDLE_WITHIN = 20.0, 180.0
+"""Nothing has changed for so long when a state is looked at, if there is such a moment."""
+_LOOKS = 3
+"""How often the state of what follows the clock is looked at."""
+_BETWEEN_LOOKS = 67.0
+_AFTER_A_CRASH = 120.0
+_LOOKS_WITHIN = 1.0
+_STOPS_WITHIN = 60.0
+"""A process sees to it by itself that it takes less, if it can."""
+
+
+class Outside:
+    """What an operator keeps outside of the cluster, in the same process; made once for each world."""
+
+    services: Mapping[str, Handler] = {}
+    """Handlers of aiohttp that answer HTTP in its stead, by URL: `http://HOST:PORT`."""
+    ignored: frozenset[str] = frozenset()
+    """Fields of objects that may differ from those of a fresh install."""
+    kept: frozenset[str] = frozenset()
+    """Resources of which what the operator makes may outlive its object."""
+    given: frozenset[str] = frozenset()
+    """Resources of which there is what people have brought, and a fresh install needs."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """It is there while this lasts."""
+        yield
+
+    def operator(self, operator: AnyOperator, replica: Replica) -> AnyOperator:  # noqa: ARG002
+        """The operator as it runs in that replica."""
+        return operator
+
+    def seen(self, change: Change, sent: Sent | None) -> None:
+        """Called within each write to the cluster; by a manager, it is what that has `sent`."""
+
+    async def check(self) -> list[str]:
+        """What does not hold once all is calm."""
+        return []
+
+    async def state(self) -> Any:
+        """What is compared with a fresh install."""
+        return None
+
+    def inherited(self) -> Iterable[tuple[str, Object]]:
+        """What a fresh install finds there, with its resource: it is older than the object that uses it."""
+        return ()
+
+
+class _Webhooks(WebhookClient):
+    """Calls the webhooks of any replica that is there."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def close(self) -> None:
+        """There is no connection."""
+
+    async def call(self, client_config: Object, review: Object, timeout: float) -> Object:
+        """See `WebhookClient`."""
+        if (service := client_config.get("service")) is not None:
+            path, [host, *_] = service["path"], hosts_of(client_config)
+        else:
+            path, host = client_config["url"].removeprefix(_WEBHOOKS), ""
+        kept = self._world.certificates
+        there = [
+            each
+            for each in self._world.running
+            if each.alive and each.clock.paused is None and (kept is None or each.presented is not None)
+        ]
+        if not there:
+            raise WebhookFailed(f"Post {path}: connection refused")
+        replica = self._world.rng.choice(there)
+        why: str | None = None
+        if replica.weather.untrusted:
+            why = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+        elif kept is not None:
+            why = kept.why_untrusted(replica.presented, bundle_of(client_config), host)
+        if why is not None:
+            self._world.note(replica.name, f"Post {path}: {why}")
+            raise WebhookFailed(f"Post {path}: {why}")
+        endpoint = replica.endpoints[path]
+        task = asyncio.get_running_loop().create_task(
+            endpoint.answer(orjson.dumps(review), waits=timeout), context=replica.context.copy()
+        )
+        done, _ = await asyncio.wait((task,), timeout=timeout)
+        if not done:
+            task.cancel()
+            raise WebhookFailed(f"Post {path}: context deadline exceeded")
+        try:
+            answer: Object = orjson.loads(task.result())
+        except Exception as error:
+            raise WebhookFailed(f"Post {path}: {error}") from error
+        said = answer.get("response") or {}
+        self._world.check_told(
+            f"a webhook of {replica.name}", orjson.dumps([said.get("status"), said.get("warnings")])
+        )
+        return answer
+
+
+@dataclass(kw_only=True)
+class World(Scene):
+    """The run of one seed; `steps` are what people do, `faults` what goes wrong."""
+
+    steps: Sequence[Step] = ()
+    faults: Sequence[Fault] = ()
+    befall: Callable[[World, Fault], Awaitable[None]]
+    """Has a fault go wrong, and right again after its time."""
+    outside: Mapping[AnyOperator, type[Outside]] = field(default_factory=dict)
+    samples: Mapping[str, Sequence[Object]] = field(default_factory=dict)
+    """Specs that a kind takes, by its resource."""
+    objects: Sequence[Asked] = ()
+    """What is created, and when."""
+    keeps_certificates: bool = False
+    """Whether managers keep the certificates of their webhooks, as in a pod; else any one is trusted."""
+    stays_calm: float = STAYS_CALM
+    """So long after the last change nothing may be written."""
+    services: Mapping[str, Handler] = field(default_factory=dict)
+    """What answers HTTP, by its URL."""
+    refused: list[str] = field(default_factory=list)
+    """What there is no network for; see `guarded`."""
+    may_differ: frozenset[str] = frozenset()
+    """Fields of objects that may differ from those of a fresh install."""
+    moments: Sequence[float] = ()
+    """When to look at the state; else when all is calm."""
+    drawn_before: frozenset[str] = frozenset()
+    """Uids and tokens of an earlier run, from which `objects` are."""
+
+    last_change: float = field(init=False, default=0.0)
+    last_write: float = field(init=False, default=0.0)
+    """When a manager wrote something that was no consequence of time alone."""
+    last_unrest: float = field(init=False, default=0.0)
+    """When something changed that was no consequence of time alone."""
+    ended_at: float = field(init=False, default=0.0)
+    manifests: list[Object] = field(init=False)
+    """The account of the managers with its roles and bindings."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.rng = random.Random(f"{self.seed}/world")
+        self.running: list[Replica] = []
+        self.buried: list[Replica] = []
+        self.away: set[int] = set()
+        """The numbers of those that are not there for a while, and are not replaced."""
+        self.made: set[Key] = set()
+        """What managers have created."""
+        self.born: dict[str, float] = {}
+        """When each object was created, by uid."""
+        self.outsides: dict[AnyOperator, Outside] = {}
+        self.tokens = 0
+        """How many tokens of managers there have been before the present one."""
+        self.no_holder_until = 0.0
+        """Who leads does not know until then that a restored backup names somebody else."""
+        self.forgotten: set[str] = set()
+        """The uids of what a restored backup does not have."""
+        self.certificates: WebhookCertificates | None = None
+        self._wrong = 0
+        self._checking: asyncio.Task[None] | None = None
+        webhooks = Webhooks([each for operator in self.operators for each in registrations(operator)])
+        if self.keeps_certificates and webhooks:
+            self.certificates = WebhookCertificates(self, webhooks, PROGRAM, LEASE_NAMESPACE)
+        self.manifests = self._installed()
+        self._own = {resource_of(each.kind): each for each in self.operators}
+        self._resources = {each.kind.gvk.kind: resource_of(each.kind) for each in self.operators}
+        self.states: list[tuple[float, State]] = []
+        """What the cluster had come to in the end, at one moment or several."""
+        self.asked: list[Asked] = []
+        self._digest = hashlib.sha256()
+        self._generations = [0] * self.replicas
+        self.people: People
+
+    def _installed(self) -> list[Object]:
+        """Return what `generate` writes for these operators, as it is installed."""
+        rules = [rule for operator in self.operators for rule in rights_of(operator)]
+        found = roles.of_manager(PROGRAM.name, rules)
+        if self.certificates is not None:
+            found |= roles.of_webhooks(self.certificates.converted, prefix=PROGRAM.prefix)
+        if self.shards:
+            found |= roles.of_shards()
+        return roles.installed(found, namespace=LEASE_NAMESPACE)
+
+    # What is told
+
+    @property
+    def digest(self) -> str:
+        """Of every change of the store, in order: the same for the same seed."""
+        return self._digest.hexdigest()
+
+    def _seen(self, change: Change) -> None:
+        """Called within each write."""
+        kept = change.new or change.final
+        assert kept is not None
+        self._digest.update(kept.data if change.new is not None else b"-" + kept.data)
+        self.versions.append((self.now, change.version))
+        sent = sender.get()
+        if sent is not None and change.new is not None and change.key.plural != "secrets":
+            self._check_written(sent, change)
+        if (change.key.group, change.key.plural) in _QUIET_KINDS:
+            return
+        if self.certificates is not None and self.certificates.seen(change, sent):
+            if sent is not None:
+                self.check_holder(sent, change)
+            return
+        self._note_time(change, sent)
+        if change.old is None:
+            self.born[kept.uid] = self.now
+        for outside in self.outsides.values():
+            outside.seen(change, sent)
+        if sent is None:
+            return
+        if change.old is None:
+            self.made.add(change.key)
+        elif b'"taken":"' in change.old.data:
+            self.violated(f"{sent} changed what belongs to somebody else")
+        else:
+            self._check_left_alone(sent, change)
+        self.check_holder(sent, change)
+
+    def _note_time(self, change: Change, sent: Sent | None) -> None:
+        """Remember when something changed, and whether time alone was the cause."""
+        self.last_change = self.now
+        if sent is not None and sent.by_clock:
+            self.clock_use.wrote(self.now, change)
+        if not self.clock_use.explains(self.now):
+            self.last_unrest = self.now
+            if sent is not None:
+                self.last_write = self.now
+
+    def _started(self) -> None:
+        """Called after each start of the cluster."""
+        self.versions.clear()
+        if self.certificates is not None:
+            self.certificates.started()
+
+    def _check_written(self, sent: Sent, change: Change) -> None:
+        assert change.new is not None
+        data = change.new.data
+        if _has_secret(data) and f"{change.key.plural}.{change.key.group}" in self._own:
+            # It says there what people have written.
+            data = orjson.dumps({**orjson.loads(data), "spec": None})
+        self.check_told(str(sent), data)
+
+    def _check_left_alone(self, sent: Sent, change: Change) -> None:
+        """What others have put on it is still there; of what is removed, only their finalizers count."""
+        assert change.old is not None
+        had = marks_of_others(change.old.data)
+        if change.new is None:
+            lost = {each for each in had if each.startswith("finalizer")}
+        else:
+            lost = had - marks_of_others(change.new.data)
+        if lost:
+            self.violated(f"{sent} took away {', '.join(sorted(lost))}, which is somebody else's")
+
+    def check_told(self, who: str, what: bytes) -> None:
+        """There is nothing in it that nobody may read."""
+        if _has_secret(what) or (self.certificates is not None and tells_a_key(what)):
+            self.violated(f"{who} tells a secret")
+
+    def check_holder(self, sent: Sent, change: Change | None = None) -> None:
+        """Nobody else has the lease: of all, or of the range of what has `change`d."""
+        if self.certificates is not None and self.certificates.may_be_written_by_two(sent.path):
+            return
+        if self.shards:
+            number = self._range_of(change) if change is not None else 0 if sent.method == "CALL" else None
+            if number is not None and (holder := self.holder(number)) not in {sent.process, ""}:
+                self.violated(f"{sent} came while {holder} had range {number}")
+        elif self.replicas > 1 and (holder := self.holder()) not in {sent.process, ""}:
+            self.violated(f"{sent} came while {holder} had the lease")
+
+    def _range_of(self, change: Change) -> int | None:
+        """The range of the object that something belongs to; None where that cannot be said."""
+        kept = change.new or change.final
+        assert kept is not None
+        resource, uid = f"{change.key.plural}.{change.key.group}".rstrip("."), kept.uid
+        if resource not in self._own:
+            if (owner := controller_of(orjson.loads(kept.data))) is None:
+                return None
+            resource, uid = self._resources.get(owner["kind"], ""), owner["uid"]
+        operator = self._own.get(resource)
+        if operator is None:
+            return None
+        return Ranges.of(self.shards, ()).number_of(uid) if operator.shared_out else 0
+
+    def holder(self, number: int = 0) -> str:
+        """Who has the lease, or that of a range."""
+        if self.now < self.no_holder_until:
+            return ""
+        first = self._lease(0)
+        if first["metadata"].get("annotations", {}).get(f"{PROGRAM.name}/shards") == "1":
+            number = 0  # a leader has them all
+        return self._lease(number)["spec"].get("holderIdentity") or ""
+
+    def _lease(self, number: int) -> Object:
+        name = lease_of_range(PROGRAM.name, number)
+        found = self.cluster.client.peek("leases.coordination.k8s.io", LEASE_NAMESPACE, name) or {}
+        return {"metadata": found.get("metadata") or {}, "spec": found.get("spec") or {}}
+
+    # What happens
+
+    async def run(self) -> None:
+        """All of it; what does not hold is in `violations` then."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        main = asyncio.current_task()
+        assert main is not None
+        self._main = main
+        loop.on_wall_clock = self.clock_use.was_asked
+        handlers = {
+            **self.services,
+            **{url: to for each in self.outside.values() for url, to in each.services.items()},
+        }
+        loop.services = Services(handlers, self.refused)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(loop.services.aclose)
+            stack.enter_context(captured(_told_by_logs(self)))
+            self.plane = ControlPlane(
+                self.seed,
+                webhooks=_Webhooks(self),
+                account=roles.account_of(self.manifests),
+                token=self.token,
+                seen=self._seen,
+                started=self._started,
+            )
+            stack.push_async_callback(self.plane.stop)
+            await self.plane.start()
+            await self._prepare()
+            for operator, outside in self.outside.items():
+                self.outsides[operator] = outside(self)
+                await stack.enter_async_context(self.outsides[operator].running())
+            for number in range(self.replicas):
+                self._start(number)
+            try:
+                await asyncio.sleep(_DEFINED_AFTER)
+                for asked in self.objects:
+                    await asyncio.sleep(max(0.0, asked.at - self.now))
+                    await self._put(asked.resource, asked.object)
+                await self._live()
+                if await self._is_calm():
+                    await self._check()
+            except asyncio.CancelledError:
+                if not self._hopeless:
+                    raise
+                main.uncancel()
+            await self._end()
+
+    async def _prepare(self) -> None:
+        client = self.cluster.client
+        # It reads the models' sources, for what is said of their fields.
+        in_pods = self.certificates is not None
+        for resource, obj in await asyncio.to_thread(_declared, tuple(self.operators), in_pods):
+            await client.create(resource, "", copy.deepcopy(obj))
+        self.people = People(self.plane, self.operators, self.samples)
+        for manifest in self.manifests:
+            await client.create(
+                resource_of_manifest(manifest), manifest["metadata"].get("namespace", ""), manifest
+            )
+        for namespace in NAMESPACES[1:]:
+            await client.create("namespaces", "", {"metadata": {"name": namespace}})
+
+    async def _put(self, resource: str, obj: Object) -> None:
+        namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+        try:
+            await self.cluster.client.create(resource, namespace, obj)
+        except StatusError as error:
+            self.note("person", f"cannot put {resource} {namespace}/{name}: {error}")
+
+    def _start(self, number: int) -> None:
+        replica = Replica(
+            self,
+            number,
+            self._generations[number],
+            certificates=self.certificates,
+            operator_in=self._operator_in,
+        )
+        self._generations[number] += 1
+        self.running.append(replica)
+        self.note(replica.name, "starts")
+        replica.start()
+
+    def _operator_in(self, operator: AnyOperator, replica: Replica) -> AnyOperator:
+        outside = self.outsides.get(operator)
+        return operator if outside is None else outside.operator(operator, replica)
+
+    def meddle(self) -> None:
+        """People come right after a write of a manager, and change something."""
+        step = replace(self.rng.choice(self.steps), at=self.now)
+
+        async def act() -> None:
+            for each in ("change", "spoil child"):
+                await self._take(replace(step, act=each))
+
+        loop = asyncio.get_running_loop()
+        self._meddling = loop.create_task(act(), context=self.context.copy())
+
+    def _replace(self) -> None:
+        """Start another one for each that has ended, as a Deployment does."""
+        for replica in [each for each in self.running if not each.alive]:
+            self.running.remove(replica)
+            self.buried.append(replica)
+            if replica.number not in self.away:
+                self._start(replica.number)
+
+    def come_back(self, number: int) -> None:
+        """Be there again after having been away."""
+        self.away.discard(number)
+        if number not in {each.number for each in self.running}:
+            self._start(number)
+
+    async def _live(self) -> None:
+        """People do what they do, and things go wrong."""
+
+        async def keep_running() -> None:
+            while True:
+                await asyncio.sleep(1.0)
+                self._replace()
+
+        async def go_wrong(fault: Fault) -> None:
+            self.note("FAULT", str(fault))
+            if fault.what in NO_EXCUSE:
+                await self.befall(self, fault)
+                return
+            self._wrong += 1
+            self.trouble_until = math.inf
+            try:
+                await self.befall(self, fault)
+            finally:
+                self._wrong -= 1
+                self.trouble_until = math.inf if self._wrong else self.now
+
+        async with asyncio.TaskGroup() as group:
+            keeping = group.create_task(keep_running(), name="keep-running")
+            if self.certificates is not None:
+                await self._wait_trusted(self.certificates)
+                watching = self._watch_certificates(self.certificates)
+                self._checking = asyncio.create_task(watching, name="certificates")
+            acts = [group.create_task(self._at(step.at, self._take, step)) for step in self.steps]
+            acts += [group.create_task(self._at(fault.at, go_wrong, fault)) for fault in self.faults]
+            if acts:
+                await asyncio.wait(acts)
+            await self.plane.there()
+            self.ended_at = self.now
+            if self.crash_at is not None:
+                await asyncio.sleep(_AFTER_A_CRASH)
+            await self.people.give_back()
+            keeping.cancel()
+        self.clocks_are_right = True
+        for replica in self.running:
+            replica.clock.be_right()
+
+    async def _wait_trusted(self, kept: WebhookCertificates) -> None:
+        """Return once each replica is trusted: steps and faults begin then."""
+        while any(each.presented is None or any(kept.problems(each.presented)) for each in self.running):
+            if self.now > TRUSTED_WITHIN:
+                self.violated("no webhook is ever trusted")
+                return
+            await asyncio.sleep(1.0)
+        for each in self.running:
+            each.began = -TRUSTED_WITHIN
+        self.trouble_until = -TRUSTED_WITHIN
+
+    async def _watch_certificates(self, kept: WebhookCertificates) -> None:
+        """Look again and again, until cancelled, what API servers and replicas make of each other."""
+        while True:
+            await asyncio.sleep(CHECKED_EVERY)
+            if self.now < self.trouble_until + TRUSTED_WITHIN:
+                continue
+            due = (each for each in self.running if each.alive and self.now >= each.began + TRUSTED_WITHIN)
+            found = ((each, problem) for each in due for problem in kept.problems(each.presented))
+            for replica, problem in found:
+                self.violated(f"{replica.name} would get no review {problem}")
+                break
+
+    async def _take(self, step: Step) -> None:
+        self.note("person", await self.people.act(step))
+
+    async def _at(self, when: float, act: Callable[[Any], Awaitable[None]], what: Any) -> None:
+        await asyncio.sleep(max(0.0, when - self.now))
+        await act(what)
+
+    # What has to hold in the end
+
+    async def _is_calm(self) -> bool:
+        """Wait until nothing is written any more, and see that it stays so."""
+        if self.moments:  # another run was calm then
+            await asyncio.sleep(max(0.0, self.moments[0] - self.now))
+            return True
+        deadline = self.now + _CALM_WITHIN
+        watched = max(self.now, self.trouble_until) + _CLOCK_WATCHED
+        while (
+            self.now - self.last_unrest <= _CALM_AFTER
+            or (self.clock_use.has_written and self.now < watched)
+            or any(self.now - each.began <= _READY_WITHIN for each in self.running)
+            or self.leader is None
+            or self._unowned()
+        ):
+            if self.now > deadline + (_CLOCK_WATCHED if self.clock_use.has_written else 0.0):
+                why = f"nobody has ranges {left}" if (left := self._unowned()) else "nobody leads"
+                self.violated(f"it never becomes calm: {why}, or something is written all the time")
+                return False
+            await asyncio.sleep(_LOOK_EVERY)
+            self._replace()
+        before, since = self.last_write, self.now
+        until = max(since, self.last_unrest + self.stays_calm)
+        if self.clock_use.is_read:
+            dues = [due for each in self.running if each.alive for due in each.next_due()]
+            until = max([until, *(due + _IDLE for due in dues if due < since + _CLOCK_WATCHED)])
+        if self.certificates is not None and self.crash_at is not None:
+            await self._stay_calm_and_run(until)
+        else:
+            await asyncio.sleep(until - since)
+        if self.certificates is not None:
+            self.certificates.check_renewals(since)
+        if self.last_write > before:
+            self.violated(f"written again at {self.last_write:.1f} s, when it was calm since {before:.1f} s")
+        return True
+
+    async def _stay_calm_and_run(self, until: float) -> None:
+        """Certificates are renewed all the time, and a manager may die then."""
+        while self.now < max(until, self.trouble_until + _AFTER_A_CRASH):
+            await asyncio.sleep(1.0)
+            self._replace()
+
+    @property
+    def leader(self) -> Replica | None:
+        """The one that works."""
+        alive = [each for each in self.running if each.alive]
+        alone = self.replicas == 1 and not self.shards
+        return next((each for each in alive if alone or self.holder() == each.name), None)
+
+    def _unowned(self) -> list[int]:
+        """The ranges that nobody works on who is there; a Lease may name who does not."""
+        return [number for number in range(self.shards) if not any(each.has(number) for each in self.running)]
+
+    def _check_shares(self) -> None:
+        shares = [sum(map(each.has, range(self.shards))) for each in self.running]
+        if sum(shares) != self.shards or max(shares) - min(shares) > 1:
+            self.violated(f"ranges are shared out unevenly in the end: {shares}")
+
+    async def _check(self) -> None:
+        leader = self.leader
+        if leader is None:
+            self.violated("nobody leads in the end")
+            return
+        if self.shards:
+            self._check_shares()
+        for working in self.running if self.shards else [leader]:
+            for controller in working.manager.controllers:
+                if not await self._is_idle(controller._queue):
+                    self.violated(f"the queue of {controller.name} is not empty in the end")
+        for replica in self.running:
+            for problem in replica.manager.cache.problems():
+                self.violated(f"{replica.name}: {problem}")
+            self._check_caches(replica)
+        outsides = self.outsides.values()
+        for outside in outsides:
+            for problem in await outside.check():
+                self.violated(problem)
+        async for moment in self._moments():
+            self.states.append((moment, await self._state()))
+        given = frozenset[str]().union(*(each.given for each in outsides))
+        self.asked = [Asked(*each) for outside in outsides for each in outside.inherited()]
+        self.asked += asked_for(
+            self.cluster, self.operators, given, self.made, self.born, self.clock_use.resources
+        )
+
+    async def _moments(self) -> AsyncIterator[float]:
+        """Wait for each moment at which to look at the state: several where it follows the clock."""
+        for moment in self.moments:
+            await asyncio.sleep(max(0.0, moment - self.now))
+            yield self.now
+        if self.moments:
+            return
+        for number in range(_LOOKS if self.clock_use.is_read else 1):
+            await asyncio.sleep(_BETWEEN_LOOKS * number)
+            if self.clock_use.is_read:
+                await self._be_idle(self.now + _IDLE_WITHIN)
+            yield self.now
+
+    async def _be_idle(self, latest: float) -> None:
+        """Wait until nothing has changed for a while, if that is so in time."""
+        # No event would do: each change puts it off.
+        while (idle := min(latest, self.last_change + _IDLE)) > self.now:  # noqa: ASYNC110
+            await asyncio.sleep(idle - self.now)
+
+    @property
+    def drawn(self) -> frozenset[str]:
+        """The uids and tokens of all objects that there have been."""
+        return self.drawn_before.union(self.born, self.tokens_made)
+
+    async def _state(self) -> State:
+        outsides = self.outsides.values()
+        ignored = self.may_differ.union(*(each.ignored for each in outsides))
+        kept = frozenset[str]().union(*(each.kept for each in outsides))
+        chance = chance_in(self.cluster, ignored, self.drawn)
+        uids: dict[str, str] = {}
+        objects = {
+            **{f"outside {operator.name}": await each.state() for operator, each in self.outsides.items()},
+            **state_of(
+                self.cluster,
+                self.operators,
+                chance,
+                shared=bool(self.shards),
+                made=self.made,
+                uids=uids,
+            ),
+            **made_state(self.cluster, self.operators, self.made, chance, kept, uids),
+        }
+        return State(objects, {place: self.born.get(uid, 0.0) for place, uid in uids.items()})
+
+    async def _is_idle(self, queue: WorkQueue[Any] | None) -> bool:
+        """Nothing is reconciled, or not for long: some look again now and then, and may be at it."""
+        for _ in range(100):
+            if queue is not None and not queue.unfinished():
+                return True
+            await asyncio.sleep(_LOOKS_WITHIN / 100)
+        return False
+
+    def _check_caches(self, replica: Replica) -> None:
+        """They have what the store has, or what of it is in the replica's ranges."""
+        ranges = Ranges.of(self.shards or 1, filter(replica.has, range(self.shards)))
+        for shared in replica.manager.cache._shared.values():
+            informer = shared.informer
+            if informer.spec.label_selector or informer.spec.field_selector:
+                continue
+            stored = {
+                (each.key.namespace, each.key.name): each.version
+                for each in self.cluster.store.select(informer.spec.gvk.group, informer.spec.plural)
+                if informer.division is None
+                or informer.division.takes(informer._decoder.look(each.data).meta, ranges)
+            }
+            cached = {tuple(each.key): each.version for each in informer._store}
+            if stored != cached:
+                differ = sorted(set(stored.items()) ^ set(cached.items()))[:6]
+                self.violated(f"{replica.name} has other {informer.spec.resource} than the server: {differ}")
+            if informer.is_restricted and any(each.ranges != ranges for each in informer._reflectors):
+                self.violated(f"{replica.name} asks for {informer.spec.resource} of others' ranges")
+
+    async def _end(self) -> None:
+        for replica in self.running:
+            replica.tell_to_end()
+            self.check_told(f"/metrics of {replica.name}", generate_latest(replica.metrics.registry))
+        if tasks := [each.task for each in self.running if each.alive]:
+            _, late = await asyncio.wait(tasks, timeout=_STOPS_WITHIN)
+            for task in late:
+                self.violated(f"{task.get_name()} does not end within {_STOPS_WITHIN:g} s")
+        if self._checking is not None:
+            self._checking.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._checking  # raises what has ended it before
+        self._ending = True
+        for each in (*self.buried, *self.running):
+            await each.bury()
+
+
+def _has_secret(data: bytes) -> bool:
+    return any(each in data for each in _SECRETS)
+
+
+@functools.cache
+def _declared(operators: tuple[AnyOperator, ...], in_pods: bool) -> Sequence[tuple[str, Object]]:
+    """The definitions and webhook configurations of the operators, with their resources."""
+    where = by_url(_WEBHOOKS)
+    if in_pods:
+        where = by_service(LEASE_NAMESPACE, f"{PROGRAM.prefix}{SERVICE}")
+    kinds = dict.fromkeys(kind for each in operators for kind in each.kinds())
+    found = [each for operator in operators for each in registrations(operator)]
+    webhooks = Webhooks(found)
+    conversions = [each for each in found if isinstance(each, Conversion)]
+    definitions = custom_resource_definitions(kinds, conversions, where)
+    configurations = webhook_configurations(webhooks, where, PROGRAM, prefix=PROGRAM.prefix)
+    return [
+        *(("customresourcedefinitions.apiextensions.k8s.io", each) for each in definitions),
+        *((f"{each['kind'].lower()}s.admissionregistration.k8s.io", each) for each in configurations),
+    ]
+
+
+def _told_by_logs(world: World) -> Callable[[str, dict[str, Any]], None]:
+    def tell(level: str, fields: dict[str, Any]) -> None:
+        name, event = fields.pop("logger_name", ""), fields.pop("event", "")
+        if fields.pop("exc_info", None) and not event.endswith("timed out"):
+            world.violated(
+                f"{current_process.get()}: {event} with {fields.get('error_type')}: {fields.get('error')}"
+            )
+        rest = "".join(f" {key}={value}" for key, value in fields.items())
+        world.check_told(f"a log line of {current_process.get()}", f"{event}{rest}".encode())
+        world.note(current_process.get(), f"log {level} {name}: {event}{rest}")
+
+    return tell

@@ -1,0 +1,766 @@
+"""Operators under test: a manager that runs them, and a control plane, in the test's own process.
+
+    async def test_it_greets():
+        async with operated(GreetingOperator) as world:
+            greeting = await world.create(Greeting(metadata=ObjectMeta(name="hello"), spec=...))
+            greeting = await world.until(greeting, lambda it: it.status.ready_replicas == 1)
+            assert greeting.status.text == "Hello, you"
+
+The control plane is devcluster: definitions, defaults, validation, apply, watches, garbage collection,
+Deployments whose pods become ready, and it asks the operators' webhooks. Nothing is mocked but the network.
+With `clock=VirtualClock()` an hour of all of it takes no time.
+To call the methods that are webhooks by themselves, take those of an operator `without_manager`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import time
+from base64 import b64encode
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from http import HTTPStatus
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import orjson
+
+from devcluster import DevCluster
+from devcluster.clock import Clock
+from devcluster.errors import StatusError
+from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
+from manager import clock as manager_clock
+from manager.address import BindAddress
+from manager.api import ObjectKey, Resource
+from manager.client import Client
+from manager.kube.config import load_config
+from manager.kube.errors import ConnectionLost, MethodNotAllowed, NotFound, ProtocolError, ServerError
+from manager.kube.http_wire import HttpWire
+from manager.kube.transport import Transport
+from manager.kube.wire import LONGEST, Wire, WireRequest, WireResponse
+from manager.manager import Manager
+from manager.metrics import Metrics
+from manager.operator import AnyOperator, Operator, add_controller, rights_of
+from manager.program import Program
+from manager.settings import Setting, SettingValues
+from manager.tls.key_pair import KeyPair
+from manager.tls.served import ServedCertificate
+from manager.webhook.configurations import ClientConfig, by_url, webhook_configurations
+from manager.webhook.endpoint import Endpoint
+from manager.webhook.errors import Unanswered, status_body
+from manager.webhook.methods import registrations, webhooks_of
+from manager.webhook.registration import Webhooks
+from manager.webhook.server import WebhookServer, endpoints_of
+from manager_tools.codegen import custom_resource_definitions, roles
+from manager_tools.envtest import TOKEN_REQUEST, Envtest, path_of
+from manager_tools.simulation.guards import NotRepeatable
+from manager_tools.simulation.loop import VirtualLoop, virtual_time
+from manager_tools.simulation.services import Handler, Services
+
+__all__ = [
+    "LocalWire",
+    "NeedsDevcluster",
+    "VirtualClock",
+    "World",
+    "operated",
+    "roles_of",
+    "use_control_plane",
+    "without_manager",
+]
+
+R = TypeVar("R", bound=Resource)
+O = TypeVar("O", bound=Operator[Any])  # noqa: E741 - the operator
+
+_NAMESPACE = "default"
+
+_PROGRAM = Program("test", "0")
+
+_SYSTEM = "test-system"
+"""The namespace of the manager's account."""
+
+_WEBHOOKS = "https://webhooks.test"
+
+_PAUSE = 0.005
+"""Seconds between two looks."""
+_LOOKS_EVERY = 0.05
+"""The same where each is a request to a real API server."""
+_WITHIN = 30.0
+"""Seconds for what a real API server does in a moment."""
+_VIRTUAL_PAUSE = 1.0
+"""The same on a virtual clock, where a write ends it earlier."""
+
+
+class VirtualClock:
+    """The clock of a test, its manager and its control plane, which jumps to whatever is due next.
+
+        clock = VirtualClock(datetime(2026, 3, 1, 8, 59, tzinfo=UTC))
+        async with operated(BackupOperator, clock=clock) as world:
+            backup = await world.create(Backup(...))
+            await clock.advance(hours=1)
+
+    When no task has anything to do, the clock jumps to the next timer. So `asyncio.sleep(3600)` takes no time
+    in a test and in an operator, and all is done that is due within the hour. There is no network meanwhile.
+    """
+
+    def __init__(self, start: datetime | None = None) -> None:
+        """`start` is the time of day in the beginning, with a time zone; by default some day in 2027."""
+        if start is not None and start.tzinfo is None:
+            raise ValueError(f"VirtualClock needs a start with a time zone, such as UTC, not {start!r}")
+        self.start = start
+
+    def now(self) -> datetime:
+        """Return the time of day, in UTC, as `manager.clock.now()` does."""
+        return manager_clock.now()
+
+    async def advance(
+        self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
+    ) -> None:
+        """Return when so much time has passed, and all is done that was due."""
+        left = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds()
+        if left < 0:
+            raise ValueError(f"a clock does not go back, by {-left:g} s")
+        await _pass(left)
+
+    async def advance_to(self, moment: datetime) -> None:
+        """Return at that moment, which is not in the past."""
+        if moment.tzinfo is None:
+            raise ValueError(f"VirtualClock needs a moment with a time zone, such as UTC, not {moment!r}")
+        left = (moment - self.now()).total_seconds()
+        if left < 0:
+            raise ValueError(f"it is {self.now().isoformat()} already, which is after {moment.isoformat()}")
+        await _pass(left)
+
+
+async def _pass(seconds: float) -> None:
+    if getattr(asyncio.get_running_loop(), "wall_clock", None) is None:
+        raise RuntimeError("a VirtualClock advances within `async with operated(..., clock=clock)` alone")
+    await asyncio.sleep(seconds)
+    await asyncio.sleep(1e-6)  # it ends when nothing else is left to do at that moment
+
+
+@asynccontextmanager
+async def operated(
+    *operators: AnyOperator,
+    objects: Sequence[Resource] = (),
+    settings: Mapping[Setting[Any], Any] | None = None,
+    kinds: Sequence[type[Resource]] = (),
+    pod_ready_delay: float = 0.0,
+    clock: VirtualClock | None = None,
+    services: Mapping[str, Handler] | None = None,
+) -> AsyncIterator[World]:
+    """Run a control plane, and a manager with these operators on it; both have ended when the context exits.
+
+    Args:
+        operators: what the manager runs. Their kinds are defined, and their webhooks are called.
+        objects: created before the manager starts, in this order.
+        settings: parsed values by key. The others have their defaults.
+        kinds: further kinds to define.
+        pod_ready_delay: seconds from scheduling a pod to its being ready.
+        clock: runs instead of the machine's. The running loop is in virtual time until the context exits.
+        services: handlers of aiohttp by URL (`http://HOST:PORT`), which answer what operators call by HTTP.
+            They need a `clock`.
+
+    Raises NotVirtual for a `clock` in a loop that is not asyncio's own. With a clock, it raises NotRepeatable
+    in the end if an operator wanted to reach a host that is none of the `services`.
+    """
+    if services and clock is None:
+        raise ValueError("operated: services need a VirtualClock, as only virtual time has names of its own")
+    async with AsyncExitStack() as stack:
+        if clock is not None:
+            if _Chosen.plane is not None:
+                raise NeedsDevcluster("`operated(clock=...)`: a real API server has a clock of its own")
+            await stack.enter_async_context(_on(clock, services or {}))
+        stage = await stack.enter_async_context(_stage(pod_ready_delay))
+        metrics, rng = Metrics(), random.Random(1)
+        transport = Transport(
+            await stage.account(roles_of(operators)), metrics=metrics, rng=rng, user_agent="test"
+        )
+        stage.closing.push_async_callback(transport.aclose)
+        values = {key: key.default_value() for each in operators for key in each.declared_settings}
+        manager = Manager(
+            transport,
+            program=_PROGRAM,
+            metrics=metrics,
+            rng=rng,
+            identity="test",
+            settings=SettingValues({**values, **(settings or {})}),
+        )
+        running_here = [operator(manager) for operator in operators]
+        for each in running_here:
+            add_controller(each)
+        world = World(stage, manager)
+        webhooks = webhooks_of(running_here)
+        at = await stage.webhooks(endpoints_of(webhooks, metrics), metrics)
+        defined = dict.fromkeys((*(kind for each in operators for kind in each.kinds()), *kinds))
+        # It reads the models' sources, for what is said of their fields.
+        definitions = await asyncio.to_thread(custom_resource_definitions, defined, webhooks.conversions, at)
+        await stage.define(definitions)
+        for configuration in webhook_configurations(webhooks, at, manager.program, prefix=""):
+            await stage.create(configuration)
+        await asyncio.sleep(0)
+        for obj in objects:
+            await world.create(obj)
+        stop = asyncio.Event()
+        running = asyncio.create_task(manager.run(stop), name="manager")
+        try:
+            yield world
+        finally:
+            stop.set()
+            await running
+
+
+class NeedsDevcluster(Exception):
+    """A test on a real API server uses a feature that only devcluster has."""
+
+
+def roles_of(operators: Sequence[AnyOperator], program: str = _PROGRAM.name) -> roles.Roles:
+    """Return what `generate` writes for a program of these operators."""
+    rules = [rule for operator in operators for rule in rights_of(operator)]
+    webhooks = Webhooks([each for operator in operators for each in registrations(operator)])
+    converted = [f"{each.hub.plural}.{each.hub.gvk.group}" for each in webhooks.conversions]
+    return roles.of_manager(program, rules, converted if webhooks else None)
+
+
+def use_control_plane(plane: Envtest | None) -> None:
+    """Have `operated` use a real API server from now on, or with None devcluster."""
+    _Chosen.plane = plane
+
+
+class _Chosen:
+    plane: Envtest | None = None
+
+
+@asynccontextmanager
+async def _stage(pod_ready_delay: float) -> AsyncIterator[_Stage]:
+    async with AsyncExitStack() as closing:
+        stage: _Stage
+        if _Chosen.plane is not None:
+            await asyncio.to_thread(_Chosen.plane.start)
+            stage = _OnEnvtest(_Chosen.plane, closing)
+        else:
+            # The first one of a process reads what kinds there are.
+            # One time of day for both, also in virtual time. A thread has no loop that could tell it.
+            loop = asyncio.get_running_loop()
+            time_of_day = Clock(getattr(loop, "wall_clock", time.time))
+            cluster = await asyncio.to_thread(
+                DevCluster, port=None, pod_ready_delay=pod_ready_delay, clock=time_of_day
+            )
+            stage = _OnDevcluster(await closing.enter_async_context(cluster), closing)
+        await stage.begin()
+        yield stage
+
+
+class _Stage:
+    """A control plane for one test; `closing` deletes the objects that were created."""
+
+    namespace = _NAMESPACE
+    """Where the objects of the test are."""
+    cluster: DevCluster | None = None
+    pause = _PAUSE
+    tester: Transport
+    """Carries the requests of the test."""
+
+    def __init__(self, closing: AsyncExitStack) -> None:
+        self.closing = closing
+
+    async def begin(self) -> None:
+        """Make what is needed first."""
+        self.tester = Transport(
+            await self.wire(""), metrics=Metrics(), rng=random.Random(1), user_agent="test"
+        )
+        self.closing.push_async_callback(self.tester.aclose)
+
+    async def wire(self, token: str) -> Wire:
+        """Return a wire for the user of a token; without one, for the administrator."""
+        raise NotImplementedError
+
+    async def account(self, found: roles.Roles) -> Wire:
+        """Install an account with these roles; return a wire for it."""
+        raise NotImplementedError
+
+    async def webhooks(self, endpoints: Sequence[Endpoint], metrics: Metrics) -> ClientConfig:
+        """Have the API server reach the endpoints; return how."""
+        raise NotImplementedError
+
+    async def create(self, manifest: dict[str, Any]) -> None:
+        """Create an object of a kind whose plural only adds an `s`."""
+        await self.tester.request("POST", path_of(manifest), body=orjson.dumps(manifest))
+
+    async def define(self, definitions: Sequence[dict[str, Any]]) -> None:
+        """Create definitions; returns when they are served."""
+        for definition in definitions:
+            await self.create(definition)
+
+    @property
+    def version(self) -> int:
+        """A number that changes with each write; always another one where that is not known."""
+        raise NotImplementedError
+
+
+class _OnDevcluster(_Stage):
+    cluster: DevCluster
+
+    def __init__(self, cluster: DevCluster, closing: AsyncExitStack) -> None:
+        super().__init__(closing)
+        self.cluster = cluster
+
+    async def wire(self, token: str) -> Wire:
+        return LocalWire(self.cluster, token)
+
+    async def account(self, found: roles.Roles) -> Wire:
+        manifests = roles.installed(found, namespace=_SYSTEM)
+        namespace, name = roles.account_of(manifests)
+        await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        for each in manifests:
+            await self.create(each)
+        groups = "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
+        return await self.wire(self.cluster.add_user(f"system:serviceaccount:{namespace}:{name}", groups))
+
+    async def webhooks(self, endpoints: Sequence[Endpoint], metrics: Metrics) -> ClientConfig:  # noqa: ARG002
+        for endpoint in endpoints:
+            self.cluster.webhooks.here[f"{_WEBHOOKS}{endpoint.path}"] = partial(_answered, endpoint)
+        return by_url(_WEBHOOKS)
+
+    @property
+    def version(self) -> int:
+        return self.cluster.store.version
+
+
+class _OnEnvtest(_Stage):
+    """A namespace of a real API server, which is emptied in the end."""
+
+    pause = _LOOKS_EVERY
+
+    def __init__(self, plane: Envtest, closing: AsyncExitStack) -> None:
+        super().__init__(closing)
+        self._plane = plane
+        self.namespace = f"test-{secrets.token_hex(4)}"
+        self._looks = 0
+
+    async def begin(self) -> None:
+        await super().begin()
+        self.closing.push_async_callback(self._delete_namespace)
+        await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
+
+    async def wire(self, token: str) -> Wire:
+        kubeconfig = await asyncio.to_thread(self._plane.kubeconfig_for, token or self._plane.token)
+        config = await load_config(kubeconfig=str(kubeconfig), context=None, environ={})
+        return HttpWire(config)
+
+    async def account(self, found: roles.Roles) -> Wire:
+        # The account is in the namespace of the test, and goes with it.
+        manifests = roles.installed(found, namespace=self.namespace, prefix=f"{self.namespace}-")
+        namespace, name = roles.account_of(manifests)
+        for each in manifests:
+            await self.create(each)
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        answer = await self.tester.request("POST", path, body=orjson.dumps(TOKEN_REQUEST))
+        token = orjson.loads(answer)["status"]["token"]
+        await self._wait_for_roles(f"system:serviceaccount:{namespace}:{name}", manifests)
+        return await self.wire(token)
+
+    async def _wait_for_roles(self, user: str, manifests: Sequence[dict[str, Any]]) -> None:
+        """Return when the authorizer has seen the roles."""
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        [rules] = [each["rules"] for each in manifests if each["metadata"]["name"].endswith("manager-role")]
+        for rule in rules[:1]:
+            resource, _, subresource = rule["resources"][0].partition("/")
+            wanted = {
+                "group": rule["apiGroups"][0],
+                "resource": resource,
+                "subresource": subresource,
+                "verb": rule["verbs"][0],
+                "name": next(iter(rule.get("resourceNames", ())), ""),
+            }
+            body = orjson.dumps(
+                {
+                    "apiVersion": "authorization.k8s.io/v1",
+                    "kind": "SubjectAccessReview",
+                    "spec": {"user": user, "resourceAttributes": wanted},
+                }
+            )
+            await self._until(partial(self._is_allowed, path, body))
+
+    async def _is_allowed(self, path: str, body: bytes) -> bool:
+        answer = await self.tester.request("POST", path, body=body)
+        return bool(orjson.loads(answer)["status"]["allowed"])
+
+    async def webhooks(self, endpoints: Sequence[Endpoint], metrics: Metrics) -> ClientConfig:
+        if not endpoints:
+            return by_url(_WEBHOOKS)
+        pair = await asyncio.to_thread(
+            self._plane.authority.issue, ("127.0.0.1",), datetime.now(UTC), timedelta(days=1)
+        )
+        server = WebhookServer(
+            BindAddress("127.0.0.1", 0), endpoints, ServedCertificate(_Issued(pair)), metrics=metrics
+        )
+        serving = asyncio.create_task(server.run(), name="webhooks")
+
+        async def end() -> None:
+            serving.cancel()
+            await asyncio.wait((serving,))
+
+        self.closing.push_async_callback(end)
+        while server.bound is None:
+            await asyncio.wait((serving,), timeout=_PAUSE)
+            if serving.done():
+                serving.result()
+        return by_url(f"https://{server.bound}", b64encode(self._plane.authority.certificate).decode())
+
+    async def create(self, manifest: dict[str, Any]) -> None:
+        await super().create(manifest)
+        if not manifest["metadata"].get("namespace") and manifest["kind"] != "Namespace":
+            path = f"{path_of(manifest)}/{manifest['metadata']['name']}"
+            self.closing.push_async_callback(self._delete, path)
+
+    async def define(self, definitions: Sequence[dict[str, Any]]) -> None:
+        await super().define(definitions)
+        for definition in definitions:
+            spec = definition["spec"]
+            for version in spec["versions"]:
+                if version["served"]:
+                    path = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
+                    await self._until(partial(self._is_there, path))
+                    self.closing.push_async_callback(self._empty, path)
+
+    async def _until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        async with asyncio.timeout(_WITHIN):
+            while not await holds():  # noqa: ASYNC110 - no watch tells it
+                await asyncio.sleep(_LOOKS_EVERY)
+
+    async def _is_there(self, path: str) -> bool:
+        try:
+            await self.tester.request("GET", path)
+        except (NotFound, ServerError):
+            return False
+        return True
+
+    async def _delete(self, path: str) -> None:
+        """Delete an object, and return when it is gone: the next test may need the name."""
+        with suppress(NotFound):
+            await self.tester.request("DELETE", path)
+
+        async def is_gone() -> bool:
+            return not await self._is_there(path)
+
+        await self._until(is_gone)
+
+    async def _empty(self, path: str) -> None:
+        """Delete all objects of a resource, whatever their finalizers wait for."""
+        try:
+            listed = orjson.loads(await self.tester.request("GET", path))
+        except (NotFound, MethodNotAllowed):
+            return
+        scope, _, plural = path.rpartition("/")
+        for each in listed["items"]:
+            metadata = each["metadata"]
+            inside = "" if "/namespaces/" in scope else metadata.get("namespace", "")
+            within = f"{scope}/namespaces/{inside}" if inside else scope
+            one = f"{within}/{plural}/{metadata['name']}"
+            with suppress(NotFound):
+                options = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+                await self.tester.request("DELETE", one, body=orjson.dumps(options))
+                if metadata.get("finalizers"):
+                    patch = b'{"metadata":{"finalizers":null}}'
+                    await self.tester.request(
+                        "PATCH", one, body=patch, content_type="application/merge-patch+json"
+                    )
+
+    async def _delete_namespace(self) -> None:
+        """Do what the controller of namespaces does."""
+        for path in await self._namespaced():
+            await self._empty(path)
+        path = f"/api/v1/namespaces/{self.namespace}"
+        await self.tester.request("DELETE", path)
+        left = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        with suppress(NotFound):
+            await self.tester.request("PUT", f"{path}/finalize", body=orjson.dumps({**left, "spec": {}}))
+
+    async def _namespaced(self) -> list[str]:
+        """Return the paths of all resources in the namespace."""
+        groups = orjson.loads(await self.tester.request("GET", "/apis"))["groups"]
+        versions = ["/api/v1", *(f"/apis/{each['preferredVersion']['groupVersion']}" for each in groups)]
+        found = []
+        for version in versions:
+            try:
+                resources = orjson.loads(await self.tester.request("GET", version))["resources"]
+            except (NotFound, ServerError):
+                continue
+            found += [
+                f"{version}/namespaces/{self.namespace}/{each['name']}"
+                for each in resources
+                if each["namespaced"] and {"list", "delete"} <= {*each["verbs"]}
+            ]
+        return found
+
+    @property
+    def version(self) -> int:
+        self._looks += 1
+        return self._looks
+
+
+class _Issued:
+    """Implements `manager.tls.served.CertificateSource` by one certificate."""
+
+    def __init__(self, pair: KeyPair) -> None:
+        self._pair = pair
+
+    def __str__(self) -> str:
+        return "the certificate of the test"
+
+    def pair(self, now: datetime) -> KeyPair:  # noqa: ARG002
+        """Return the certificate, which is valid for longer than a test."""
+        return self._pair
+
+
+@asynccontextmanager
+async def _on(clock: VirtualClock, services: Mapping[str, Handler]) -> AsyncIterator[None]:
+    with virtual_time(clock.start.timestamp() if clock.start else None) as loop:
+        before, loop.services = loop.services, Services(services)
+        try:
+            yield
+        finally:
+            await loop.services.aclose()
+            refused, loop.services = loop.services.refused, before
+            if refused:
+                raise NotRepeatable(refused[0])
+
+
+async def _answered(endpoint: Endpoint, review: bytes, seconds: float) -> tuple[int, bytes | bytearray]:
+    """As the server of webhooks answers, without a connection."""
+    try:
+        return HTTPStatus.OK, await endpoint.answer(review, waits=seconds)
+    except Unanswered as error:
+        return error.code, orjson.dumps(status_body(error.code, error.reason, str(error)))
+
+
+def without_manager(operator: type[O], *, settings: Mapping[Setting[Any], Any] | None = None) -> O:
+    """An operator without a manager, to call its webhook methods directly.
+
+    `settings` are values by key; the others have their defaults.
+    """
+    defaults = {key: key.default_value() for key in operator.declared_settings}
+    values = SettingValues({**defaults, **(settings or {})})
+    client = SimpleNamespace(named=lambda _, **_former: None)
+    return operator(cast("Manager", SimpleNamespace(client=client, settings=values)))
+
+
+class World:
+    """What a test can see and do.
+
+    Attributes: `namespace` is where objects are by default: `default` on devcluster, on a real API server one
+    that only this test has. `cluster` is devcluster, `manager` runs the operators with the roles that
+    `generate` writes, `client` writes as an administrator would, and reads from the server with
+    `client.uncached`.
+    """
+
+    def __init__(self, stage: _Stage, manager: Manager) -> None:
+        self._stage = stage
+        self.manager = manager
+        self.namespace = stage.namespace
+        field_manager = f"{manager.program.name}-test"
+        self.client = Client(stage.tester, manager.mapper, manager.cache, field_manager=field_manager)
+
+    @property
+    def cluster(self) -> DevCluster:
+        """The embedded control plane. Raises NeedsDevcluster on a real API server."""
+        if self._stage.cluster is None:
+            raise NeedsDevcluster("world.cluster is devcluster: on a real API server, use world.client")
+        return self._stage.cluster
+
+    async def create(self, obj: R) -> R:
+        """Create an object as a user would, by default in `namespace`; returns it as stored."""
+        if obj.namespaced and not obj.metadata.namespace:
+            obj.metadata.namespace = self.namespace
+        return await self.client.create(obj)
+
+    async def get(self, kind: type[R], name: str, namespace: str = "") -> R:
+        """Read an object; raises NotFound."""
+        return await self.client.uncached.get(kind, self._key(kind, name, namespace))
+
+    async def find(self, kind: type[R], name: str, namespace: str = "") -> R | None:
+        """Read an object; None if there is none."""
+        return await self.client.uncached.find(kind, self._key(kind, name, namespace))
+
+    async def update(self, obj: R, change: Callable[[R], object]) -> R:
+        """Read an object, call `change` with it, and write it."""
+        live = await self.client.uncached.get(type(obj), obj.key)
+        change(live)
+        return await self.client.patch(live)
+
+    async def delete(self, obj: Resource) -> None:
+        """Delete an object."""
+        await self.client.delete(obj)
+
+    async def until(self, obj: R, holds: Callable[[R], object], *, timeout: float = 10.0) -> R:
+        """Wait until `holds` is true for the object, and return it.
+
+        It is read again whenever something was written, and `holds` may not change it. Fails with its last
+        state if that takes longer than `timeout` seconds.
+        """
+        deadline, last = asyncio.get_running_loop().time() + timeout, obj
+        version, found = -1, None
+        while True:
+            if (now := self._stage.version) != version:  # or it is as it was
+                version = now
+                found = await self.client.uncached.find(type(obj), obj.key)
+            if found is not None:
+                last = found
+                if holds(found):
+                    return found
+            if asyncio.get_running_loop().time() >= deadline:
+                gone = " (it is gone)" if found is None else ""
+                wire = last.to_wire()
+                wire["metadata"].pop("managedFields", None)
+                shown = orjson.dumps(wire, option=orjson.OPT_INDENT_2).decode()
+                raise AssertionError(f"not so after {timeout:g} s; at last{gone}:\n{shown}")
+            await self._wait_to_look_again(version, deadline)
+
+    async def until_gone(self, obj: Resource, *, timeout: float = 10.0) -> None:
+        """Return once the object is gone; fails when that takes longer than `timeout` seconds."""
+        deadline, version = asyncio.get_running_loop().time() + timeout, self._stage.version
+        while await self.client.uncached.find(type(obj), obj.key) is not None:
+            if asyncio.get_running_loop().time() >= deadline:
+                raise AssertionError(f"{obj.kind} {obj.key} is still there after {timeout:g} s")
+            await self._wait_to_look_again(version, deadline)
+            version = self._stage.version
+
+    async def _wait_to_look_again(self, version: int, deadline: float) -> None:
+        """Wait for a moment; in virtual time, for a write after that version, and much longer."""
+        loop = asyncio.get_running_loop()
+        if not isinstance(loop, VirtualLoop):
+            await asyncio.sleep(self._stage.pause)
+            return
+        if (store := self.cluster.store).version != version:
+            return
+        written = asyncio.Event()
+        unsubscribe = store.subscribe(lambda _: written.set())
+        try:
+            async with asyncio.timeout_at(min(deadline, loop.time() + _VIRTUAL_PAUSE)):
+                await written.wait()
+        except TimeoutError:
+            return
+        finally:
+            unsubscribe()
+
+    async def events(self, obj: Resource) -> list[str]:
+        """The reasons of the Events about an object, in the order in which they were first recorded."""
+        await self.manager.events.flush(1.0)
+        path = f"/api/v1/namespaces/{obj.metadata.namespace or _NAMESPACE}/events"
+        found = orjson.loads(await self._stage.tester.request("GET", path))["items"]
+        about = [each for each in found if each["involvedObject"].get("uid") == obj.metadata.uid]
+        return [each["reason"] for each in sorted(about, key=_recorded)]
+
+    def _key(self, kind: type[Resource], name: str, namespace: str) -> ObjectKey:
+        return ObjectKey((namespace or self.namespace) if kind.namespaced else "", name)
+
+
+def _recorded(event: Mapping[str, Any]) -> int:
+    return int(event["metadata"]["resourceVersion"])
+
+
+class LocalWire:
+    """Carries requests to a control plane of the same process; implements `manager.kube.wire.Wire`."""
+
+    host = "devcluster"
+
+    def __init__(self, cluster: DevCluster, token: str = "") -> None:
+        """`token` names the user; by default, the administrator."""
+        self._cluster = cluster
+        self._token = token or cluster.token
+        self._cut: asyncio.Event = asyncio.Event()
+
+    @asynccontextmanager
+    async def exchange(self, request: WireRequest) -> AsyncIterator[WireResponse]:
+        """Have the control plane answer."""
+        if request.permit is not None:
+            request.permit()
+        try:
+            answer = await self.answer(request)
+        except StatusError as refusal:
+            answer = ApiResponse.failure(refusal)
+        except ConnectionCut:
+            raise ConnectionLost("the control plane has cut the connection") from None
+        response = _Answer(answer, self._cut)
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+    async def answer(self, request: WireRequest) -> ApiResponse:
+        """What the control plane answers; raises StatusError for what it refuses."""
+        parts = urlsplit(request.path)
+        return await self._cluster.handle(
+            ApiRequest(
+                method=request.method,
+                path=unquote(parts.path),
+                query=parse_qs(parts.query, keep_blank_values=True),
+                headers={
+                    **{name.lower(): value for name, value in request.headers.items()},
+                    "authorization": f"Bearer {self._token}",
+                },
+                body=request.body or b"",
+            )
+        )
+
+    def abort(self) -> None:
+        """End what is being read."""
+        self._cut.set()
+        self._cut = asyncio.Event()
+
+    async def aclose(self) -> None:
+        """End what is being read."""
+        self.abort()
+
+
+class _Answer:
+    """Implements `manager.kube.wire.WireResponse`."""
+
+    def __init__(self, answer: ApiResponse, cut: asyncio.Event) -> None:
+        self.status = answer.status
+        self.headers = {"Content-Type": answer.content_type, **answer.headers}
+        self._answer = answer
+        self._cut = cut
+
+    async def read(self, limit: int = LONGEST) -> bytes:
+        body = self._answer.body
+        if self._answer.stream is not None:
+            async with aclosing(self.chunks()) as chunks:
+                body = b"".join([chunk async for chunk in chunks])
+        if len(body) > limit:
+            raise ProtocolError(f"the answer is longer than {limit} bytes")
+        return body
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        stream = self._answer.stream
+        if stream is None:
+            yield self._answer.body
+            return
+        cutting = asyncio.ensure_future(self._cut.wait())
+        following: asyncio.Future[bytes] | None = None
+        try:
+            while True:
+                following = asyncio.ensure_future(anext(stream))
+                await asyncio.wait((following, cutting), return_when=asyncio.FIRST_COMPLETED)
+                if not following.done():
+                    raise ConnectionLost("the connection was aborted")
+                try:
+                    yield following.result()
+                except (StopAsyncIteration, ConnectionCut):
+                    return
+        finally:
+            tasks: list[asyncio.Future[Any]] = [cutting] if following is None else [cutting, following]
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def aclose(self) -> None:
+        """Tell the control plane that nobody reads any more."""
+        stream = self._answer.stream
+        if stream is not None and hasattr(stream, "aclose"):
+            await stream.aclose()

@@ -1,0 +1,36 @@
+"""Models made on the spot, for what the generator does with one field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, create_model
+
+from manager.api import ApiModel, Resource, Status
+from manager_tools.codegen.structural import structural_schema
+
+__all__ = ["field_schema", "kind_with", "spec_schema"]
+
+
+def kind_with(annotation: Any, default: Any = ...) -> type[Resource]:
+    """A kind `Widget` whose spec has one field, `value`."""
+    spec = create_model("WidgetSpec", __base__=ApiModel, value=(annotation, default))
+    return create_model(
+        "Widget",
+        __base__=Resource,
+        __cls_kwargs__={"group": "test.example.com", "version": "v1", "plural": "widgets"},
+        spec=(spec, ...),
+        status=(Status, Field(default_factory=Status)),
+    )
+
+
+def spec_schema(annotation: Any, default: Any = ...) -> dict[str, Any]:
+    """The structural schema of the spec of that kind."""
+    schema: dict[str, Any] = structural_schema(kind_with(annotation, default))["properties"]["spec"]
+    return schema
+
+
+def field_schema(annotation: Any, default: Any = ...) -> dict[str, Any]:
+    """The structural schema of its one field."""
+    schema: dict[str, Any] = spec_schema(annotation, default)["properties"]["value"]
+    return schema

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from apis.cache.v1.memcached import Memcached
+from controllers.main import PROGRAM
+from manager.rights import RbacRule
+from manager.webhook import Admission, AdmissionRequest
+from manager.webhook.registration import Webhooks
+from manager.yaml_text import yaml_document, yaml_stream
+from manager_tools.codegen import config_files, custom_resource_definitions
+from manager_tools.codegen.tree import HEADER, GeneratedTree
+from tests.support.widget import Widget
+
+KINDS = (Memcached, Widget)
+RULES = {
+    "memcached": [RbacRule(("",), ("pods",), ("get",)), RbacRule(("",), ("secrets",), ("list",))],
+    "widget": [RbacRule(("",), ("pods",), ("delete",), owner_references=True)],
+}
+
+admission = Admission(Widget)
+
+
+@admission.validate_create
+async def validate(widget: Widget, request: AdmissionRequest) -> None:
+    """Refuse nothing."""
+
+
+WEBHOOKS = Webhooks([admission])
+FILES = config_files(PROGRAM, KINDS, RULES, ["b.yaml", "a.yaml"], WEBHOOKS)
+WEBHOOK_FOLDERS = ("certmanager", "webhook")
+
+
+def test_files_have_the_names_that_kubebuilder_gives_them():
+    roles = ("admin_role", "editor_role", "viewer_role")
+    bound = ("leader_election_role", "metrics_auth_role", "role", "webhook_certificate_role")
+    bound += ("webhook_injection_role",)
+    expected = {
+        "certmanager": ("certificate-webhook", "issuer", "kustomization", "kustomizeconfig", "secret"),
+        "crd": ("bases/cache.example.com_memcacheds", "bases/test.example.com_widgets", "kustomization"),
+        "owner-references": ("kustomization", "role", "role_binding"),
+        "per-operator/operators": ("kustomization",),
+        "per-operator/operators/memcached": ("kustomization", "rbac"),
+        "per-operator/operators/widget": ("kustomization", "rbac"),
+        "rbac": (
+            *("kustomization", "service_account", "metrics_reader_role", "storage_migration_role"),
+            *(f"{kind}_{role}" for kind in ("memcached", "widget") for role in roles),
+            *(f"{role}{binding}" for role in bound for binding in ("", "_binding")),
+        ),
+        "samples": ("kustomization",),
+        "webhook": ("kustomization", "kustomizeconfig", "manifests", "secret", "service"),
+    }
+    assert set(FILES) == {f"{folder}/{name}.yaml" for folder, names in expected.items() for name in names}
+
+
+def test_kustomization_lists_all_files_of_its_folder():
+    for folder in ("crd", "rbac", *WEBHOOK_FOLDERS):
+        kustomization = yaml.safe_load(FILES[f"{folder}/kustomization.yaml"])
+        listed = [*kustomization["resources"], *kustomization.get("configurations", ())]
+        beside = {
+            path.removeprefix(f"{folder}/")
+            for path in FILES
+            if path.startswith(f"{folder}/") and not path.endswith("kustomization.yaml")
+        }
+        assert set(listed) == beside
+    assert yaml.safe_load(FILES["samples/kustomization.yaml"])["resources"] == ["a.yaml", "b.yaml"]
+
+
+def test_rights_that_only_an_admission_plugin_asks_for_are_apart():
+    (role,) = yaml.safe_load_all(FILES["rbac/role.yaml"])
+    (apart,) = yaml.safe_load_all(FILES["owner-references/role.yaml"])
+    assert [rule["verbs"] for rule in role["rules"]] == [["get"], ["list"]]
+    assert [rule["verbs"] for rule in apart["rules"]] == [["delete"]]
+
+
+def test_per_operator_overlay_gives_each_operator_its_own_role_and_lease():
+    made = list(yaml.safe_load_all(FILES["per-operator/operators/memcached/rbac.yaml"]))
+    roles = {each["metadata"]["name"]: each["rules"] for each in made if "rules" in each}
+    assert [rule["resources"] for rule in roles["manager-role"]] == [["pods"], ["secrets"]]
+    named = [rule["resourceNames"] for rule in roles["leader-election-role"] if "resourceNames" in rule]
+    assert named == [["operator-manager-memcached"]]
+    other = list(yaml.safe_load_all(FILES["per-operator/operators/widget/rbac.yaml"]))
+    assert [each["rules"] for each in other if each["metadata"]["name"] == "manager-role"] == [[]]
+
+
+def test_config_files_have_no_webhook_folder_without_webhooks():
+    files = config_files(PROGRAM, KINDS, RULES, [], Webhooks([]))
+    assert not [path for path in files if "webhook" in path or path.startswith(WEBHOOK_FOLDERS)]
+
+
+def test_config_files_are_identical_for_identical_input():
+    assert config_files(PROGRAM, KINDS, RULES, ["a.yaml", "b.yaml"], WEBHOOKS) == FILES
+
+
+def test_yaml_stream_survives_a_round_trip():
+    manifests = [*custom_resource_definitions([Widget]), {"kind": "Other", "value": "yes"}]
+    assert list(yaml.safe_load_all(yaml_stream(manifests))) == manifests
+
+
+def test_fields_keep_their_order_and_repeated_values_are_spelled_out():
+    shared = {"b": 1, "a": [2]}
+    manifest: dict[str, Any] = {"second": shared, "first": shared}
+    assert yaml_document(manifest) == "---\nsecond:\n  b: 1\n  a:\n  - 2\nfirst:\n  b: 1\n  a:\n  - 2\n"
+
+
+def test_text_of_several_lines_is_a_block():
+    assert yaml_document({"text": "one\n\ntwo"}) == "---\ntext: |-\n  one\n\n  two\n"
+
+
+def test_files_that_are_missing_or_differ_are_stale_until_they_are_written(tmp_path: Path):
+    (tmp_path / "b.yaml").write_text("edited by hand\n")
+    tree = GeneratedTree(tmp_path, {"a/new.yaml": "a\n", "b.yaml": "b\n"})
+    expected = [tmp_path / "a" / "new.yaml", tmp_path / "b.yaml"]
+    assert tree.stale() == expected
+    assert tree.write() == expected
+    assert tree.stale() == []
+    assert (tmp_path / "b.yaml").read_text() == HEADER + "b\n"
+
+
+def test_generated_tree_removes_files_that_are_no_longer_generated(tmp_path: Path):
+    GeneratedTree(tmp_path, {"crd/old.yaml": "old\n"}).write()
+    old = tmp_path / "crd" / "old.yaml"
+    tree = GeneratedTree(tmp_path, {})
+    assert tree.stale() == [old]
+    tree.write()
+    assert not old.exists()
+
+
+def test_files_written_by_hand_are_left_alone(tmp_path: Path):
+    sample = tmp_path / "sample.yaml"
+    sample.write_text("kind: Sample\n")
+    tree = GeneratedTree(tmp_path, {})
+    assert tree.stale() == []
+    tree.write()
+    assert sample.exists()
+
+
+def test_writing_again_touches_nothing(tmp_path: Path):
+    tree = GeneratedTree(tmp_path, {"a.yaml": "a\n"})
+    tree.write()
+    assert tree.write() == []

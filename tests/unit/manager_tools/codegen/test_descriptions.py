@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from manager.api import ApiModel
+from manager_tools.codegen import custom_resource_definitions
+from manager_tools.codegen.model_schema import attribute_docs, model_schema, paragraphs
+from tests.unit.manager_tools.codegen.made_models import kind_with
+
+
+class Documented(BaseModel):
+    """Not of an attribute."""
+
+    limit: ClassVar[int] = 3
+    """Of no field."""
+
+    size: int = 0
+    """How many
+    there are."""
+
+    bare: int = 0
+
+    class Inner:
+        deep: int
+        """Of an attribute of another class."""
+
+    last: int = 0
+    """At the end."""
+
+
+class Narrowed(Documented):
+    size: int = Field(default=1, ge=1)
+    """At least one."""
+
+
+class Silent(Documented):
+    size: int = 2
+
+
+class OnWire(ApiModel):
+    ready_replicas: int = 0
+    """How many are ready."""
+    explicit: int = Field(default=0, description="Said in the field.")
+    """Said below it."""
+
+
+def test_attribute_docs_assign_docstring_to_attribute_above_it():
+    docs = attribute_docs(Documented)
+    assert docs["size"] == "How many\nthere are."
+    assert docs["last"] == "At the end."
+    assert not {"bare", "deep", "Inner"} & docs.keys()
+
+
+def test_attribute_docs_are_inherited_and_can_be_overridden():
+    assert attribute_docs(Narrowed)["size"] == "At least one."
+    assert attribute_docs(Narrowed)["last"] == "At the end."
+    assert attribute_docs(Silent)["size"] == "How many\nthere are."
+
+
+def test_attribute_docs_work_for_a_class_in_a_function():
+    class Local(BaseModel):
+        size: int = 0
+        """Found all the same."""
+
+    assert attribute_docs(Local) == {"size": "Found all the same."}
+
+
+def test_attribute_docs_are_empty_for_model_without_source():
+    made: type[Any] = create_model("Made", size=(int, 0))
+    assert attribute_docs(made) == {}
+
+
+def test_docstrings_describe_the_fields_under_their_names_on_the_wire():
+    properties = model_schema(OnWire)["properties"]
+    assert properties["readyReplicas"]["description"] == "How many are ready."
+
+
+def test_model_schema_prefers_field_description_to_docstring():
+    assert model_schema(OnWire)["properties"]["explicit"]["description"] == "Said in the field."
+
+
+def test_model_schema_describes_field_under_its_alias():
+    class Aliased(BaseModel):
+        model_config = ConfigDict(validate_by_name=True)
+
+        size: int = Field(default=0, alias="count")
+        """How many."""
+
+    assert model_schema(Aliased)["properties"]["count"]["description"] == "How many."
+
+
+LISTED = "Either:\n- one\n- two\n  indented\n1. first\n* starred"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("One sentence\n    over two lines.\n    ", "One sentence over two lines."),
+        ("A\nb.\n\nC\nd.", "A b.\n\nC d."),
+        (LISTED, LISTED),
+        ("- one\n\nand\nmore", "- one\n\nand more"),
+    ],
+    ids=["a paragraph", "paragraphs", "lists and indented lines", "a text after a list"],
+)
+def test_lines_are_joined_within_a_paragraph_and_stay_apart_in_lists(text: str, shown: str):
+    assert paragraphs(text) == shown
+
+
+class Described(ApiModel):
+    """A model. It has two sentences."""
+
+    description: str
+    """A field of this name, described without an end"""
+    inner: list[dict[str, str]] = Field(default_factory=list)
+    """Lists."""
+
+
+@pytest.mark.parametrize(
+    ("limit", "whole", "field"),
+    [
+        (None, "A model. It has two sentences.", "A field of this name, described without an end"),
+        (30, "A model. It has two sentences.", "A field of this name,"),
+        (29, "A model.", "A field of this name,"),
+        (8, "A model.", "A field"),
+        (4, "A", "A"),
+        (1, "A", "A"),
+        (0, None, None),
+    ],
+)
+def test_descriptions_are_cut_after_a_sentence_or_a_word(
+    limit: int | None, whole: str | None, field: str | None
+):
+    [made] = custom_resource_definitions([kind_with(Described)], max_description=limit)
+    [version] = made["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    value = spec["properties"]["value"]
+    assert value.get("description") == whole
+    assert value["properties"]["description"].get("description") == field
+    assert value["properties"]["description"]["type"] == "string"

@@ -1,0 +1,670 @@
+"""Models written from definitions: what comes of them again is what was there."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import importlib.util
+import itertools
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from devcluster import DevCluster
+from devcluster.errors import StatusError
+from manager.api import Condition, GroupVersionKind, ObjectMeta, Resource
+from manager.api.apps_v1 import StatefulSetSpec
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from manager.yaml_text import yaml_documents
+from manager_tools.codegen import (
+    DefinitionError,
+    Served,
+    custom_resource_definitions,
+    definitions_in,
+    model_source,
+    served_by_openapi,
+)
+from manager_tools.codegen.manifest import Manifest
+from manager_tools.codegen.model_source import ModelSource
+from manager_tools.codegen.structural import object_schema
+from manager_tools.testing import LocalWire
+from tests.support import ROOT
+from tests.support.ticks import Tick
+
+VENDOR = Path(__file__).with_name("installation.yaml")
+OURS = sorted((ROOT / "config/crd/bases").glob("*.yaml"))
+
+_numbers = itertools.count()
+
+
+def definition(path: Path) -> Manifest:
+    [found] = [each for each in yaml_documents(path.read_text()) if each["kind"].endswith("Definition")]
+    return found
+
+
+def imported(text: str, kind: str, folder: Path) -> type[Resource]:
+    """The model in the source, from a file, as descriptions are read from there."""
+    name = f"written_{next(_numbers)}"
+    path = folder / f"{name}.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    model: type[Resource] = getattr(module, kind)
+    return model
+
+
+def made(served: Served, folder: Path) -> type[Resource]:
+    return imported(model_source(served, "a test").text, served.gvk.kind, folder)
+
+
+def plain(schema: Any) -> Any:
+    """The schema without what makes no difference: breaks of lines, order, and what another word implies."""
+    if isinstance(schema, list):
+        return [plain(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    words = {word: plain(value) for word, value in schema.items() if not _says_nothing(word, value)}
+    if isinstance(words.get("description"), str):
+        words["description"] = " ".join(words["description"].split())
+    properties = words.get("properties") or {}
+    if isinstance(words.get("required"), list):
+        # What has a default is always there.
+        words["required"] = sorted(
+            each for each in words["required"] if "default" not in properties.get(each, ())
+        )
+    if words.get("x-kubernetes-int-or-string"):
+        words.pop("anyOf", None)
+    if isinstance(words.get("default"), dict):
+        inner = {name: each["default"] for name, each in properties.items() if "default" in each}
+        words["default"] = {**inner, **words["default"]}
+    if isinstance(words.get("default"), list):
+        items = words["items"].get("properties", {})
+        inner = {name: each["default"] for name, each in items.items() if "default" in each}
+        words["default"] = [
+            {**inner, **each} if isinstance(each, dict) else each for each in words["default"]
+        ]
+    return {word: value for word, value in words.items() if word != "required" or value}
+
+
+def _says_nothing(word: str, value: Any) -> bool:
+    return (word in {"properties", "required"} and not value) or (
+        word == "x-kubernetes-map-type" and value == "granular"
+    )
+
+
+def schema_of(manifest: Manifest, version: str) -> Any:
+    """What the definition says of its objects, but for the fields that the server knows itself."""
+    [found] = [each for each in manifest["spec"]["versions"] if each["name"] == version]
+    schema = copy.deepcopy(found["schema"]["openAPIV3Schema"])
+    properties = schema.get("properties") or {}
+    schema["properties"] = {
+        name: value for name, value in properties.items() if name not in {"apiVersion", "kind", "metadata"}
+    }
+    if "status" in schema["properties"]:
+        conditions = schema["properties"]["status"]["properties"]["conditions"]
+        conditions["items"] = without_words(conditions["items"])  # ours has its own
+    return plain(schema)
+
+
+def without_words(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    return {word: without_words(value) for word, value in schema.items() if word != "description"}
+
+
+@pytest.mark.parametrize("path", OURS, ids=lambda path: path.stem)
+def test_model_source_of_our_definitions_generates_them_again(path: Path, tmp_path: Path):
+    ours = definition(path)
+    [found] = definitions_in(path.read_text())
+    versions = [each["name"] for each in ours["spec"]["versions"]]
+    kinds = [made(found.served(version), tmp_path) for version in versions]
+    [again] = custom_resource_definitions(kinds)
+    for version in versions:
+        assert schema_of(again, version) == schema_of(ours, version)
+    for each in (again, ours):
+        each["spec"].pop("conversion", None)
+        for version in each["spec"]["versions"]:
+            del version["schema"]
+    assert again == ours
+
+
+def test_model_source_keeps_vendor_definition_and_lists_every_loss(tmp_path: Path):
+    theirs = definition(VENDOR)
+    [found] = definitions_in(VENDOR.read_text())
+    source = model_source(found.served(None), VENDOR.name)
+    [again] = custom_resource_definitions([imported(source.text, "Installation", tmp_path)])
+    assert source.unsaid == [
+        "of the versions, this is v1; there is also v1alpha1 (--version)",
+        "spec.conversion is left out: methods of the operator convert (docs/webhooks.md)",
+        "Installation.spec.interval: format duration is left out, so that more is accepted",
+        "Installation.spec.mode: oneOf is left out, so that more is accepted; cel() may say it",
+        "column Gone: is left out, as its path leads to no field",
+    ]
+    expected = schema_of(theirs, "v1")
+    spec = expected["properties"]["spec"]["properties"]
+    del spec["interval"]["format"], spec["mode"]["oneOf"]
+    # What has all to hold is said at once.
+    del spec["scope"]["allOf"], spec["title"]["allOf"]
+    spec["scope"]["enum"] = ["All", "Some"]
+    spec["title"].update(minLength=1, maxLength=63)
+    assert schema_of(again, "v1") == expected
+    assert again["spec"]["names"] == theirs["spec"]["names"]
+    assert again["spec"]["scope"] == "Cluster"
+    [version], before = again["spec"]["versions"], theirs["spec"]["versions"][1]
+    columns = [each for each in before["additionalPrinterColumns"] if each["name"] != "Gone"]
+    assert version["additionalPrinterColumns"] == columns
+    assert version["subresources"] == before["subresources"]
+
+
+def test_model_source_writes_requested_version(tmp_path: Path):
+    [found] = definitions_in(VENDOR.read_text())
+    old, stored = (made(found.served(version), tmp_path) for version in ("v1alpha1", "v1"))
+    [again] = custom_resource_definitions([old, stored])
+    first = again["spec"]["versions"][0]
+    assert first["schema"]["openAPIV3Schema"]["x-kubernetes-preserve-unknown-fields"] is True
+    assert (first["served"], first["storage"], first["deprecated"]) == (True, False, True)
+    assert "subresources" not in first
+
+
+OBJECTS = {
+    "the least": {"replicas": 1, "type": "a", "members": [{"name": "x"}]},
+    "much": {
+        "replicas": 2,
+        "type": "b",
+        "class": "c",
+        "clusterIP": "1.2.3.4",
+        "created-by/tool": "make",
+        "config": {"deep": {"er": [1, None]}},
+        "cpu": "100m",
+        "anything": [1, {"a": "b"}],
+        "grid": [[1, 2], []],
+        "json": {"a": 1, "b": {"c": []}},
+        "limits": {"a": 1, "b": "2"},
+        "list": ["a"],
+        "marker": {"unknown": 1},
+        "maxUnavailable": 3,
+        "members": [{"name": "x", "spec": {"a": "b", "c": 1}}, {"name": "y", "port": 1, "unknown": 1}],
+        "names": {"a": ["b", None]},
+        "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"a": 1}},
+        "options": {"ratio": 1},
+        "paused": None,
+        "unknown": {"is": "dropped"},
+    },
+    "wrong: rule": {"replicas": 1, "type": "nothing", "members": []},
+    "wrong: member": {"replicas": 1, "type": "a", "members": [{"name": "all"}]},
+    "wrong: limits": {"replicas": -1, "type": "a", "members": [], "limits": {}, "cpu": "x"},
+    "wrong: embedded": {"replicas": 1, "type": "a", "members": [], "object": {"a": 1}},
+    "wrong: options": {"replicas": 1, "type": "a", "members": [], "options": {"level": 1}},
+}
+
+
+def test_model_source_definition_validates_like_the_vendor_definition(tmp_path: Path):
+    [found] = definitions_in(VENDOR.read_text())
+    model = made(found.served(None), tmp_path)
+    theirs = definition(VENDOR)
+    theirs["spec"].pop("conversion")
+    theirs["spec"]["versions"] = [each for each in theirs["spec"]["versions"] if each["storage"]]
+    before, after = [asyncio.run(answers(each)) for each in (theirs, *custom_resource_definitions([model]))]
+    assert after == before
+    for name, stored in before.items():
+        assert isinstance(stored, dict) is not name.startswith("wrong"), stored
+        if isinstance(stored, dict):
+            read = model.model_validate({"spec": stored})
+            assert read.model_dump(mode="json", by_alias=True, exclude_unset=True)["spec"] == stored
+
+
+async def answers(crd: Manifest) -> dict[str, Any]:
+    """What a server stores of each of the objects, or says of it."""
+    found: dict[str, Any] = {}
+    async with DevCluster(port=None) as cluster:
+        await cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", crd)
+        await asyncio.sleep(0)
+        for number, (name, spec) in enumerate(OBJECTS.items()):
+            head = {"apiVersion": "ops.vendor.io/v1", "kind": "Installation"}
+            obj = {**head, "metadata": {"name": f"i{number}"}, "spec": spec}
+            try:
+                found[name] = (await cluster.client.create("installations.ops.vendor.io", "", obj))["spec"]
+            except StatusError as error:
+                found[name] = str(error)
+    return found
+
+
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "web", "image": "web", "resources": {"limits": {"cpu": "1"}}}]},
+        },
+    },
+}
+
+
+async def published_and_created() -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the server says of apps/v1, and a Deployment as it has it."""
+    async with DevCluster(port=None) as cluster:
+        transport = Transport(LocalWire(cluster), metrics=Metrics(), rng=random.Random(), user_agent="test")
+        published = orjson.loads(await transport.request("GET", "/openapi/v3/apis/apps/v1"))
+        return published, await cluster.client.create("deployments.apps", "default", DEPLOYMENT)
+
+
+def test_model_source_keeps_definition_with_embedded_pod_template(tmp_path: Path):
+    published, _ = asyncio.run(published_and_created())
+    theirs = definition(VENDOR)
+    [version] = [each for each in theirs["spec"]["versions"] if each["storage"]]
+    theirs["spec"].update(versions=[version], conversion={"strategy": "None"})
+    template = structural(published, {"$ref": "/io.k8s.api.core.v1.PodTemplateSpec"})
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
+        "type": "object",
+        "properties": {"template": template},
+    }
+    version["additionalPrinterColumns"], version["subresources"] = [], {"status": {}}
+    text = json.dumps(theirs)
+    assert len(text) > 70_000
+    [found] = definitions_in(text)
+    source = model_source(found.served(None), "a test")
+    assert source.unsaid == []
+    [again] = custom_resource_definitions([imported(source.text, "Installation", tmp_path)])
+    assert schema_of(again, "v1") == schema_of(theirs, "v1")
+
+
+def structural(document: dict[str, Any], node: Any) -> Any:
+    """A published schema as controller-gen would write it into a definition."""
+    if isinstance(node, list):
+        return [structural(document, each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    node = {**node, **node.get("allOf", [{}])[0]}
+    node.pop("allOf", None)
+    if "enum" in node and node.get("default") not in node["enum"]:
+        node.pop("default", None)  # the empty text, which the server publishes and no definition may have
+    if "$ref" in node:
+        name = node.pop("$ref").rpartition("/")[2]
+        if name.endswith("ObjectMeta"):
+            return {"type": "object"}
+        node = {**document["components"]["schemas"][name], **node}
+    if "oneOf" in node:
+        return {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+    if isinstance(node.get("default"), dict):
+        del node["default"]
+    for word in [each for each in node if each.startswith("x-kubernetes-") and "list" not in each]:
+        del node[word]
+    if "type" not in node and not isinstance(node.get("properties"), dict):
+        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    if "properties" in node:
+        properties = {name: structural(document, each) for name, each in node["properties"].items()}
+        return {**node, "properties": properties}
+    return {word: structural(document, value) for word, value in node.items()}
+
+
+def test_model_source_of_builtin_kind_reads_its_objects_and_has_no_crd(tmp_path: Path):
+    published, created = asyncio.run(published_and_created())
+    gvk = GroupVersionKind("apps", "v1", "Deployment")
+    served = served_by_openapi(published, gvk, "deployments", namespaced=True)
+    source = model_source(served, "a test")
+    assert "Annotated[str, Field(max" not in source.text
+    assert "@crd" not in source.text
+    model = imported(source.text, "Deployment", tmp_path)
+    read = model.decode(orjson.dumps(created))
+    [container] = read.spec.template.spec.containers
+    assert container.resources.limits == {"cpu": "1"}
+    assert read.spec.strategy.rolling_update.max_surge == "25%"
+    assert read.to_wire() == {**created, "metadata": read.metadata.to_wire()}
+    assert model(metadata=ObjectMeta(name="new")).status.ready_replicas is None
+
+
+def test_kind_of_the_server_is_made_of_the_builtin_types_and_can_be_embedded(tmp_path: Path):
+    published, _ = asyncio.run(published_and_created())
+    gvk = GroupVersionKind("apps", "v1", "StatefulSet")
+    source = model_source(served_by_openapi(published, gvk, "statefulsets", namespaced=True), "a test")
+    assert "from manager.api.apps_v1 import StatefulSetSpec" in source.text
+    assert "class StatefulSetSpec" not in source.text
+    model = imported(source.text, "StatefulSet", tmp_path)
+    assert object_schema(model)["properties"]["spec"] == object_schema(StatefulSetSpec)
+
+
+def test_definition_of_builtin_types_makes_itself_again(tmp_path: Path):
+    theirs = json.loads(json.dumps(custom_resource_definitions([Tick])[0]))
+    [found] = definitions_in(json.dumps(theirs))
+    source = model_source(found.served(None), "a test")
+    assert [line for line in source.unsaid if "conditions" not in line and ".status: " not in line] == []
+    assert "size: Quantity | None = None" in source.text
+    assert "metadata: ObjectMeta | None = None" in source.text
+    [again] = custom_resource_definitions([imported(source.text, "Tick", tmp_path)])
+    assert schema_of(again, "v1") == schema_of(theirs, "v1")
+
+
+def test_model_source_passes_formatter_and_linter(tmp_path: Path):
+    published, _ = asyncio.run(published_and_created())
+    served = served_by_openapi(
+        published, GroupVersionKind("apps", "v1", "Deployment"), "deployments", namespaced=True
+    )
+    (tmp_path / "deployment.py").write_text(model_source(served, "a test").text)
+    for path in (VENDOR, *OURS):
+        [found] = definitions_in(path.read_text())
+        (tmp_path / f"{path.stem.replace('.', '_')}.py").write_text(
+            model_source(found.served(None), path.name).text
+        )
+    odd = {"type": "string", "description": f"x \u2013 {'y' * 200}", "default": "\u2013", "enum": ["\u2013"]}
+    (tmp_path / "odd.py").write_text(model_of(odd).text)
+    word = {"type": "string", "minLength": 1, "maxLength": 63, "pattern": f"^{'a' * 20}$"}
+    deep: dict[str, Any] = {"type": "array", "items": word}
+    wide = {f"m{number}": {"type": "object", "properties": {"a": word}} for number in range(2)}
+    for number in range(60, 130, 3):
+        field = {"type": "object", "properties": {"a" * number: {"type": "boolean"}, "x": deep, **wide}}
+        named = {
+            "type": "object",
+            "required": [f"f{'b' * number}"],
+            "properties": {f"f{'b' * number}": field},
+        }
+        (tmp_path / f"long_{number}.py").write_text(model_of(named).text)
+        lists = {**deep, "items": {**word, "description": "d" * (number - 30)}}
+        (tmp_path / f"lists_{number}.py").write_text(model_of(lists).text)
+    shutil.copy(ROOT / "manager_tools/scaffold/project/pyproject.in.toml", tmp_path / "pyproject.toml")
+    for check in (("format", "--check"), ("check",)):
+        ran = subprocess.run(
+            (sys.executable, "-m", "ruff", *check, "."),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout
+
+
+def model_of(value: Any, **version: Any) -> ModelSource:
+    """The source of a kind whose spec has one field, `value`."""
+    spec = {"type": "object", "properties": {"value": value}}
+    [found] = definitions_in(crd({"type": "object", "properties": {"spec": spec}}, version=version))
+    return model_source(found.served(None), "a test")
+
+
+NO_STATUS = "Kind.status: there is none, so ctx.condition() cannot be used, and a blocked object gets Events"
+
+
+def test_definition_is_kept_when_it_has_the_status_subresource_and_no_status(tmp_path: Path):
+    source = model_of({"type": "string"}, subresources={"status": {}})
+    [again] = custom_resource_definitions([imported(source.text, "Kind", tmp_path)])
+    assert again["spec"]["versions"][0]["subresources"] == {"status": {}}
+    assert "status" not in again["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    assert source.unsaid == [NO_STATUS]
+
+
+@pytest.mark.parametrize(
+    ("value", "lost"),
+    [
+        ({"type": "string", "x-kubernetes-int-or-string": True}, "type 'string' is lost"),
+        ({"type": "array", "pattern": "^a", "items": {"type": "string"}}, "pattern '^a' is lost"),
+        ({"type": "string", "minimum": 3}, "minimum 3 is lost"),
+        ({"x-kubernetes-preserve-unknown-fields": True, "pattern": "a"}, "pattern 'a' is lost"),
+        ({"type": "string", "default": "a", "maxItems": 3}, "maxItems 3 is lost"),
+    ],
+)
+def test_loss_is_told_when_a_model_has_no_word_for_it(value: Any, lost: str):
+    assert model_of(value).unsaid == [NO_STATUS, f"Kind.spec.value: {lost}"]
+
+
+@pytest.mark.parametrize(
+    ("value", "lost"),
+    [
+        (
+            {"type": "integer", "format": "int32", "maximum": 2**32 - 1},
+            "maximum is left out: its maximum 4294",
+        ),
+        (
+            {"type": "integer", "format": "int32", "minimum": -(2**40)},
+            "minimum is left out: its minimum -1099",
+        ),
+        ({"type": "integer", "minimum": 0.5}, "minimum is left out: its minimum 0.5 is no whole number"),
+        ({"type": "number", "maximum": 1e300}, "maximum is left out: its maximum 1e+300 is beyond int64"),
+        (
+            {"x-kubernetes-int-or-string": True, "maximum": 2**64},
+            "maximum is left out: its maximum 18446744073709551616 is beyond int64",
+        ),
+    ],
+)
+def test_bound_is_left_out_and_told_when_the_server_would_refuse_every_value(
+    value: Any, lost: str, tmp_path: Path
+):
+    source = model_of(value)
+    custom_resource_definitions([imported(source.text, "Kind", tmp_path)])
+    [told] = [line for line in source.unsaid if line != NO_STATUS]
+    assert told.startswith(f"Kind.spec.value: {lost}")
+
+
+def test_model_source_keeps_labels_and_annotations_but_for_those_of_tools(tmp_path: Path):
+    manifest = yaml.safe_load(crd({"type": "object"}, group="a.x-k8s.io"))
+    approved = {"api-approved.kubernetes.io": "https://example.com/1"}
+    manifest["metadata"] = {
+        "annotations": {**approved, "controller-gen.kubebuilder.io/version": "v0", "example.com/a": "b"},
+        "labels": {"app": "x"},
+    }
+    for group in ("a.x-k8s.io", "a.k8s.io"):
+        manifest["spec"]["group"] = group
+        [found] = definitions_in(yaml.safe_dump(manifest))
+        source = model_source(found.served(None), "a test")
+        [again] = custom_resource_definitions([imported(source.text, "Kind", tmp_path)])
+        assert again["metadata"] == {
+            "name": f"kinds.{group}",
+            "annotations": {**approved, "example.com/a": "b"},
+            "labels": {"app": "x"},
+        }
+
+
+def test_age_column_is_kept_with_its_description(tmp_path: Path):
+    age = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+    for column in (age, {**age, "description": "Since when it is there"}, {**age, "priority": 1}):
+        source = model_of({"type": "string"}, additionalPrinterColumns=[column])
+        [again] = custom_resource_definitions([imported(source.text, "Kind", tmp_path)])
+        assert again["spec"]["versions"][0]["additionalPrinterColumns"] == [column]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"type": "integer", "format": "int32", "minimum": -(2**31), "maximum": 2**31 - 1},
+        {"type": "string", "enum": ["b", "a"], "default": "a"},
+        {"type": "object", "x-kubernetes-map-type": "granular", "additionalProperties": {"type": "string"}},
+        {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+        {"type": "string", "nullable": False, "title": "T", "example": "x"},
+    ],
+)
+def test_model_source_has_no_loss_when_the_definition_means_the_same(value: Any):
+    assert model_of(value).unsaid == [NO_STATUS]
+
+
+def test_names_annotations_labels_and_selectable_fields_are_kept(tmp_path: Path):
+    theirs = definition(OURS[0])
+    kind = theirs["spec"]["names"]["kind"]
+    theirs["spec"]["names"] |= {"singular": "thingummy", "listKind": f"{kind}Collection"}
+    theirs["metadata"] |= {"labels": {"team": "blue"}, "annotations": {"a.example.com/b": "c" * 120}}
+    [version] = theirs["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    path = next(f".spec.{name}" for name, each in spec.items() if each.get("type") in {"string", "integer"})
+    version["selectableFields"] = [{"jsonPath": path}]
+    tools = {
+        "controller-gen.kubebuilder.io/version": "v0",
+        "kubectl.kubernetes.io/last-applied-configuration": "",
+    }
+    read = copy.deepcopy(theirs)
+    read["metadata"]["annotations"] |= tools
+    [found] = definitions_in(json.dumps(read))
+    source = model_source(found.served(None), "a test")
+    assert [line for line in source.unsaid if "its limits are left out" not in line] == []
+    [again] = custom_resource_definitions([imported(source.text, kind, tmp_path)])
+    assert (again["metadata"], again["spec"]["names"]) == (theirs["metadata"], theirs["spec"]["names"])
+    assert again["spec"]["versions"][0]["selectableFields"] == version["selectableFields"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"metadata": {"labels": {"a": 1}}}, "metadata.labels[...]: Expected `str`, got `int`"),
+        ({"metadata": {"annotations": []}}, "metadata.annotations: Expected `object | null`, got `array`"),
+        (
+            {"spec": {"versions": [{"selectableFields": [".spec.a"]}]}},
+            "spec.versions[0].selectableFields[0]: ",
+        ),
+    ],
+)
+def test_metadata_of_another_shape_is_told_in_one_line(change: Manifest, said: str):
+    theirs = definition(OURS[0])
+    if "metadata" in change:
+        theirs["metadata"] |= change["metadata"]
+    else:
+        theirs["spec"]["versions"][0] |= change["spec"]["versions"][0]
+    with pytest.raises(DefinitionError, match=re.escape(said)):
+        definitions_in(json.dumps(theirs))
+
+
+def test_scale_is_left_out_and_told_when_its_paths_lead_nowhere(tmp_path: Path):
+    paths = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
+    source = model_of({"type": "string"}, subresources={"scale": paths})
+    custom_resource_definitions([imported(source.text, "Kind", tmp_path)])
+    told = "subresources.scale: is left out, as .spec.size, .status.size leads to no field"
+    assert told in source.unsaid
+
+
+@pytest.mark.parametrize(
+    ("items", "told"),
+    [
+        ({"type": {"type": "string"}, "status": {"type": "string"}}, []),
+        ({"name": {"type": "string"}}, ["Kind.status.conditions: its items are no conditions, "]),
+    ],
+)
+def test_conditions_are_told_of_when_they_cannot_be_set(items: Any, told: list[str]):
+    status = {
+        "type": "object",
+        "properties": {
+            "conditions": {"type": "array", "items": {"type": "object", "properties": items}},
+        },
+    }
+    schema = {"type": "object", "properties": {"status": status}}
+    [found] = definitions_in(crd(schema, version={"subresources": {"status": {}}}))
+    unsaid = model_source(found.served(None), "a test").unsaid
+    assert [line.partition("so ctx")[0] for line in unsaid] == told
+
+
+def test_model_source_is_refused_when_its_definition_would_be():
+    with pytest.raises(DefinitionError, match=r"no definition: Kind.spec.value: .*refuses its default"):
+        model_of({"type": "string", "maxLength": 1, "default": "long"})
+
+
+SPEC = {"group": "a.b", "names": {"kind": "Kind", "plural": "kinds"}}
+
+
+def crd(schema: Any, *, version: Mapping[str, Any] | None = None, **spec: Any) -> str:
+    whole = {"openAPIV3Schema": schema}
+    version = {"name": "v1", "served": True, "storage": True, "schema": whole, **(version or {})}
+    head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    return yaml.safe_dump({**head, "spec": {**SPEC, "versions": [version], **spec}})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "it has no CustomResourceDefinition"),
+        ("a: {", "not valid YAML in line 2, column 1: did not find expected node content"),
+        ("kind: Pod\n---\nkind: Secret", "it has no CustomResourceDefinition, but Pod, Secret"),
+        ("- 1", "it has no CustomResourceDefinition"),
+        (
+            "kind: CustomResourceDefinition\napiVersion: apiextensions.k8s.io/v1beta1",
+            "its apiVersion has to be apiextensions.k8s.io/v1, not apiextensions.k8s.io/v1beta1",
+        ),
+        (crd({}, group=""), "spec.group: Expected `str` matching regex '^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$'"),
+        (crd({}, names={}), "spec.names: Object missing required field `plural`"),
+        (
+            crd({}, names={"kind": "a b", "plural": "x"}),
+            "spec.names.kind: 'a b' cannot be the name of a class",
+        ),
+        (crd({}, versions={}), "spec.versions: Expected `array`, got `object`"),
+        (crd({}, versions=[]), "spec.versions: Expected `array` of length >= 1"),
+        (crd({}, versions=[1]), "spec.versions[0]: Expected `object`, got `int`"),
+        (crd([]), "spec.versions[0].schema.openAPIV3Schema: Expected `object`, got `array`"),
+        (crd({"properties": {"spec": 1}}), "Kind.spec: Expected `object`, got `int`"),
+        (crd({"properties": [1]}), "Kind.properties: Expected `object | null`, got `array`"),
+        (
+            crd({"properties": {"a": {"type": "string", "minLength": "x"}}}),
+            "Kind.a.minLength: Expected `int | null`, got `str`",
+        ),
+        (
+            crd({}, names={"kind": "None", "plural": "x"}),
+            "spec.names.kind: 'None' cannot be the name of a class",
+        ),
+        (
+            crd({}, group='a"\nimport os'),
+            "spec.group: Expected `str` matching regex '^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$'",
+        ),
+        (
+            "a: &a [" + "x" * 5000 + "]\nb: [" + "*a," * 300 + "]",
+            "not valid YAML in line 2, column 605: its aliases expand to too much",
+        ),
+        ("{a: " * 100_000, "not valid YAML in line 1, column 801: it is nested too deeply"),
+        (crd({"properties": {"a": {"type": "text"}}}), "Kind.a: type: 'text' is no type of a schema"),
+        (crd({"properties": {"a": {}}}), "Kind.a: type: None is no type of a schema"),
+        (crd({"properties": {"a": {"type": "array"}}}), "Kind.a: items is missing"),
+        (crd({"properties": {"a": {"$ref": "#/b"}}}), "Kind.a: there is no schema '#/b'"),
+        (
+            crd({"x-kubernetes-validations": [{"message": "x"}]}),
+            "Kind: x-kubernetes-validations: each needs a rule",
+        ),
+    ],
+)
+def test_model_source_refuses_text_without_definition_in_one_line(text: str, said: str):
+    with pytest.raises(DefinitionError, match=f"^{re.escape(said)}$"):
+        [model_source(each.served(None), "a test") for each in definitions_in(text)]
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"None": {"type": "object", "properties": {"a": {"type": "string"}}}},
+        {"spec": {"type": "object", "properties": None}},
+        {"conditions": {"type": "array", "items": {**object_schema(Condition), "required": None}}},
+        {"conditions": {"type": "array", "items": {**object_schema(Condition), "enum": [None, 1, "a", {}]}}},
+    ],
+    ids=["a name that is none in Python", "no properties", "nothing required", "values of any kind"],
+)
+def test_model_source_writes_importable_python_for_odd_properties(properties: Any, tmp_path: Path):
+    column = {"name": "A", "type": "string", "jsonPath": ".spec.a"}
+    text = crd({"type": "object", "properties": properties})
+    document = yaml.safe_load(text)
+    document["spec"]["versions"][0]["additionalPrinterColumns"] = [column]
+    [found] = definitions_in(yaml.safe_dump(document))
+    assert imported(model_source(found.served(None), "a test").text, "Kind", tmp_path).gvk.kind == "Kind"
+
+
+def test_names_that_mean_something_else_are_changed_and_stay_on_the_wire(tmp_path: Path):
+    names = ["list", "str", "cel", "json", "from", "None", "1st", "_"]
+    names += ["key", "podIPs", "pod_ips", "modelName", "$x"]
+    properties = {name: {"type": "array", "items": {"type": "string"}} for name in names}
+    properties |= {"field": {"type": "object", "properties": {"a": {"type": "string"}}}}
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": properties}, "key": {"type": "string"}},
+    }
+    [found] = definitions_in(crd(schema, names={"kind": "Condition", "plural": "conditions"}))
+    model = imported(model_source(found.served("v1"), "a test").text, "ConditionKind", tmp_path)
+    wire = {name: ["x"] for name in names} | {"field": {"a": "b"}}
+    read = model.model_validate({"spec": wire, "key": "k"})
+    assert read.to_wire(only={"spec", "key_"}) == {"spec": wire, "key": "k"}
+    assert read.spec.__pydantic_extra__ == {}
+    assert model.gvk.kind == "Condition"
+    assert schema_of(custom_resource_definitions([model])[0], "v1") == plain(schema)

@@ -1,0 +1,485 @@
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, time, timedelta
+from decimal import Decimal
+from typing import Annotated, Any, Literal, Self
+
+import pytest
+from pydantic import Field, SecretStr, create_model, model_validator
+
+from manager.api import (
+    ApiModel,
+    Column,
+    Condition,
+    CrdOptions,
+    Int32,
+    Resource,
+    Scale,
+    atomic_list,
+    atomic_map,
+    cel,
+    crd,
+    list_map,
+    list_set,
+    schema_format,
+    schema_pattern,
+    schema_words,
+)
+from manager_tools.codegen import ModelError, custom_resource_definitions
+from manager_tools.codegen.structural import structural_schema
+from tests.support.widget import Limits, Port
+from tests.unit.manager_tools.codegen.made_models import field_schema, kind_with
+
+
+class Cat(ApiModel):
+    type: Literal["cat"]
+
+
+class Dog(ApiModel):
+    type: Literal["dog"]
+
+
+class Tree(ApiModel):
+    branches: list[Tree] = Field(default_factory=list)
+
+
+class Unkeyed(ApiModel):
+    name: str | None = None
+    inner: Limits
+
+
+@pytest.mark.parametrize(
+    ("annotation", "field", "reason"),
+    [
+        (int | str, "Widget.spec.value", "expressed by IntOrString"),
+        (bool | str, "Widget.spec.value", r"no union of several types \(boolean, string\)"),
+        (list[Limits | str], r"Widget.spec.value\[\]", "no union"),
+        (Annotated[Cat | Dog, Field(discriminator="type")], "Widget.spec.value", "no union"),
+        (str | None, "Widget.spec.value", "give it the default None"),
+        (Any, "Widget.spec.value", r"preserve_unknown\(\)"),
+        (list[Any], r"Widget.spec.value\[\]", r"preserve_unknown\(\)"),
+        (dict[str, Any], "Widget.spec.value", r"preserve_unknown\(\)"),
+        (dict[str, dict[str, Any]], r"Widget.spec.value\{\}", r"preserve_unknown\(\)"),
+        (dict[Literal["a"], str], "Widget.spec.value", "keys of a map"),
+        (dict[Annotated[str, Field(pattern="^a")], str], "Widget.spec.value", "keys of a map"),
+        (tuple[int, str], "Widget.spec.value", "tuple"),
+        (set[str], "Widget.spec.value", r"list_set\(\)"),
+        (timedelta, "Widget.spec.value", "no format 'duration'.*use str with a pattern"),
+        (time, "Widget.spec.value", "no format 'time'"),
+        (bytes, "Widget.spec.value", "no format 'binary'"),
+        (Decimal, "Widget.spec.value", "no union"),
+        (SecretStr, "Widget.spec.value", "asterisks"),
+        (Callable[[], None], "Widget.spec.value", "has no JSON schema"),
+        (Literal["a", 1], "Widget.spec.value", "all be of one type"),
+        (Annotated[str, Field(json_schema_extra={"not": {}})], "Widget.spec.value", "has no 'not'"),
+        (
+            Annotated[str, Field(json_schema_extra={"format": "phone"})],
+            "Widget.spec.value",
+            "no format 'phone'",
+        ),
+        (Annotated[str, list_set()], "Widget.spec.value", "for lists"),
+        (Annotated[list[str], atomic_map()], "Widget.spec.value", "for maps"),
+        (Annotated[dict[str, str], atomic_list()], "Widget.spec.value", "for lists"),
+        (Annotated[list[Limits], list_set()], "Widget.spec.value", "must be scalars"),
+        (
+            Annotated[list[Port], list_map("title")],
+            "Widget.spec.value",
+            "'title', which its items do not have",
+        ),
+        (Annotated[list[str], list_map("name")], "Widget.spec.value", "'name', which its items do not have"),
+        (Annotated[list[Unkeyed], list_map("name")], "Widget.spec.value", "required or have a default"),
+        (Annotated[list[Unkeyed], list_map("inner")], "Widget.spec.value", "must be a scalar"),
+    ],
+)
+def test_field_schema_refuses_inexpressible_annotation_and_names_field(
+    annotation: Any, field: str, reason: str
+):
+    with pytest.raises(ModelError, match=f"^{field}: .*{reason}"):
+        field_schema(annotation)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "word"),
+    [
+        (str, "\ud800", "default"),
+        (Annotated[str, Field(description="x\udfff")], ..., "description"),
+        (list[Annotated[str, schema_words(enum=["a", "\ud800"])]], ..., "enum"),
+    ],
+)
+def test_definition_is_refused_when_a_text_has_half_a_character(annotation: Any, default: Any, word: str):
+    with pytest.raises(ModelError, match=rf"^Widget.spec.value: its {word} has half a character"):
+        custom_resource_definitions([kind_with(annotation, default)])
+
+
+class Validated(ApiModel):
+    name: Annotated[str, Field(pattern="^(?!x)a$")] = "a"
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        return self
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lacks"),
+    [
+        ("(?=a)", "(?="),
+        ("(?!a)", "(?!"),
+        ("(?<=a)", "(?<=a)"),
+        ("(?<!a)b", "(?<!a)b"),
+        (r"(a)\1", r"\1"),
+        ("(?P<x>a)(?P=x)", "(?P"),
+        ("(?>a)", "(?>"),
+        ("(a)?(?(1)b|c)", "(?("),
+        ("^a*+b$", "*+"),
+        ("a{2}{3}", "{2}{3}"),
+        ("^[a-z]{1,2000}$", "{1,2000}"),
+        ("(a{100}){11}", "{11}"),
+        ("a(?#why)b", "(?#"),
+        ("(?x)a b", "(?x"),
+        ("(?a)a", "(?a"),
+        (r"\N{DEGREE SIGN}", r"\N"),
+        (r"\p{greek}", r"\p{greek}"),
+        ("[a--b]", "a--"),
+    ],
+)
+def test_pattern_is_refused_when_the_servers_regular_expressions_lack_it(pattern: str, lacks: str):
+    for limit in (schema_pattern(pattern), Field(pattern=pattern)):
+        with pytest.raises(ModelError) as caught:
+            field_schema(Annotated[str, limit])
+        assert caught.value.field == "Widget.spec.value"
+        assert caught.value.reason.startswith(f"the server's regular expressions have no {lacks!r} (")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "field"),
+    [
+        (Annotated[str, Field(pattern="a(?=b)")] | None, "Widget.spec.value"),
+        (Annotated[str | None, Field(pattern="a(?=b)")], "Widget.spec.value"),
+        (list[Annotated[str, Field(pattern="a(?=b)")]], "Widget.spec.value[]"),
+        (dict[str, Annotated[str, Field(pattern="a(?=b)", min_length=1)]], "Widget.spec.value{}"),
+        (Validated, "Widget.spec.value.name"),
+    ],
+)
+def test_pattern_of_pydantic_is_refused_by_field_wherever_it_stands(annotation: Any, field: str):
+    default = None if field == "Widget.spec.value" else ...
+    with pytest.raises(ModelError, match=rf"^{re.escape(field)}: the server's regular expressions have no"):
+        field_schema(annotation, default)
+
+
+def test_pattern_that_only_the_server_takes_limits_the_definition_alone():
+    schema = field_schema(Annotated[str, Field(pattern=r"^\Qa.b\E$")])
+    assert schema["pattern"] == r"^\Qa.b\E$"
+
+
+def test_pattern_is_refused_when_the_server_takes_a_repetition_literally():
+    with pytest.raises(
+        ModelError, match=r"Widget.spec.value: the server takes '\{,5\}' literally; write \{0,5\}"
+    ):
+        field_schema(Annotated[str, schema_pattern("^a{,5}$")])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "translated"),
+    [
+        (r"^[\u00e4\w]+$", r"^[\x{e4}\w]+$"),
+        (r"^[\u{1F600}]$", r"^[\x{1F600}]$"),
+        (r"\U0001F600", r"\x{1F600}"),
+        (r"^[a-z]+\Z", r"^[a-z]+\z"),
+        (r"\\Z\\u00e4", r"\\Z\\u00e4"),
+        ("(?i)^(?P<x>a)$", "(?i)^(?P<x>a)$"),
+    ],
+)
+def test_pattern_is_translated_into_the_servers_words(pattern: str, translated: str):
+    assert field_schema(Annotated[str, schema_pattern(pattern)])["pattern"] == translated
+
+
+class Reading(enum.Enum):
+    LOW = 0.5
+    OFF_SCALE = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "reason"),
+    [
+        (float, float("nan"), "its default is nan"),
+        (float, float("-inf"), "its default is -inf"),
+        (list[float], [1.0, float("inf")], "its default is inf"),
+        (int, 2**63, "its default 9223372036854775808 is beyond int64"),
+        (Int32, 2**31, "its default 2147483648 is beyond int32"),
+        (Annotated[int, Field(le=2**64)], ..., "its maximum 18446744073709551616 is beyond int64"),
+        (Annotated[int, Field(lt=2**63)], ..., "its maximum 9223372036854775808 is beyond int64"),
+        (Annotated[int, Field(le=2**63 - 5)], ..., "its maximum 9223372036854775803 is beyond int64"),
+        (Annotated[int, Field(gt=-(2**63))], ..., "its minimum -9223372036854775808 is beyond int64"),
+        (Annotated[float, Field(le=1e300)], ..., r"its maximum 1e\+300 is beyond int64"),
+        (Annotated[float, schema_words(maximum=float("inf"))], ..., "its maximum has to be a finite number"),
+        (
+            Annotated[int, schema_format("int32"), Field(le=2**31)],
+            ...,
+            "its maximum 2147483648 is beyond int32",
+        ),
+        (Annotated[int, schema_words(maximum=1.5)], ..., "its maximum 1.5 is no whole number"),
+        (Annotated[int, schema_words(multipleOf=0.5)], ..., "its multipleOf 0.5 is no whole number"),
+        (Annotated[int, schema_words(multipleOf=0)], ..., "its multipleOf has to be more than 0"),
+        (Reading, ..., "its enum has inf"),
+        (list[Reading], ..., "its enum has inf"),
+        (Literal[-(2**63) - 1], ..., "its enum has -9223372036854775809"),
+        (None, None, "the server has no type for None alone"),
+        (list[None], ..., "the server has no type for None alone"),
+    ],
+)
+def test_number_or_none_is_refused_when_the_server_has_no_such_value(
+    annotation: Any, default: Any, reason: str
+):
+    with pytest.raises(ModelError, match=rf"^Widget.spec.value(\[\])?: {reason}"):
+        field_schema(annotation, default)
+
+
+def test_reference_to_no_schema_is_refused():
+    value = Field(json_schema_extra={"$ref": "#/missing"})
+    with pytest.raises(ModelError, match="there is no schema '#/missing'"):
+        field_schema(Annotated[str, value])
+
+
+def test_bound_is_left_out_when_the_type_implies_it():
+    assert field_schema(Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]) == {"type": "integer"}
+
+
+class Named(ApiModel):
+    name: str = "abc"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "reason"),
+    [
+        (Annotated[str, Field(max_length=2)], "long", "its default: Too long"),
+        (Annotated[str, Field(min_length=9)], "short", "its default: .* should be at least 9 chars"),
+        (Annotated[str, Field(pattern="^a$")], "b", "its default: .* should match"),
+        (Literal["x", "y"], "z", 'its default: Unsupported value: "z"'),
+        (Annotated[int, Field(ge=1)], 0, "its default: .* greater than or equal to 1"),
+        (Annotated[int, Field(multiple_of=5)], 7, "its default: .* multiple of 5"),
+        (Annotated[list[str], Field(max_length=1)], ["a", "b"], "its default: Too many"),
+        (Annotated[str, schema_format("date")], "never", "its default: .* must be of type date"),
+        (Annotated[str, cel("self == 'b'", "be b")], "a", "its default: .* be b"),
+        (Annotated[list[str], schema_words(maxItems=2**70)], ..., "json: cannot unmarshal number"),
+        (
+            Annotated[list[Named], list_map("name", "name")],
+            ...,
+            "its x-kubernetes-list-map-keys: .* duplicate",
+        ),
+        (Annotated[list[str | None], list_set()], ..., "its items.nullable|its nullable"),
+        (Annotated[str, cel("self ==", "no")], ..., "its rule 'self ==': compilation failed: .*Syntax error"),
+        (
+            Annotated[str, cel("self > 1", "no")],
+            ...,
+            "its rule 'self > 1': compilation failed: .*no matching",
+        ),
+        (Annotated[str, cel("self", "no")], ..., "its rule 'self': .*must evaluate to a bool"),
+        (Annotated[str, cel("self == 'a'", "b\nc")], ..., "its rule .*must not contain line breaks"),
+        (Annotated[str, cel("self == 'a'", "no", reason="Odd")], ..., "its rule .*Unsupported value"),
+        (Annotated[Named, cel("self.name == 'a'", "no", field_path=".nam")], ..., "its rule .*valid path"),
+        (
+            Annotated[list[Annotated[str, cel("self == oldSelf", "no")]], atomic_list()],
+            ...,
+            "oldSelf cannot be used",
+        ),
+    ],
+)
+def test_definition_is_refused_by_field_when_the_server_would_refuse_it(
+    annotation: Any, default: Any, reason: str
+):
+    with pytest.raises(ModelError) as caught:
+        custom_resource_definitions([kind_with(annotation, default)])
+    assert re.search(f"the API server refuses .*({reason})", caught.value.reason), caught.value
+    assert "\n" not in str(caught.value)
+    if "json:" not in reason:
+        assert re.fullmatch(r"Widget.spec.value(\[\])?", caught.value.field)
+
+
+class User(ApiModel):
+    name: str = ""
+    tags: list[str] = Field(default_factory=list)
+
+
+Distinct = cel("self.all(x, self.exists_one(y, x.name == y.name))", "no")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "field", "reason"),
+    [
+        (
+            Annotated[list[User], Distinct],
+            "Widget.spec.value",
+            r"its rule 'self.all.*; give Widget.spec.value and Widget.spec.value\[\].name a max_length",
+        ),
+        (
+            Annotated[list[User], Field(max_length=50), Distinct],
+            "Widget.spec.value",
+            r"78\.6 times the limit; give Widget.spec.value\[\].name a max_length",
+        ),
+        (
+            list[Annotated[str, Field(max_length=8), cel("self.matches('^[a-z]+$') && self != 'no'", "no")]],
+            "Widget.spec.value[]",
+            r"1\.153434 times the limit; give Widget.spec.value a max_length",
+        ),
+        (
+            dict[str, list[Annotated[User, cel("self.tags.all(t, t != self.name)", "no")]]],
+            "Widget.spec.value{}[]",
+            r"give .*Widget.spec.value and Widget.spec.value\{\} a max_length",
+        ),
+        (
+            Annotated[int, cel("lists.range(self).all(x, x > 3)", "no")],
+            "Widget.spec.value",
+            "; write a simpler rule",
+        ),
+        (
+            Annotated[list[str], cel("self.size() < 3", "no", message_expression="self.join(', ')")],
+            "Widget.spec.value",
+            r"its message_expression .*; give Widget.spec.value a max_length",
+        ),
+        (
+            Annotated[
+                list[User],
+                Field(max_length=25),
+                *(cel(f"self.all(x, x.name != self[{index}].name)", "no") for index in range(20)),
+            ],
+            "Widget.spec.value",
+            r"all rules together may cost more than the limit; give Widget.spec.value\[\].name a max_length",
+        ),
+    ],
+)
+def test_rule_that_may_cost_too_much_is_refused_with_the_missing_bounds(
+    annotation: Any, field: str, reason: str
+):
+    with pytest.raises(ModelError, match=reason) as caught:
+        custom_resource_definitions([kind_with(annotation)])
+    assert caught.value.field == field
+    assert "\n" not in str(caught.value)
+
+
+def test_rule_whose_values_are_bounded_is_not_refused():
+    class Short(ApiModel):
+        name: Annotated[str, Field(max_length=63)] = ""
+
+    custom_resource_definitions([kind_with(Annotated[list[Short], Field(max_length=50), Distinct])])
+
+
+def test_defaults_deep_inside_are_refused_by_their_own_field():
+    class Inner(ApiModel):
+        pairs: list[Short] = Field(default_factory=list)
+
+    with pytest.raises(ModelError) as caught:
+        custom_resource_definitions([kind_with(list[Inner])])
+    assert caught.value.field == "Widget.spec.value[].pairs[].name"
+
+
+class Short(ApiModel):
+    name: Annotated[str, Field(max_length=1)] = "long"
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (crd(short_names=("AB",)), r"spec.names.shortNames\[0\]: Invalid value"),
+        (crd(categories=("",)), r"spec.names.categories\[0\]: Invalid value"),
+        (crd(deprecated="x" * 257), "must be <= 256 characters long"),
+        (crd(columns=(Column("", "string", ".spec.value"),)), "Required value"),
+        (crd(columns=(Column("V", "string", ".spec.value", format="uuid"),)), "must be one of byte,date"),
+        (crd(columns=(Column("V", "string", ".spec.value", priority=2**40),)), "cannot unmarshal number"),
+        (crd(scale=Scale(".spec.value", ".spec.value")), "should be a json path under .status"),
+        (crd(singular="A widget"), r"singular of @crd\(\), spec.names.singular: Invalid value"),
+        (crd(list_kind="Widget"), r"list_kind of @crd\(\), spec.names.listKind: Invalid value"),
+        (crd(list_kind="Many Widgets"), r"list_kind of @crd\(\), spec.names.listKind: Invalid value"),
+        (crd(labels={"a": "b c"}), r"labels of @crd\(\), metadata.labels: Invalid value: \"b c\""),
+        (crd(labels={"/a": "b"}), r"labels of @crd\(\), metadata.labels: Invalid value: \"/a\""),
+        (crd(annotations={"a b": "c"}), r"annotations of @crd\(\), metadata.annotations: Invalid value"),
+        (crd(annotations={"a": "b" * 2**18}), r"annotations of @crd\(\), metadata.annotations: Too long"),
+        (crd(selectable_fields=(".spec",)), r"selectable_fields of @crd\(\), spec.selectableFields"),
+        (crd(selectable_fields=(".spec.value",) * 2), r"selectable_fields of @crd.*Duplicate value"),
+        (crd(selectable_fields=(".metadata.name",)), r"selectable_fields of @crd"),
+    ],
+)
+def test_options_of_a_kind_are_refused_when_the_server_would_refuse_them(options: CrdOptions, reason: str):
+    kind = kind_with(str)
+    with pytest.raises(ModelError, match=f"^Widget: the API server refuses .*{reason}"):
+        custom_resource_definitions([replace(options, status=False)(kind)])
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"short_names": "wd"}, "short_names of @crd() has to be a tuple of texts, not 'wd'"),
+        ({"categories": (1,)}, "categories of @crd() has to be a tuple of texts, not (1,)"),
+        (
+            {"selectable_fields": ".spec.value"},
+            "selectable_fields of @crd() has to be a tuple of texts, not '",
+        ),
+        ({"annotations": {"a": 1}}, "annotations of @crd() has to map texts to texts, not be {'a': 1}"),
+        ({"labels": ("a", "b")}, "labels of @crd() has to map texts to texts, not be ('a', 'b')"),
+        ({"singular": ""}, "singular of @crd() is empty"),
+        ({"list_kind": 3}, "list_kind of @crd() has to be a text, not 3"),
+        ({"scale": ".spec.value"}, "scale of @crd() has to be a Scale, not '.spec.value'"),
+        (
+            {"columns": (".spec.value",)},
+            "columns of @crd() has to be a tuple of Column, not ('.spec.value',)",
+        ),
+    ],
+)
+def test_option_of_another_type_is_refused_by_name(options: dict[str, Any], reason: str):
+    with pytest.raises(ModelError, match=f"^Widget: {re.escape(reason)}"):
+        custom_resource_definitions([crd(status=False, **options)(kind_with(str))])
+
+
+@pytest.mark.parametrize("path", ["spec.value", ""])
+@pytest.mark.parametrize("where", ["selectable_fields of @crd()", "column Value"])
+def test_path_without_a_dot_is_refused(path: str, where: str):
+    columns = (Column("Value", "string", path, ""),)
+    options: dict[str, Any] = {"columns": columns} if "column" in where else {"selectable_fields": (path,)}
+    expected = re.escape(f"Widget: {where} names the path {path!r}, and a path begins with a dot")
+    with pytest.raises(ModelError, match=f"^{expected}"):
+        custom_resource_definitions([crd(status=False, **options)(kind_with(str))])
+
+
+@pytest.mark.parametrize("path", [".spec.valu", ".metadata2"])
+def test_selectable_field_that_the_schema_lacks_is_refused(path: str):
+    with pytest.raises(
+        ModelError, match=r"there is no such field, but selectable_fields of @crd\(\) names it"
+    ):
+        custom_resource_definitions([crd(status=False, selectable_fields=(path,))(kind_with(str))])
+
+
+@pytest.mark.parametrize("group", ["nodots", "Upper.example.com", "mine.k8s.io"])
+def test_group_is_refused_when_the_server_would_refuse_it(group: str):
+    kind = create_model(
+        "Widget", __base__=Resource, __cls_kwargs__={"group": group, "version": "v1", "plural": "widgets"}
+    )
+    with pytest.raises(ModelError, match=r"^Widget: the API server refuses"):
+        custom_resource_definitions([crd(status=False)(kind)])
+
+
+def test_structural_schema_refuses_model_that_contains_itself():
+    with pytest.raises(ModelError, match="Tree contains itself"):
+        structural_schema(kind_with(Tree))
+
+
+def test_field_schema_refuses_default_without_json_form():
+    with pytest.raises(ModelError, match=r"Widget: .*not JSON serializable"):
+        field_schema(Annotated[str, Field()], object())
+
+
+def test_model_error_names_nested_field_as_on_the_wire():
+    class Inner(ApiModel):
+        good_conditions: list[Condition] = Field(default_factory=list)
+        last_seen: dict[str, list[datetime | int]] = Field(default_factory=dict)
+
+    with pytest.raises(ModelError) as caught:
+        field_schema(list[Inner])
+    assert caught.value.field == "Widget.spec.value[].lastSeen{}[]"
+
+
+def test_list_map_requires_a_key():
+    with pytest.raises(ValueError, match="at least one key"):
+        list_map()

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from apis.cache.v1.memcached import Memcached
+from manager.rights import RbacRule
+from manager_tools.codegen.roles import installed, merged_rules, of_people, of_shards, running
+from tests.support.widget import Widget
+
+RULES = [RbacRule(("apps",), ("deployments",), ("get",))]
+MADE = running("a-program", RULES)
+PEOPLE = of_people([Memcached, Widget])
+
+
+def verbs_of(role: dict[str, Any], resource: str) -> list[str]:
+    return [verb for rule in role["rules"] if resource in rule["resources"] for verb in rule["verbs"]]
+
+
+def test_manager_role_is_a_cluster_role():
+    role = MADE["role.yaml"]
+    assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "manager-role")
+    assert "namespace" not in role["metadata"]
+    assert role["rules"] == [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"]}]
+
+
+def test_leader_election_role_covers_leases_in_one_namespace():
+    role = MADE["leader_election_role.yaml"]
+    assert (role["kind"], role["metadata"]["name"]) == ("Role", "leader-election-role")
+    assert role["metadata"]["namespace"] == MADE["service_account.yaml"]["metadata"]["namespace"]
+    assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"leases"}
+
+
+def test_leader_election_role_grants_only_create_beyond_its_lease():
+    for lease in ("operator-manager", "another"):
+        rules = {
+            tuple(rule.get("resourceNames", ())): rule["verbs"]
+            for rule in running(lease, RULES)["leader_election_role.yaml"]["rules"]
+        }
+        assert rules == {(): ["create"], (lease,): ["get", "update", "watch"]}
+
+
+def test_service_account_is_bound_to_its_roles():
+    account = MADE["service_account.yaml"]["metadata"]
+    bindings = [each for name, each in MADE.items() if name.endswith("_binding.yaml")]
+    bound = [(binding["kind"], binding["roleRef"]["name"]) for binding in bindings]
+    assert bound == [
+        ("ClusterRoleBinding", "manager-role"),
+        ("RoleBinding", "leader-election-role"),
+        ("ClusterRoleBinding", "metrics-auth-role"),
+    ]
+    for binding in bindings:
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
+        ]
+
+
+def test_editors_change_and_scale_objects_and_read_their_status():
+    role = PEOPLE["memcached_editor_role.yaml"]
+    assert role["metadata"]["name"] == "memcached-editor-role"
+    assert {"create", "update", "patch", "delete", "get", "list", "watch"} == set(
+        verbs_of(role, "memcacheds")
+    )
+    assert set(verbs_of(role, "memcacheds/scale")) == {"get", "update", "patch"}
+    assert verbs_of(role, "memcacheds/status") == ["get"]
+
+
+def test_administrators_do_anything_with_objects_but_leave_the_status_to_the_manager():
+    role = PEOPLE["memcached_admin_role.yaml"]
+    assert role["metadata"]["name"] == "memcached-admin-role"
+    assert verbs_of(role, "memcacheds") == ["*"]
+    assert verbs_of(role, "memcacheds/status") == ["get"]
+    assert set(verbs_of(role, "memcacheds/scale")) == {"get", "update", "patch"}
+    assert verbs_of(PEOPLE["widget_admin_role.yaml"], "widgets/scale") == []
+
+
+def test_editor_role_lacks_scale_verbs_for_kind_without_scale():
+    assert verbs_of(PEOPLE["widget_editor_role.yaml"], "widgets/scale") == []
+
+
+def test_viewers_only_read():
+    role = PEOPLE["memcached_viewer_role.yaml"]
+    assert set(verbs_of(role, "memcacheds")) == {"get", "list", "watch"}
+    assert set(verbs_of(role, "memcacheds/status")) == {"get"}
+
+
+def test_metrics_auth_role_only_creates_token_and_access_reviews():
+    assert MADE["metrics_auth_role.yaml"]["rules"] == [
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+        {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+    ]
+
+
+def test_readers_of_metrics_read_metrics():
+    role = PEOPLE["metrics_reader_role.yaml"]
+    assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "metrics-reader")
+    assert role["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+
+
+def test_storage_migration_role_writes_only_status_and_definition():
+    role = of_people([Memcached])["storage_migration_role.yaml"]
+    assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "storage-migration-role")
+    assert verbs_of(role, "memcacheds") == ["list"]
+    assert verbs_of(role, "memcacheds/status") == ["patch"]
+    definitions = [rule for rule in role["rules"] if "apiextensions.k8s.io" in rule["apiGroups"]]
+    assert all(rule["resourceNames"] == ["memcacheds.cache.example.com"] for rule in definitions)
+
+
+def rule(*parts: str) -> RbacRule:
+    """Groups, resources, verbs and names."""
+    return RbacRule(*(tuple(part.split(";")) for part in parts))
+
+
+def test_verbs_on_the_same_resource_are_joined():
+    assert merged_rules(
+        [rule("apps", "deployments", "get;list"), rule("apps", "deployments", "watch;get")]
+    ) == [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]}]
+
+
+def test_resources_and_groups_with_the_same_verbs_are_joined():
+    rules = [
+        rule("apps", "deployments", "get"),
+        rule("apps", "replicasets", "get"),
+        rule("extensions", "replicasets;deployments", "get"),
+        rule("", "pods", "get"),
+    ]
+    assert merged_rules(rules) == [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
+        {"apiGroups": ["apps", "extensions"], "resources": ["deployments", "replicasets"], "verbs": ["get"]},
+    ]
+
+
+def test_merged_rules_grant_only_what_markers_ask_for():
+    rules = [rule("a", "x", "get"), rule("a", "y", "list"), rule("b", "x", "list")]
+    granted = {
+        (group, resource, verb)
+        for merged in merged_rules(rules)
+        for group in merged["apiGroups"]
+        for resource in merged["resources"]
+        for verb in merged["verbs"]
+    }
+    assert granted == {("a", "x", "get"), ("a", "y", "list"), ("b", "x", "list")}
+
+
+def test_merged_rules_reduce_verbs_to_wildcard():
+    assert merged_rules([rule("", "pods", "*"), rule("", "pods", "get")])[0]["verbs"] == ["*"]
+
+
+def test_rules_for_single_objects_stay_apart_from_those_for_all():
+    assert merged_rules([rule("", "secrets", "get", "b;a"), rule("", "secrets", "list")]) == [
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]},
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a", "b"], "verbs": ["get"]},
+    ]
+
+
+def test_merged_rules_do_not_depend_on_marker_order():
+    rules = [rule("b", "x;y", "get"), rule("a", "z", "list"), rule("", "x", "*"), rule("a", "x", "list")]
+    assert merged_rules(rules) == merged_rules(reversed(rules))
+
+
+def test_installed_roles_are_bound_to_the_account_and_limited_to_namespaces():
+    found = installed(MADE, namespace="there", prefix="p-", namespaces=("a", "b"))
+    limited = [each for each in found if each["metadata"]["name"].startswith("p-manager-role")]
+    assert [(each["kind"], each["metadata"]["namespace"]) for each in limited] == [
+        *(("Role", name) for name in "ab"),
+        *(("RoleBinding", name) for name in "ab"),
+    ]
+    for each in found:
+        for subject in each.get("subjects", ()):
+            assert (subject["name"], subject["namespace"]) == ("p-controller-manager", "there")
+    assert {each["roleRef"]["kind"] for each in limited if "roleRef" in each} == {"Role"}
+
+
+def test_role_for_shards_is_that_of_the_overlay():
+    written, _ = yaml.safe_load_all(Path("config/shards/role.yaml").read_text())
+    assert of_shards()["shards_role.yaml"]["rules"] == written["rules"]

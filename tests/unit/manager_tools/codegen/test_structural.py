@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import enum
+from datetime import date, datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import pytest
+from pydantic import ConfigDict, Field
+
+from manager.api import ApiModel, Int32, Int64, IntOrString, cel, preserve_unknown, required
+from manager_tools.codegen.manifest import leads_somewhere
+from manager_tools.codegen.structural import structural_schema
+from tests.support.widget import Limits, Mode, Port, Widget
+from tests.unit.manager_tools.codegen.made_models import field_schema, kind_with, spec_schema
+
+INT_OR_STRING = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "x-kubernetes-int-or-string": True,
+}
+ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "schema"),
+    [
+        (str, {"type": "string"}),
+        (bool, {"type": "boolean"}),
+        (int, {"type": "integer"}),
+        (float, {"type": "number"}),
+        (Int32, {"type": "integer", "format": "int32"}),
+        (Int64, {"type": "integer", "format": "int64"}),
+        (IntOrString, INT_OR_STRING),
+        (datetime, {"type": "string", "format": "date-time"}),
+        (date, {"type": "string", "format": "date"}),
+        (UUID, {"type": "string", "format": "uuid"}),
+        (list[str], {"type": "array", "items": {"type": "string"}}),
+        (list[str | None], {"type": "array", "items": {"type": "string", "nullable": True}}),
+        (
+            dict[str, Int32],
+            {"type": "object", "additionalProperties": {"type": "integer", "format": "int32"}},
+        ),
+        (
+            dict[str, int | None],
+            {"type": "object", "additionalProperties": {"type": "integer", "nullable": True}},
+        ),
+        (Annotated[dict[str, Any], preserve_unknown()], {"type": "object", **ANYTHING}),
+        (Annotated[Any, preserve_unknown()], ANYTHING),
+        (Literal["one"], {"type": "string", "enum": ["one"]}),
+        (Literal["one", "two"], {"type": "string", "enum": ["one", "two"]}),
+        (Literal[1, 2], {"type": "integer", "enum": [1, 2]}),
+        (Mode, {"description": "How hard a widget tries.", "type": "string", "enum": ["fast", "slow"]}),
+    ],
+)
+def test_field_schema_matches_type(annotation: Any, schema: dict[str, Any]):
+    assert field_schema(annotation) == schema
+
+
+@pytest.mark.parametrize(
+    ("limits", "schema"),
+    [
+        (Field(ge=0, le=9), {"minimum": 0, "maximum": 9}),
+        (
+            Field(gt=0, lt=9),
+            {"minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": True},
+        ),
+        (Field(ge=1, gt=0), {"minimum": 1}),
+        (Field(ge=0, gt=0), {"minimum": 0, "exclusiveMinimum": True}),
+        (Field(le=1, lt=2), {"maximum": 1}),
+        (Field(multiple_of=5), {"multipleOf": 5}),
+    ],
+)
+def test_bounds_of_numbers_are_bounds_and_marks(limits: Any, schema: dict[str, Any]):
+    assert field_schema(Annotated[int, limits]) == {"type": "integer", **schema}
+
+
+def test_field_schema_keeps_bound_tighter_than_its_format():
+    assert field_schema(Annotated[Int32, Field(ge=0)]) == {"type": "integer", "format": "int32", "minimum": 0}
+
+
+def test_limits_of_strings_and_lists_are_kept():
+    assert field_schema(Annotated[str, Field(min_length=1, max_length=9, pattern="^a")]) == {
+        "type": "string",
+        "pattern": "^a",
+        "minLength": 1,
+        "maxLength": 9,
+    }
+    assert field_schema(Annotated[list[int], Field(min_length=1, max_length=9)]) == {
+        "type": "array",
+        "minItems": 1,
+        "maxItems": 9,
+        "items": {"type": "integer"},
+    }
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [str | None, Annotated[str | None, Field()], Annotated[str, Field()] | None],
+)
+def test_spec_schema_makes_field_with_none_optional(annotation: Any):
+    assert spec_schema(annotation, None) == {"type": "object", "properties": {"value": {"type": "string"}}}
+
+
+def test_field_schema_omits_none_from_enum():
+    one_or_none = Literal["a", None]  # noqa: PYI061 - the form that is tested
+    assert field_schema(one_or_none, None) == {"type": "string", "enum": ["a"]}
+    assert field_schema(Mode | None, None)["enum"] == ["fast", "slow"]
+
+
+def test_field_schema_keeps_optional_int_or_string():
+    assert field_schema(IntOrString | None, None) == INT_OR_STRING
+
+
+def test_spec_schema_requires_field_without_default():
+    assert spec_schema(str)["required"] == ["value"]
+    assert "required" not in spec_schema(str, "")
+
+
+def test_spec_schema_requires_field_marked_required():
+    schema = spec_schema(Annotated[str | None, required()], None)
+    assert schema["required"] == ["value"]
+    assert schema["properties"]["value"] == {"type": "string"}
+    assert spec_schema(Annotated[str, required()], "")["properties"]["value"] == {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "wire"),
+    [
+        (str, "", ""),
+        (int, 0, 0),
+        (bool, False, False),
+        (list[int], [1], [1]),
+        (Mode, Mode.SLOW, "slow"),
+        (Limits, Limits(high=7), {"low": 1, "high": 7}),
+        (Port, Port(name="a", number=1), {"name": "a", "number": 1, "protocol": "TCP"}),
+    ],
+)
+def test_defaults_are_written_as_they_are_on_the_wire(annotation: Any, default: Any, wire: Any):
+    assert field_schema(annotation, default)["default"] == wire
+
+
+def test_field_schema_omits_default_factory():
+    assert "default" not in field_schema(list[int], Field(default_factory=list))
+
+
+def test_models_inside_models_are_spelled_out():
+    inner = field_schema(Port)
+    assert inner["description"] == "A port of a widget."
+    assert inner["required"] == ["name", "number"]
+    assert list(inner["properties"]) == ["name", "number", "protocol", "target"]
+
+
+def test_field_schema_of_model_does_not_allow_unknown_fields():
+    assert "additionalProperties" not in field_schema(Port)
+    assert "x-kubernetes-preserve-unknown-fields" not in field_schema(Port)
+
+
+def test_field_schema_of_model_without_fields_is_an_empty_object():
+    class Nothing(ApiModel):
+        pass
+
+    assert field_schema(Nothing) == {"type": "object", "properties": {}}
+
+
+def test_structural_schema_prefers_field_docstring_to_type_docstring():
+    spec = structural_schema(Widget)["properties"]["spec"]
+    assert spec["properties"]["mode"]["description"] == "How hard to try."
+    assert spec["properties"]["otherMode"]["description"] == "How hard a widget tries."
+    assert spec["properties"]["limits"]["description"] == "Where to stop."
+    assert spec["properties"]["spareLimits"]["description"] == (
+        "Between what a widget moves.\n\nBoth ends are included."
+    )
+
+
+def test_field_schema_allows_fields_named_like_json_schema_keywords():
+    class Odd(ApiModel):
+        title: str = "t"
+        default: int | None = None
+        properties: dict[str, str] = Field(default_factory=dict)
+
+    assert field_schema(Odd)["properties"] == {
+        "title": {"type": "string", "default": "t"},
+        "default": {"type": "integer"},
+        "properties": {"type": "object", "additionalProperties": {"type": "string"}},
+    }
+
+
+def test_rules_of_a_type_and_of_its_field_both_hold():
+    class Ruled(ApiModel):
+        model_config = ConfigDict(json_schema_extra=cel("self.a > 0", "of the model"))
+        a: int
+
+    both = Annotated[
+        Ruled | None, cel("self.a < 9", "of the field", reason="FieldValueForbidden"), cel("true", "third")
+    ]
+    expected = [
+        {"rule": "self.a > 0", "message": "of the model"},
+        {"rule": "self.a < 9", "message": "of the field", "reason": "FieldValueForbidden"},
+        {"rule": "true", "message": "third"},
+    ]
+    assert field_schema(both, None)["x-kubernetes-validations"] == expected
+    assert field_schema(Annotated[Ruled, cel("true", "third")])["x-kubernetes-validations"] == [
+        expected[0],
+        expected[2],
+    ]
+
+
+def test_marks_on_one_use_of_a_model_do_not_reach_the_others():
+    class Pair(ApiModel):
+        marked: Annotated[Port, cel("true", "only here")]
+        plain: Port
+
+    properties = field_schema(Pair)["properties"]
+    assert "x-kubernetes-validations" in properties["marked"]
+    assert "x-kubernetes-validations" not in properties["plain"]
+
+
+def test_structural_schema_leaves_metadata_to_the_server():
+    schema = structural_schema(kind_with(str))
+    assert list(schema["properties"]) == ["apiVersion", "kind", "metadata", "spec", "status"]
+    assert schema["properties"]["metadata"] == {"type": "object"}
+    assert schema["required"] == ["spec"]
+
+
+def test_field_schema_of_int_enum_has_type_integer():
+    class Level(enum.IntEnum):
+        LOW = 1
+        HIGH = 2
+
+    assert field_schema(Level) == {"type": "integer", "enum": [1, 2]}
+
+
+SCHEMA = structural_schema(Widget)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".spec.mode",
+        ".metadata.labels",
+        ".spec.limits.low",
+        ".spec.settings.what.ever",
+        ".spec.selector.app",
+        ".spec.ports[0].name",
+        '.status.conditions[?(@.type=="Ready")].status',
+        ".spec.selector['app.kubernetes.io/name']",
+    ],
+)
+def test_leads_somewhere_accepts_path_to_a_field(path: str):
+    assert leads_somewhere(path, SCHEMA)
+
+
+@pytest.mark.parametrize("path", ["spec.mode", "", ".", ".spec.size", ".spec.mode.deeper", ".metadatas.name"])
+def test_leads_somewhere_rejects_path_to_nothing(path: str):
+    assert not leads_somewhere(path, SCHEMA)

@@ -1,0 +1,139 @@
+"""`model`: from a file to stdout or to another file, and what is wrong in one line."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from manager.address import BindAddress
+from manager.http.request import Request
+from manager.http.response import Response
+from manager.http.server import Page, serve
+from tests.support import ROOT
+from tests.unit.cli.conftest import Command, Outcome
+
+VENDOR = ROOT / "tests/unit/manager_tools/codegen/installation.yaml"
+FOOS = ROOT / "config/crd/bases/tutorial.my.domain_foos.yaml"
+
+
+def test_model_prints_code_to_stdout_and_notes_to_stderr(command: Command):
+    done = command("model", f"--from={VENDOR}")
+    assert done.code == 0
+    assert done.out.startswith('"""Installation of ops.vendor.io/v1, as installation.yaml has it."""\n')
+    assert done.err.splitlines()[0] == (
+        "operator-manager: model: of the versions, this is v1; there is also v1alpha1 (--version)"
+    )
+    assert "v1alpha1" in command("model", "--from", str(VENDOR), "--version=v1alpha1").out
+
+
+def test_model_writes_a_new_file_and_overwrites_none(command: Command, tmp_path: Path):
+    output = tmp_path / "foo.py"
+    assert command("model", f"--from={FOOS}", "-o", str(output)).out == ""
+    written = output.read_text()
+    assert "class Foo(Resource" in written
+    again = command("model", f"--from={VENDOR}", f"--output={output}")
+    assert again.refusal() == f"model: {output} exists already, and is not overwritten"
+    assert output.read_text() == written
+
+
+def test_model_needs_kind_when_the_file_defines_several(command: Command, tmp_path: Path):
+    both = tmp_path / "both.yaml"
+    both.write_text(VENDOR.read_text() + FOOS.read_text())
+    assert "class Foo(" in command("model", f"--from={both}", "--kind=foo").out
+    names = "installations.ops.vendor.io, foos.tutorial.my.domain"
+    for flags, said in (
+        ((), f"it defines {names}; which one is meant? (--kind)"),
+        (("--kind=Bar",), f"it defines no Bar, but {names}"),
+    ):
+        assert command("model", f"--from={both}", *flags).refusal() == f"model: {both}: {said}"
+
+
+async def modelled(command: Command, folder: Path, answer: Page) -> Outcome:
+    """What `model --from=A` makes of a server that answers so."""
+    async with serve("answers", BindAddress("127.0.0.1", 0), {"/{path:.*}": answer}) as address:
+        config = folder / "config"
+        config.write_text(
+            json.dumps(
+                {
+                    "clusters": [{"name": "here", "cluster": {"server": f"http://{address}"}}],
+                    "contexts": [{"name": "here", "context": {"cluster": "here", "user": "here"}}],
+                    "users": [{"name": "here", "user": {}}],
+                    "current-context": "here",
+                }
+            )
+        )
+        return await asyncio.to_thread(command, "model", "--from=A", f"--kubeconfig={config}")
+
+
+async def test_model_writes_no_code_that_a_server_injects(command: Command, tmp_path: Path):
+    kind = "X(object):\n    pass\nimport os\nclass A"
+    group = {"name": "b.c", "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
+    answers = {
+        "/apis": {"groups": [group]},
+        "/version": {"gitVersion": "v1.36.0"},
+        "/api/v1": {"resources": []},
+        "/apis/b.c/v1": {"resources": [{"name": "as", "namespaced": True, "kind": kind}]},
+    }
+
+    async def answer(request: Request) -> Response:
+        return Response(body=json.dumps(answers.get(request.path, {})).encode())
+
+    done = await modelled(command, tmp_path, answer)
+    assert done.code == 1
+    assert "import os" not in done.out
+    assert done.err.startswith("operator-manager: model: not a list of API resources: Expected `str`")
+
+
+async def test_model_escapes_control_characters_of_a_server_message(command: Command, tmp_path: Path):
+    async def answer(_: Request) -> Response:
+        said = {"kind": "Status", "reason": "Unauthorized", "message": "no\x1b]0;owned\x07\nanother line"}
+        return Response(body=json.dumps(said).encode(), status=401)
+
+    done = await modelled(command, tmp_path, answer)
+    assert done.code == 1
+    assert done.err.endswith(r"no\x1b]0;owned\x07 another line" + "\n")
+
+
+def test_model_reads_stdin_when_from_is_a_dash(command: Command, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FOOS.read_bytes())))
+    assert command("model", "--from=-").out.startswith(
+        '"""Foo of tutorial.my.domain/v1, as stdin has it."""\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ((), "--from is needed, as in --from=crd.yaml or --from=Certificate.cert-manager.io"),
+        (("--from=/nowhere.yaml",), "/nowhere.yaml: No such file or directory"),
+        (("--from=/dev/zero",), "/dev/zero: it is not a regular file"),
+        (("--from=/",), "/: Is a directory"),
+        ((f"--from={sys.executable}",), f"{sys.executable}: it is not text in UTF-8"),
+        ((f"--from={FOOS}", "--version=v9"), f"{FOOS}: foos.tutorial.my.domain has no version v9: it has v1"),
+        ((f"--from={FOOS}", "-o/dev/null/where.py"), "/dev/null/where.py: Not a directory"),
+        (("--from=Pod", "--kind=Foo"), "Pod: --kind is for a file; here the kind is named already"),
+        (("--form=x",), "unknown flag '--form'; did you mean --from?"),
+    ],
+)
+def test_model_reports_errors_in_one_line(command: Command, flags: tuple[str, ...], said: str):
+    assert command("model", *flags).refusal() == f"model: {said}"
+
+
+def test_model_creates_missing_folders_as_packages_inside_a_package(command: Command, tmp_path: Path):
+    apis = tmp_path / "apis"
+    apis.mkdir()
+    apis.joinpath("__init__.py").touch()
+    output = apis / "tutorial" / "v1" / "foo.py"
+    assert command("model", f"--from={FOOS}", f"--output={output}").code == 0
+    assert "class Foo(" in output.read_text()
+    assert sorted(apis.rglob("__init__.py")) == sorted(
+        folder / "__init__.py" for folder in (apis, output.parent.parent, output.parent)
+    )
+    elsewhere = tmp_path / "vendor" / "foo.py"
+    assert command("model", f"--from={FOOS}", f"--output={elsewhere}").code == 0
+    assert not elsewhere.with_name("__init__.py").exists()

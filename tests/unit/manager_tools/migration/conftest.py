@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from controllers.main import PROGRAM
+from devcluster import DevCluster
+from manager.api import ObjectKey
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from manager_tools.migration.definitions import Definitions, StoredDefinition
+from manager_tools.migration.migration import Migration
+from manager_tools.migration.report import MigrationOptions, Outcome
+from manager_tools.migration.retry import RetryingClient
+from tests.support.scripted_wire import ScriptedWire
+from tests.unit.manager_tools.migration.server import NAME, GadgetServer
+
+
+class Heard:
+    """A report that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, ...]] = []
+
+    def begins(self, definition: StoredDefinition, *, after: int) -> None:
+        self.told.append(("begins", after))
+
+    def settling(self, seconds: float) -> None:
+        self.told.append(("settling", seconds))
+
+    def advanced(self, done: int, total: int | None) -> None:
+        self.told.append(("advanced", done, total))
+
+    def refused(self, key: ObjectKey, reason: str) -> None:
+        self.told.append(("refused", str(key), reason))
+
+    def waiting(self, problem: str) -> None:
+        self.told.append(("waiting", problem))
+
+    def begins_anew(self) -> None:
+        self.told.append(("begins anew",))
+
+    def of(self, what: str) -> list[tuple[Any, ...]]:
+        return [each[1:] for each in self.told if each[0] == what]
+
+
+@pytest.fixture
+async def server(wire: ScriptedWire) -> AsyncIterator[GadgetServer]:
+    async with DevCluster(port=None, controllers=False) as cluster:
+        server = GadgetServer(cluster, wire)
+        await server.define()
+        server.fill(10)
+        yield server
+
+
+class Run:
+    """One start of the program."""
+
+    def __init__(self, wire: ScriptedWire, **options: Any) -> None:
+        rng = random.Random(1)
+        transport = Transport(wire, metrics=Metrics(), rng=rng, user_agent="test")
+        self.heard = Heard()
+        client = RetryingClient(transport, rng, tell=self.heard.waiting)
+        self.definitions = Definitions(client, PROGRAM)
+        chosen = MigrationOptions(**{"page_size": 3, "concurrency": 2, **options})
+        self.migration = Migration(self.definitions, client, options=chosen, report=self.heard)
+
+    async def __call__(self) -> Outcome:
+        return await self.migration.run(await self.definitions.get(NAME))
+
+
+@pytest.fixture
+async def run(wire: ScriptedWire) -> Callable[..., Run]:
+    """Makes a start of the program, with options."""
+    return lambda **options: Run(wire, **options)

@@ -1,0 +1,56 @@
+"""The requests of people that a fresh install is given."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from devcluster import DevCluster
+from examples.dask.kinds import DaskCluster
+from examples.dask.operators import ClusterOperator, JobOperator
+from examples.database.operator import DatabaseOperator
+from manager.operator import AnyOperator
+from manager_tools.simulation.comparing import Asked, asked_for
+
+LABELS = {"controller-uid": "1", "batch.kubernetes.io/controller-uid": "1", "job-name": "a", "app": "a"}
+
+
+def asked_of(operator: AnyOperator, *others: AnyOperator, **there: dict[str, Any]) -> list[Asked]:
+    """Return what a fresh install is given, of objects by their plural."""
+
+    def objects(resource: str) -> list[dict[str, Any]]:
+        found = there.get(resource.partition(".")[0])
+        return [] if found is None else [found]
+
+    cluster = SimpleNamespace(client=SimpleNamespace(list=objects))
+    return asked_for(cast("DevCluster", cluster), (operator, *others), (), (), {})
+
+
+def test_asked_for_drops_job_fields_set_by_control_plane() -> None:
+    template = {"metadata": {"labels": LABELS}, "spec": {"containers": []}}
+    spec = {"selector": {"matchLabels": {"controller-uid": "1"}}, "template": template, "backoffLimit": 1}
+    [job] = asked_of(
+        DatabaseOperator, jobs={"kind": "Job", "metadata": {"name": "a", "labels": LABELS}, "spec": spec}
+    )
+    assert job.object["metadata"]["labels"] == {"app": "a"}
+    assert job.object["spec"]["template"]["metadata"]["labels"] == {"app": "a"}
+    assert job.object["spec"]["selector"] is None
+    assert job.object["spec"]["backoffLimit"] == 1
+
+
+def test_asked_for_keeps_generate_name_of_pod() -> None:
+    metadata = {"name": "a-x7k2p", "generateName": "a-", "namespace": "default"}
+    [pod] = asked_of(JobOperator, pods={"kind": "Pod", "metadata": metadata, "spec": {}})
+    assert pod.object["metadata"] == metadata
+
+
+@pytest.mark.parametrize("owned", [True, False])
+def test_asked_for_drops_children_of_other_operators(owned: bool) -> None:
+    metadata: dict[str, Any] = {"name": "a", "uid": "1"}
+    if owned:
+        owner = {"apiVersion": DaskCluster.gvk.api_version, "kind": "DaskJob", "name": "a", "uid": "2"}
+        metadata["ownerReferences"] = [{**owner, "controller": True}]
+    found = asked_of(ClusterOperator, JobOperator, daskclusters={"kind": "DaskCluster", "metadata": metadata})
+    assert bool(found) is not owned

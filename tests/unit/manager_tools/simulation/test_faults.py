@@ -1,0 +1,175 @@
+"""Each sort of fault happens, and the runtime holds nevertheless."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controllers.main import OPERATORS
+from devcluster.storage import Store
+from manager.cache.intake import Intake
+from manager.kube.credentials import Credentials, TokenFile
+from manager_tools.simulation.comparing import resource_of
+from manager_tools.simulation.fault_effects import _STUCK
+from manager_tools.simulation.faults import KINDS_OF_FAULT, OF_CERTIFICATES, Fault
+from manager_tools.simulation.network import Weather
+from manager_tools.simulation.seeds import Outcome, Plan, plan_of, run, told
+
+NAMES = {each.name: each for each in OPERATORS}
+MEMCACHED = (NAMES["memcached"],)
+
+SEEN = {
+    "power": r"cluster killed: \d+ writes are lost",
+    "backup": r"cluster gets a backup of ",
+    "some_rights": r"cluster managers have no right to .*",
+    "definition": r"cluster the definition of memcacheds.cache.example.com is back",
+    "token": r"401 Unauthorized",
+    "untrusted": r"certificate signed by unknown authority",
+    "secret": r"person (spoils|deletes) .*the Secret simulated-webhook-server-cert",
+    "bundle": r"person spoils the CA bundles of ",
+    "keepers": r"namespaces/kube-system/secrets\?.* -> 409 AlreadyExists",
+    "jump": r"clock jumps by ",
+    "server_jump": r"clock jumps by ",
+    "drift": r"its clocks begin to drift",
+    "torn": r"a watch breaks off within a line",
+    "twice": r"and arrives again",
+    "behind": r"is read as of version \d+, from a server behind",
+    "slow": r"no answer within [123]\d",
+    "skips": r"a watch skips to the last of [2-9]\d* states",
+}
+"""What the time line has if, and only if, a fault has happened."""
+
+
+def with_fault(what: str, *, seed: int, seconds: float = 20.0, operators: tuple = MEMCACHED) -> Plan:
+    """A seed in which that happens again and again, when people do something, and nothing else does."""
+    keeps = what in OF_CERTIFICATES
+    plan = replace(plan_of(seed, operators, minutes=3), replicas=2, keeps_certificates=keeps)
+    wrong = tuple(
+        Fault(max(0.5, step.at - 0.2), what, replica=number % 2, seconds=seconds, size=0.8, draw=number)
+        for number, step in enumerate(plan.steps[::3])
+    )
+    return replace(plan, faults=wrong)
+
+
+def lines(outcome: Outcome) -> list[str]:
+    return [f"{who} {what}" for _, who, what in outcome.timeline]
+
+
+# One of the disk, of requests, of rights and of clocks; the seeds of the operators have all of them.
+QUICK = {"power", "twice", "some_rights", "drift"}
+
+
+@pytest.mark.parametrize(
+    "what", [pytest.param(each, marks=() if each in QUICK else pytest.mark.whole) for each in SEEN]
+)
+def test_fault_appears_in_timeline_and_operators_hold(what: str):
+    for seed in (2, 5, 1, 3, 0, 4):  # that with the fewest steps first
+        plan = with_fault(what, seed=seed)
+        outcome = run(plan, MEMCACHED)
+        assert not outcome.violations, told(outcome)
+        if any(re.search(SEEN[what], line) for line in lines(outcome)):
+            break
+    else:
+        pytest.fail("it does not happen")
+    without = run(replace(plan, faults=()), MEMCACHED, compare=False)
+    assert not any(re.search(SEEN[what], line) for line in lines(without))
+    assert outcome.digest != without.digest
+
+
+def test_weather_keeps_second_change_when_first_ends():
+    weather = Weather()
+    first = weather.change(lag=5.0, stale=5.0)
+    second = weather.change(lag=20.0)
+    assert (weather.lag, weather.stale) == (20.0, 5.0)
+    first()
+    assert (weather.lag, weather.stale) == (20.0, 0.0)
+    second()
+    assert weather == Weather()
+
+
+@pytest.mark.parametrize("what", KINDS_OF_FAULT)
+def test_fault_str_reads_as_words(what: str):
+    fault = Fault(12.0, what, replica=1, seconds=5.0, size=0.3)
+    assert re.fullmatch(r"[a-z0-9][^{}]* [^{}]*", str(fault))
+
+
+def found(what: str) -> bool:
+    """Whether some seed with nothing but that fault tells of a violation."""
+    plans = (with_fault(what, seed=seed, seconds=3.0) for seed in range(6))
+    return any(run(plan, MEMCACHED, compare=False).violations for plan in plans)
+
+
+async def at_once(*_: object) -> None:
+    return None
+
+
+def answers_before_it_is_on_the_disk(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Store, "durable", at_once)
+
+
+def keeps_a_rejected_token(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TokenFile, "LIFETIME", math.inf)
+    patch.setattr(Credentials, "_is_due", lambda self, now, _: now >= self._renew_at)
+
+
+def forgets_changes_of_what_was_never_added(patch: pytest.MonkeyPatch) -> None:
+    original = Intake.event
+
+    def event(self: Intake, kind: str, raw: Any) -> None:
+        if kind != "MODIFIED" or self._store.get(self.decoder.look(raw).key) is not None:
+            original(self, kind, raw)
+
+    patch.setattr(Intake, "event", event)
+
+
+PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "power": answers_before_it_is_on_the_disk,
+    "token": keeps_a_rejected_token,
+    "skips": forgets_changes_of_what_was_never_added,
+}
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("what", PLANTED)
+def test_fault_finds_planted_bug_that_cut_does_not_find(what: str, monkeypatch: pytest.MonkeyPatch):
+    PLANTED[what](monkeypatch)
+    assert not found("cut")
+    assert found(what)
+
+
+def test_run_accepts_late_stop_of_a_frozen_process():
+    wrong = (Fault(10.0, "freeze", 0, 40.0), Fault(11.0, "stop", 0, 1.0))
+    outcome = run(Plan(1, 1, plan_of(1, MEMCACHED).steps[:1], wrong), MEMCACHED)
+    assert "manager-0 ended in order" in lines(outcome)
+    assert not outcome.violations, told(outcome)
+
+
+def test_power_fault_restores_definition_whose_deletion_was_lost():
+    pet = (NAMES["pet"],)
+    stuck = next(draw for draw in range(9) if random.Random(draw).choice(_STUCK) > 1.0)
+    wrong = (
+        Fault(50.0, "freeze", 0, 40.0),
+        Fault(60.0, "power", 0, 1.0, draw=stuck),
+        Fault(61.0, "definition", 0, 1.0),
+    )
+    steps = tuple(each for each in plan_of(1, pet).steps if each.act == "create" and each.at < 45.0)
+    outcome = run(Plan(1, 1, steps, wrong), pet)
+    name = resource_of(NAMES["pet"].kind)
+    assert f"cluster the definition of {name} stays: that it was deleted is lost" in lines(outcome)
+    assert not outcome.violations, told(outcome)
+
+
+def test_power_fault_that_loses_a_spoilt_bundle_counts_as_repair():
+    stuck = next(draw for draw in range(9) if random.Random(draw).choice(_STUCK) > 1.0)
+    wrong = (Fault(60.0, "power", 0, 1.0, draw=stuck), Fault(60.5, "bundle", 0, 1.0, draw=3))
+    outcome = run(Plan(1, 1, (), wrong, keeps_certificates=True), (NAMES["pet"],))
+    said = lines(outcome)
+    spoilt = next(at for at, each in enumerate(said) if "spoils the CA bundles" in each)
+    assert any(re.fullmatch(r"cluster killed: [1-9] writes are lost", each) for each in said[spoilt:])
+    assert not outcome.violations, told(outcome)

@@ -1,0 +1,177 @@
+# ruff: noqa: PLW0108, DTZ003, DTZ011 - looked up when it is called, and not when it is listed
+"""What would make one run differ from another is named, and not done."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import inspect
+import logging
+import os
+import random
+import secrets
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from datetime import datetime as instant
+from pathlib import Path
+from random import choice, getrandbits
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+import aiohttp
+import pytest
+from pydantic import Field
+
+from manager import Context, Operator, clock
+from manager.api import ApiModel
+from manager_tools.simulation.guards import NotRepeatable
+from manager_tools.simulation.seeds import Plan, run
+from manager_tools.simulation.workload import Step
+from tests.unit.manager_tools.simulation.test_seeds import Greeting, GreetingOperator
+
+
+class Numbered(ApiModel):
+    """Something with a name that nobody gives."""
+
+    name: uuid.UUID = Field(default_factory=uuid4)
+
+
+async def connects() -> None:
+    await asyncio.open_connection("127.0.0.1", 1)
+
+
+async def calls_an_unknown_service() -> None:
+    async with aiohttp.ClientSession() as session, session.get("http://nobody.example.com:8787/"):
+        pass
+
+
+async def calls_one_in_a_task() -> None:
+    with contextlib.suppress(Exception):
+        await asyncio.create_task(calls_an_unknown_service())
+
+
+async def calls_one_in_a_thread() -> None:
+    await asyncio.to_thread(urllib.request.urlopen, "http://nobody.example.com:8787/")
+
+
+async def calls_an_address() -> None:
+    async with aiohttp.ClientSession() as session, session.get("http://127.0.0.1:8787/"):
+        pass
+
+
+async def starts_a_process() -> None:
+    await asyncio.create_subprocess_exec("true")
+
+
+def connects_a_socket() -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.connect("/tmp/nobody")
+
+
+def reads_the_clock() -> float:
+    return time.time()
+
+
+async def hands_the_clock_to_a_thread() -> None:
+    await asyncio.to_thread(reads_the_clock)
+
+
+def swallows_what_it_is_told() -> None:
+    with contextlib.suppress(Exception):
+        time.time_ns()
+
+
+MADE_BEFORE = random.Random(1)
+
+DONE: dict[str, Callable[[], Any]] = {
+    "time.monotonic()": lambda: monotonic(),
+    "time.perf_counter_ns()": lambda: time.perf_counter_ns(),
+    "time.sleep()": lambda: time.sleep(0),
+    "datetime.datetime.now()": lambda: instant.now(datetime.UTC),
+    "datetime.datetime.utcnow()": lambda: datetime.datetime.utcnow(),
+    "datetime.date.today()": lambda: date.today(),
+    "random.random()": lambda: random.random(),
+    "random.getrandbits()": lambda: getrandbits(8),
+    "random.choice()": lambda: choice("abc"),
+    "random.Random() without a seed": lambda: random.Random(),
+    "random.SystemRandom()": lambda: random.SystemRandom().random(),
+    "secrets.token_hex()": lambda: secrets.token_hex(4),
+    "uuid.uuid4()": lambda: uuid4(),
+    "os.urandom()": lambda: Numbered(),
+    "threading.Thread.start()": lambda: ThreadPoolExecutor().submit(print),
+    "socket.getaddrinfo('127.0.0.1', 1)": lambda: socket.create_connection(("127.0.0.1", 1)),
+    "socket.socket.connect('/tmp/nobody')": connects_a_socket,
+    "127.0.0.1:1 is connected to": connects,
+    "nobody.example.com is looked up": calls_an_unknown_service,
+    "nobody.example.com is looked up,": calls_one_in_a_task,
+    "socket.getaddrinfo('nobody.example.com', 8787)": calls_one_in_a_thread,
+    "127.0.0.1:8787 is connected to": calls_an_address,
+    "subprocess.Popen()": lambda: subprocess.run("true", check=True),
+    "loop.subprocess_exec()": starts_a_process,
+    "os.system()": lambda: os.system("true"),
+    "MADE_BEFORE.random()": lambda: MADE_BEFORE.uniform(0, 1),
+    "MADE_BEFORE.getrandbits()": lambda: MADE_BEFORE.choice("ab"),
+    "time.time()": hands_the_clock_to_a_thread,
+    "time.time_ns()": swallows_what_it_is_told,
+}
+
+
+SHORT = Plan(seed=0, replicas=1, steps=(Step(at=0.0, act="create", kind=0, draw=1),), faults=())
+
+
+def operator_that(does: Callable[[], Any]) -> type[Operator[Any]]:
+    class Doing(GreetingOperator):
+        kind = Greeting
+        name = "greeting"
+
+        async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+            done = does()
+            if inspect.isawaitable(done):
+                await done
+            await super().reconcile(greeting, ctx)
+
+    return Doing
+
+
+@pytest.mark.parametrize("shown", DONE)
+def test_not_repeatable_names_file_and_line_of_the_call(shown: str):
+    does = DONE[shown]
+    with pytest.raises(NotRepeatable) as raised:
+        run(SHORT, [operator_that(does)])
+    where, what = str(raised.value).split(": ", 1)
+    file, line = where.rsplit(":", 1)
+    assert what.startswith(shown)
+    assert Path(file).samefile(__file__)
+    assert abs(int(line) - does.__code__.co_firstlineno) <= 5
+    assert "\n" not in what
+
+
+class CarefulOperator(GreetingOperator):
+    """Asks for time, chance and threads where a simulation has them."""
+
+    kind = Greeting
+    name = "greeting"
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        assert isinstance(clock.now(), instant)
+        assert instant.fromtimestamp(clock.now().timestamp(), datetime.UTC) == clock.now()
+        chosen = random.Random(self.manager.rng.random()).choice(ctx.token(4))
+        logging.getLogger("test").debug("%s at %s", chosen, await asyncio.to_thread(str, clock.monotonic()))
+        await super().reconcile(greeting, ctx)
+
+
+def test_guards_allow_simulated_calls_and_restore_originals_after_run():
+    before = time.time, random.choice, instant, uuid.uuid4, socket.socket.connect, threading.Thread.start
+    assert not run(SHORT, [CarefulOperator]).violations
+    after = time.time, random.choice, instant, uuid.uuid4, socket.socket.connect, threading.Thread.start
+    assert before == after
+    assert instant is datetime.datetime

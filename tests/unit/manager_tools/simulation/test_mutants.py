@@ -1,0 +1,595 @@
+"""That a simulation can fail: faults planted into the runtime and operators are found within some seeds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+import pytest
+
+from controllers.example import parts, passwords, volumes
+from controllers.main import OPERATORS
+from controllers.myapp.mysrv import MySrvOperator
+from controllers.petstore.claims import Claims
+from controllers.petstore.keeper import Keeper
+from controllers.petstore.pet import PetOperator
+from controllers.tutorial.foo import FooOperator
+from manager.api import controller_reference, is_controlled_by
+from manager.cache import Cache
+from manager.cache.division import ByOwner
+from manager.cache.informer import Informer
+from manager.cache.intake import Intake
+from manager.cache.reflector import Reflector
+from manager.cache.store import Store
+from manager.certificates import decide, keeper
+from manager.certificates.lifetimes import Lifetimes
+from manager.certificates.secret import SecretCertificate
+from manager.certificates.steps import Authorize
+from manager.client import applier
+from manager.client.write import MERGE_PATCH
+from manager.controller import generation_changed
+from manager.controller.queue import WorkQueue
+from manager.controller.source import TickerSource
+from manager.kube.transport import Transport
+from manager.leader.elector import LeaderElector
+from manager.leader.leadership import Leadership
+from manager.leader.lookout import Observation
+from manager.leader.mode import Mode
+from manager.leader.sharing import Sharing
+from manager.leader.terms import Share, Terms
+from manager.operator import running
+from manager.operator.context import Context
+from manager.operator.operator import Operator
+from manager.shards.ranges import Ranges
+from manager_tools.simulation.seeds import Plan, crash_points, plan_of, run
+from manager_tools.simulation.workload import Step
+
+pytestmark = pytest.mark.whole
+
+NAMES = {each.name: each for each in OPERATORS}
+MOST_RUNS = 60
+
+NOT_FRESH = "not as a fresh install has it: "
+TWO_LEAD = r"came while \S+ had the lease"
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A fault to plant, in which operators it shows, and by what.
+
+    `by` is that sort of crash points, and else it is seeds, with no other `fault` if there is one. `took` is
+    the number of runs that it took when it was last looked at: another one whenever anything draws anew.
+    With `shards`, replicas share the objects.
+    """
+
+    plant: Plant
+    operators: tuple[Any, ...]
+    shows: str
+    took: int
+    by: str = ""
+    fault: str | None = None
+    shards: int = 0
+
+    def plans(self) -> Iterable[Plan]:
+        """Seeds, or all points of one sort in the life of one object of each kind."""
+        if not self.by:
+            seeds = itertools.count()
+            return (
+                plan_of(each, self.operators, minutes=3, fault=self.fault, shards=self.shards)
+                for each in seeds
+            )
+        life = tuple(
+            Step(at=number * 20.0, act=act, kind=kind, draw=kind)
+            for number, act in enumerate(("create", "change", "delete child", "delete", "create"))
+            for kind in range(len(self.operators))
+        )
+        lives = (Plan(seed, 1, life, ()) for seed in range(4))
+        points = itertools.chain.from_iterable(crash_points(plan, self.operators) for plan in lives)
+        return (each for each in points if each.crash_at is not None and each.crash_at[1] == self.by)
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(operators: str, shows: str, **more: Any) -> Callable[[Plant], Plant]:
+    """Plant it with the others."""
+
+    def register(plant: Plant) -> Plant:
+        chosen = tuple(NAMES[each] for each in operators.split(","))
+        MUTANTS[plant.__name__] = Mutant(plant, chosen, shows, **more)
+        return plant
+
+    return register
+
+
+def nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+async def nothing_awaited(*_: Any, **__: Any) -> None:
+    return None
+
+
+@mutant("memcached", TWO_LEAD, by="freeze", took=1)
+def the_fence_is_not_asked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Transport, "fenced", None)
+    patch.setattr(Transport, "fence", nothing)
+
+
+OTHERS_RANGE = r"came while \S+ had range"
+
+
+@mutant("memcached", OTHERS_RANGE, shards=4, took=1)
+def each_works_on_everything(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Cache, "restrict", nothing)
+    patch.setattr(Share, "_term_of", lambda self, _: next(map(self._terms.of, self._terms._terms), None))
+    patch.setattr(Share, "covers", lambda *_: True)
+
+
+@mutant("pet", "has no record", shards=4, took=1)
+def what_is_done_once_is_done_nowhere(patch: pytest.MonkeyPatch) -> None:
+    original = Share._term_of
+    patch.setattr(Share, "_term_of", lambda self, key: None if self._whole else original(self, key))
+
+
+@mutant("memcached", NOT_FRESH, fault="kill", shards=4, took=2)
+def who_takes_a_range_does_not_look_at_its_objects(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Share, "_in", lambda *_: iter(()))
+
+
+@mutant("memcached", " than the server", shards=4, took=1)
+def who_takes_a_range_does_not_list_it(patch: pytest.MonkeyPatch) -> None:
+    original = Reflector.list_more
+
+    async def nothing_of_it(self: Reflector, ranges: Ranges) -> Any:
+        found = await original(self, ranges)
+        return None if found is None else ({}, found[1])
+
+    patch.setattr(Reflector, "list_more", nothing_of_it)
+
+
+@mutant("memcached", " than the server", shards=4, took=1)
+def the_server_is_asked_for_less_than_a_range(patch: pytest.MonkeyPatch) -> None:
+    original = Ranges._joined
+
+    def without_the_end(self: Ranges) -> Iterator[tuple[int, int]]:
+        return ((start, end - (end - start) // 4) for start, end in original(self))
+
+    patch.setattr(Ranges, "_joined", without_the_end)
+
+
+@mutant("memcached", " than the server", shards=4, took=1)
+def the_server_is_asked_for_less_than_all_children(patch: pytest.MonkeyPatch) -> None:
+    def with_the_next(self: ByOwner, ranges: Ranges) -> dict[str, str]:
+        others = {*ranges.others.labels, *(ranges.labels[-32:] if ranges.others.numbers else ())}
+        return {"labelSelector": f"{self._label} notin ({','.join(sorted(others))})" if others else ""}
+
+    patch.setattr(ByOwner, "query", with_the_next)
+
+
+def reconciles_take_a_while(patch: pytest.MonkeyPatch) -> None:
+    memcached = NAMES["memcached"]
+    original = memcached.reconcile
+
+    async def reconcile(self: Any, obj: Any, ctx: Context) -> None:
+        await asyncio.sleep(5)
+        await original(self, obj, ctx)
+
+    patch.setattr(memcached, "reconcile", reconcile)
+
+
+@mutant("memcached", OTHERS_RANGE, fault="scale", shards=4, took=1)
+def who_gives_a_range_up_does_not_wait_for_its_reconciles(patch: pytest.MonkeyPatch) -> None:
+    async def end(self: Terms, number: int) -> None:
+        del self._terms[number]
+        for share in self.shares:
+            share.end(number)
+
+    reconciles_take_a_while(patch)
+    patch.setattr(Terms, "end", end)
+    patch.setattr(Leadership, "ended", nothing)
+
+
+@mutant("memcached", OTHERS_RANGE, fault="scale", shards=4, took=1)
+def a_range_is_given_back_before_its_end(patch: pytest.MonkeyPatch) -> None:
+    async def give_up(self: Sharing, number: int) -> None:
+        self._holdings[number].give_up()
+        await self._work.end(number)
+
+    reconciles_take_a_while(patch)
+    patch.setattr(Sharing, "_give_up", give_up)
+    patch.setattr(Leadership, "ended", nothing)
+
+
+@mutant("memcached", OTHERS_RANGE, fault="mode", shards=4, took=2)
+def nobody_looks_into_how_many_ranges_the_work_is_divided(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Mode, "is_settled", lambda *_: True)
+
+
+@mutant("memcached", NOT_FRESH + ".*shard", shards=4, took=1)
+def children_get_no_label(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(applier, "_add", lambda *_: None)
+
+
+@mutant("pet", "CALL store .*" + TWO_LEAD, by="look", took=3)
+def calls_outside_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Leadership, "held", lambda _: contextlib.AsyncExitStack())
+
+
+@mutant("memcached", " than the server", fault="compact", took=1)
+def a_list_forgets_no_deletions(patch: pytest.MonkeyPatch) -> None:
+    original = Store.replace
+
+    def without_removal(self: Store, namespace: str, listed: Any, version: int, **more: Any) -> Any:
+        kept = {each.key: each for each in self if each.key not in listed}
+        return original(self, namespace, {**kept, **listed}, version, **more)
+
+    patch.setattr(Store, "replace", without_removal)
+
+
+@mutant("memcached", " than the server", took=1)
+def watches_bring_no_deletions(patch: pytest.MonkeyPatch) -> None:
+    original = Intake.event
+
+    def without(self: Intake, kind: str, raw: Any) -> None:
+        if kind != "DELETED":
+            original(self, kind, raw)
+
+    patch.setattr(Intake, "event", without)
+
+
+@mutant("mysrv", NOT_FRESH, fault="refusals", took=6)
+def what_fails_is_not_tried_again(patch: pytest.MonkeyPatch) -> None:
+    original = WorkQueue.add
+
+    def add(self: WorkQueue[Any], key: Any, *, trigger: Any = None, **more: Any) -> None:
+        if trigger is None or trigger.why not in {"back-off", "probe"}:
+            original(self, key, trigger=trigger, **more)
+
+    patch.setattr(WorkQueue, "add", add)
+
+
+@mutant("memcached", NOT_FRESH, took=2)
+def what_changes_during_a_reconcile_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    original = WorkQueue.add
+
+    def add(self: WorkQueue[Any], key: Any, **more: Any) -> Any:
+        return None if key in self._in_progress else original(self, key, **more)
+
+    patch.setattr(WorkQueue, "add", add)
+
+
+@mutant("memcached", NOT_FRESH, by="meddle", took=1)
+def every_change_counts_as_an_own_write(patch: pytest.MonkeyPatch) -> None:
+    def disregard(self: WorkQueue[Any], key: Any, _: Any) -> bool:
+        item = self._items.get(key)
+        return item is not None and item.due is None and self._items.pop(key) is item
+
+    patch.setattr(WorkQueue, "disregard", disregard)
+
+
+@mutant("memcached", TWO_LEAD, took=1)
+def a_lease_is_stale_as_soon_as_it_is_seen(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Observation, "claimable_at", lambda self: -math.inf if self._current else math.inf)
+
+
+@mutant("memcached,wordpress", NOT_FRESH, took=1)
+def changed_children_tell_nobody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(running, "_owners_and_waiting", lambda *_: lambda _: ())
+
+
+@mutant("memcached", NOT_FRESH + "deployments", took=1)
+def a_name_that_comes_free_is_no_news(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Operator, "waits_for", nothing)
+
+
+@mutant("mysrv,foo", NOT_FRESH + ".*status is only there", took=12)
+def an_emptied_status_stays_empty(patch: pytest.MonkeyPatch) -> None:
+    for operator in (FooOperator, MySrvOperator):
+        patch.setattr(operator, "on", generation_changed)
+
+
+@mutant("pet", "a record is left of a Pet that is gone", took=1)
+def a_pet_is_removed_without_its_record(patch: pytest.MonkeyPatch) -> None:
+    async def remove(*_: Any) -> bool:
+        return False
+
+    patch.setattr(Keeper, "remove", remove)
+
+
+@mutant("pet", "a record is left of a Pet that is gone", took=1)
+def the_finalizer_is_left_out(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Context, "ensure_finalizer", nothing_awaited)
+
+
+@mutant("pet", "a record is left of a Pet that is gone", by="stale", took=5)
+def the_server_is_not_asked_before_an_effect(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Context, "confirm", nothing_awaited)
+    patch.setattr(PetOperator, "take_back", nothing_awaited)
+
+
+@mutant("pet", "a record is left of a Pet that is gone", took=1)
+def a_record_is_not_looked_for(patch: pytest.MonkeyPatch) -> None:
+    async def nobody(*_: Any) -> None:
+        return None
+
+    async def by_content(*_: Any) -> tuple[None, None]:
+        return None, None
+
+    patch.setattr(Keeper, "_by_key", nobody)
+    patch.setattr(Keeper, "_by_content", by_content)
+    patch.setattr(Claims, "id_of", lambda *_: "")
+
+
+@mutant("pet", "the record of Pet .* says", took=4)
+def a_changed_pet_keeps_its_old_record(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Keeper, "_differs", lambda *_: False)
+
+
+@mutant("memcached", NOT_FRESH + "(deployments|memcacheds)", fault="kill", took=1)
+def a_status_is_written_before_its_effect(patch: pytest.MonkeyPatch) -> None:
+    memcached = NAMES["memcached"]
+    original = memcached.reconcile
+
+    async def reconcile(self: Any, obj: Any, ctx: Context) -> None:
+        if obj.status.observed_generation != obj.metadata.generation:
+            obj.status.observed_generation = obj.metadata.generation
+            await ctx.write_status()
+            await original(self, obj, ctx)
+
+    patch.setattr(memcached, "reconcile", reconcile)
+
+
+@mutant("wordpress", "it never becomes calm|written again|hot loop", took=1)
+def a_password_is_made_anew_each_time(patch: pytest.MonkeyPatch) -> None:
+    original = Context.apply
+
+    async def apply(self: Context, child: Any, **more: Any) -> Any:
+        child.metadata.annotations = {**child.metadata.annotations, "token": self.token(4)}
+        return await original(self, child, **more)
+
+    patch.setattr(Context, "apply", apply)
+
+
+@mutant("memcached", NOT_FRESH + ".*made for this spec", took=1)
+def a_status_names_the_first_generation_for_ever(patch: pytest.MonkeyPatch) -> None:
+    original = Context.finish
+
+    async def finish(self: Context) -> None:
+        seen = self.object.status.observed_generation
+        if seen is not None:
+            vars(self.object.metadata)["generation"] = seen
+        await original(self)
+
+    patch.setattr(Context, "finish", finish)
+
+
+@mutant("memcached", NOT_FRESH + "deployments", took=1)
+def what_others_spoil_is_left_alone(patch: pytest.MonkeyPatch) -> None:
+    original = Context.apply
+
+    async def apply(self: Context, child: Any, **more: Any) -> Any:
+        found = await self.client.uncached.find(type(child), child.key)
+        mine = found is not None and is_controlled_by(found.metadata, self.object)
+        return found if mine else await original(self, child, **more)
+
+    patch.setattr(Context, "apply", apply)
+
+
+@mutant("memcached,wordpress", " than the server", took=1)
+def every_seventh_event_is_lost(patch: pytest.MonkeyPatch) -> None:
+    original, numbers = Intake.event, itertools.count(1)
+
+    def event(self: Intake, kind: str, raw: Any) -> None:
+        if next(numbers) % 7:
+            original(self, kind, raw)
+
+    patch.setattr(Intake, "event", event)
+
+
+@mutant("pet", "the record of|has no record|a record is left", took=5)
+def a_requeue_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    original = WorkQueue.add
+
+    def add(self: WorkQueue[Any], key: Any, *, after: float = 0.0, **more: Any) -> Any:
+        return None if after else original(self, key, after=after, **more)
+
+    patch.setattr(WorkQueue, "add", add)
+    patch.setattr(TickerSource, "run", nothing_awaited)
+
+
+@mutant("memcached", "has left tasks behind", fault="stop", took=1)
+def a_task_is_left_behind(patch: pytest.MonkeyPatch) -> None:
+    original = Informer.run
+
+    async def run_and_leave(self: Informer) -> None:
+        asyncio.get_running_loop().create_task(asyncio.sleep(1e6), name="left")
+        await original(self)
+
+    patch.setattr(Informer, "run", run_and_leave)
+
+
+@mutant("memcached", "has left timers behind", fault="stop", took=1)
+def a_timer_is_left_behind(patch: pytest.MonkeyPatch) -> None:
+    original = Informer.run
+
+    async def run_and_leave(self: Informer) -> None:
+        asyncio.get_running_loop().call_later(1e6, nothing)
+        await original(self)
+
+    patch.setattr(Informer, "run", run_and_leave)
+
+
+@mutant("foo", "files are left open", took=1)
+def a_file_is_left_open(patch: pytest.MonkeyPatch) -> None:
+    original = Informer.run
+
+    async def run_and_leave(self: Informer) -> None:
+        os.dup(2)
+        await original(self)
+
+    patch.setattr(Informer, "run", run_and_leave)
+
+
+@mutant("memcached", "does not end within 25 s", fault="stop", took=1)
+def who_is_told_to_end_takes_a_minute(patch: pytest.MonkeyPatch) -> None:
+    original = LeaderElector.release
+
+    async def release(self: LeaderElector) -> None:
+        await asyncio.sleep(60)
+        await original(self)
+
+    patch.setattr(LeaderElector, "release", release)
+
+
+@mutant("memcached", "hot loop", fault="some_rights", took=2)
+def there_is_no_back_off(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(WorkQueue, "add_rate_limited", lambda self, key, **more: self.add(key, **more) or 0.0)
+
+
+@mutant("wordpress", "tells a secret", took=1)
+def an_event_tells_a_password(patch: pytest.MonkeyPatch) -> None:
+    original = Context.token
+
+    def token(self: Context, nbytes: int) -> str:
+        made = original(self, nbytes)
+        self.event("Made", f"The password is {made}")
+        return made
+
+    patch.setattr(Context, "token", token)
+
+
+@mutant("wordpress", "tells a secret", took=1)
+def a_pod_gets_its_password_in_the_open(patch: pytest.MonkeyPatch) -> None:
+    original = Context.apply
+
+    async def apply(self: Context, child: Any, **more: Any) -> Any:
+        child.metadata.annotations = {"password": self.object.spec.sqlrootpassword or ""}
+        return await original(self, child, **more)
+
+    patch.setattr(Context, "apply", apply)
+
+
+@mutant("wordpress", "is gone, which was to stay", took=4)
+def a_volume_goes_with_its_site(patch: pytest.MonkeyPatch) -> None:
+    original = parts.claim_for
+
+    def claim_for(metadata: Any, site: Any, *more: Any) -> None:
+        original(metadata, site, *more)
+        metadata.owner_references = [controller_reference(site, metadata)]
+
+    for each in (passwords, volumes):
+        patch.setattr(each, "claim_for", claim_for)
+    for each in (passwords, parts):
+        patch.setattr(each, "is_claimed_for", lambda *_: True)
+
+
+UNTRUSTED = "would get no review .* certificate "
+
+
+@mutant("pet", UNTRUSTED + "signed by unknown authority", fault="bundle", took=1)
+def a_new_ca_takes_the_place_of_the_old_one_at_once(patch: pytest.MonkeyPatch) -> None:
+    original = keeper.after
+
+    def after(step: Any, *more: Any, **named: Any) -> Any:
+        return original(replace(step, kept=()) if isinstance(step, Authorize) else step, *more, **named)
+
+    patch.setattr(keeper, "after", after)
+    patch.setattr(decide, "_is_all_in_use_stored", lambda *_: True)
+
+
+@mutant("pet", UNTRUSTED + "signed by unknown authority", fault="bundle", took=1)
+def an_old_ca_is_retired_as_soon_as_the_new_one_signs(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(decide, "_is_old_enough", lambda *_: True)
+
+
+@mutant("pet", UNTRUSTED + "signed by unknown authority", fault="bundle", took=1)
+def a_new_ca_signs_before_every_server_has_heard_of_it(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(decide, "_may_sign", lambda *_: True)
+
+
+@mutant("pet", UNTRUSTED + "has expired", fault="bundle", took=1)
+def a_certificate_is_renewed_once_it_has_expired(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Lifetimes, "is_due", lambda _, certificate, now: now >= certificate.until)
+
+
+@mutant("pet", UNTRUSTED + "has expired", fault="bundle", took=1)
+def replicas_serve_what_they_have_read_first(patch: pytest.MonkeyPatch) -> None:
+    original = SecretCertificate.follow
+
+    async def follow(self: SecretCertificate) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(5):
+                await original(self)
+        await asyncio.Event().wait()
+
+    patch.setattr(SecretCertificate, "follow", follow)
+
+
+@mutant("pet", "tells a secret", fault="bundle", took=1)
+def a_log_line_tells_a_key(patch: pytest.MonkeyPatch) -> None:
+    original = keeper.Keeper._write
+
+    async def write(self: keeper.Keeper, step: Any, snapshot: Any) -> None:
+        await original(self, step, snapshot)
+        material = (await self._store.read()).material
+        keeper._log.info("written", key=material.key.decode())
+
+    patch.setattr(keeper.Keeper, "_write", write)
+
+
+@mutant("pet", "took away finalizer", took=1)
+def the_end_of_a_cleanup_takes_all_finalizers(patch: pytest.MonkeyPatch) -> None:
+    async def let_go(_: Any, obj: Any, ctx: Context) -> None:
+        obj.metadata.finalizers = []
+        await ctx.patch()
+        ctx.written()
+
+    patch.setattr(running.ObjectReconciler, "_let_go", let_go)
+
+
+@mutant("memcached", "took away labels spoilt=", took=1)
+def children_keep_no_labels_but_ours(patch: pytest.MonkeyPatch) -> None:
+    original = applier.Applier.apply
+
+    async def apply(self: applier.Applier, obj: Any, **more: Any) -> Any:
+        applied = await original(self, obj, **more)
+        others = {*applied.object.metadata.labels} - {*obj.metadata.labels}
+        if others:
+            body = orjson.dumps({"metadata": {"labels": dict.fromkeys(others)}})
+            await self._writer.send(type(obj), obj.key, MERGE_PATCH, body, {})
+        return applied
+
+    patch.setattr(applier.Applier, "apply", apply)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_simulation_finds_planted_mutant(name: str, monkeypatch: pytest.MonkeyPatch):
+    planted = MUTANTS[name]
+    planted.plant(monkeypatch)
+    runs, violations = found(planted)
+    assert any(re.search(planted.shows, each) for each in violations), (runs, violations)
+
+
+def found(planted: Mutant) -> tuple[int, list[str]]:
+    """In which run the first violations are, and these."""
+    runs = 0
+    for runs, plan in enumerate(itertools.islice(planted.plans(), MOST_RUNS), start=1):
+        outcome = run(plan, planted.operators, compare=planted.shows.startswith(NOT_FRESH))
+        if outcome.violations:
+            return runs, [each.what for each in outcome.violations]
+    return runs, []
+
+
+def test_mutants_list_has_at_least_twenty_entries():
+    assert len(MUTANTS) >= 20

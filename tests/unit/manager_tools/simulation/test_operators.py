@@ -1,0 +1,23 @@
+"""The operators hold, whatever goes wrong: with a few seeds, or SEEDS."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from controllers.main import OPERATORS
+from manager_tools.simulation import assert_holds
+
+SEEDS, MORE, AT_ONCE = int(os.environ.get("SEEDS") or 6), 300, 6
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(first, marks=[pytest.mark.whole] if first >= SEEDS else [])
+        for first in range(0, max(SEEDS, MORE), AT_ONCE)
+    ],
+)
+def test_operators_hold_for_all_seeds(first: int):
+    assert_holds(*OPERATORS, seeds=range(first, first + AT_ONCE))

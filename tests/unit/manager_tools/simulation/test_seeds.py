@@ -1,0 +1,340 @@
+"""Simulated worlds: that they are the same each time, find what is wrong, and tell it."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Annotated, Any
+
+import pytest
+from pydantic import Field
+
+from manager import Context, ObjectKey, Operator, Result, rbac
+from manager.api import ApiModel, Condition, ObjectMeta, Resource, crd, list_map
+from manager.api.core_v1 import ConfigMap
+from manager_tools.simulation import assert_holds
+from manager_tools.simulation.seeds import Plan, plan_of, run, shrunk, told
+from manager_tools.simulation.world import World
+from tests.support import ROOT
+
+
+class GreetingSpec(ApiModel):
+    """Who is greeted."""
+
+    name: Annotated[str, Field(max_length=40)] = "you"
+
+
+class GreetingStatus(ApiModel):
+    """What became of it."""
+
+    text: str = ""
+    conditions: Annotated[list[Condition], list_map("type")] = Field(default_factory=list)
+
+
+@crd()
+class Greeting(Resource, group="test.example.com", version="v1", plural="greetings"):
+    """A greeting."""
+
+    spec: GreetingSpec = Field(default_factory=GreetingSpec)
+    status: GreetingStatus = Field(default_factory=GreetingStatus)
+
+
+class GreetingOperator(Operator[Greeting]):
+    """Keeps a ConfigMap with the greeting."""
+
+    owns = (ConfigMap,)
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
+        text = f"Hello, {greeting.spec.name}"
+        await self.write(greeting, text, ctx)
+        greeting.status.text = text
+        ctx.condition("Ready", True, "Greeted", text)
+        return None
+
+    async def write(self, greeting: Greeting, text: str, ctx: Context) -> None:
+        metadata = ObjectMeta(name=greeting.metadata.name, namespace=greeting.metadata.namespace)
+        await ctx.apply(ConfigMap(metadata=metadata, data={"text": text}))
+
+
+def operator_of_the_page() -> type[Operator[Any]]:
+    """The planted fault that docs/simulation.md shows."""
+    page = ROOT / "docs" / "simulation.md"
+    [code] = re.findall(r"```python\n(class .*?)```", page.read_text(), re.DOTALL)
+    found = dict(globals())
+    exec(code, found)
+    operator: type[Operator[Any]] = found["ForgetfulOperator"]
+    return operator
+
+
+ForgetfulOperator = operator_of_the_page()
+
+
+class RestlessOperator(GreetingOperator):
+    """Writes something new each time, again and again."""
+
+    kind = Greeting
+    name = "greeting"
+    pause = 30
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
+        greeting.status.text = f"{greeting.status.text[-20:]}."
+        ctx.condition("Ready", True, "Greeted", f"{ctx.object.metadata.resource_version}")
+        return Result(requeue_after=self.pause)
+
+
+class SluggishOperator(RestlessOperator):
+    """Does so only after longer than it takes to be calm."""
+
+    kind = Greeting
+    name = "greeting"
+    pause = 1_000
+
+
+LEDGER = ObjectKey("default", "ledger")
+
+
+class LedgerOperator(Operator[Greeting]):
+    """Keeps a line for each greeting in one ConfigMap, which belongs to nobody."""
+
+    rights = (rbac(groups="", resources="configmaps", verbs="get;create;update;delete"),)
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        await ctx.confirm()
+        await self.note(greeting, greeting.spec.name, ctx)
+        greeting.status.text = "noted"
+
+    async def cleanup(self, greeting: Greeting, ctx: Context) -> Result | None:
+        await self.note(greeting, None, ctx)
+        return None
+
+    async def note(self, greeting: Greeting, text: str | None, ctx: Context) -> None:
+        """What stands there of it; the last one takes the ConfigMap with it."""
+        line = f"{greeting.metadata.namespace}.{greeting.metadata.name}"
+        client = ctx.client
+        ledger = await client.uncached.find(ConfigMap, LEDGER)
+        if ledger is None:
+            if text is not None:
+                metadata = ObjectMeta(name=LEDGER.name, namespace=LEDGER.namespace)
+                await client.create(ConfigMap(metadata=metadata, data={line: text}))
+        elif ledger.data.get(line) != text:
+            ledger.data.pop(line, None)
+            if text is not None:
+                ledger.data[line] = text
+            if ledger.data:
+                await client.update(ledger)
+            else:
+                await client.delete(ledger)
+
+
+class CarelessLedgerOperator(LedgerOperator):
+    """Leaves its lines behind."""
+
+    kind = Greeting
+    name = "ledger"
+
+    async def cleanup(self, _greeting: Greeting, _ctx: Context) -> Result | None:
+        return None
+
+
+class MistakenOperator(GreetingOperator):
+    """Fails each time."""
+
+    kind = Greeting
+    name = "greeting"
+
+    async def write(self, greeting: Greeting, text: str, ctx: Context) -> None:
+        raise LookupError("a mistake")
+
+
+class HastyOperator(GreetingOperator):
+    """Comes back at once."""
+
+    kind = Greeting
+    name = "greeting"
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
+        await super().reconcile(greeting, ctx)
+        return Result(requeue_after=1e-6)
+
+
+class CuriousOperator(GreetingOperator):
+    """Asks the server all the time."""
+
+    kind = Greeting
+    name = "greeting"
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
+        await ctx.client.uncached.find(Greeting, greeting.key)
+        return Result(requeue_after=0.02)
+
+
+@pytest.mark.long
+def test_seed_gives_the_same_run_in_every_process():
+    program = (
+        "import sys\n"
+        "from controllers.main import OPERATORS; from manager_tools.simulation.seeds import plan_of, run\n"
+        "for seed in map(int, sys.argv[1:]):\n"
+        "    print(seed, run(plan_of(seed, OPERATORS), OPERATORS, compare=False).digest)"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", program, *seeds],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.splitlines()
+        for hash_seed, seeds in (("1", ("39", "4")), ("2", ("4", "39", "39")))
+    ]
+    assert [len(each) for each in runs] == [2, 3]
+    assert len({line for each in runs for line in each}) == 2
+
+
+def test_run_leaves_no_world_in_memory():
+    gc.collect()
+    outcome = run(plan_of(1, (GreetingOperator,), minutes=0.5), (GreetingOperator,))
+    assert not [each for each in gc.get_objects() if isinstance(each, World)]
+    assert not outcome.violations
+
+
+def test_assert_holds_accepts_user_defined_operators():
+    # The first of four is watched for half an hour.
+    assert_holds(GreetingOperator, seeds=range(2), minutes=1)
+    assert_holds(LedgerOperator, seeds=range(1, 4), minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("operator", "what"),
+    [
+        (ForgetfulOperator, "not as a fresh install has it"),
+        (CarelessLedgerOperator, "configmaps default/ledger"),
+        (MistakenOperator, "reconcile failed with LookupError: a mistake"),
+        (RestlessOperator, "never becomes calm"),
+        pytest.param(
+            *(HastyOperator, "is in a hot loop: more than 20000 turns of its loop in a minute"),
+            marks=pytest.mark.whole,
+        ),
+        (CuriousOperator, "is in a hot loop: more than 1000 requests in a minute"),
+    ],
+)
+def test_run_finds_faulty_operator_and_tells_the_timeline(operator: type[Operator[Any]], what: str):
+    outcomes = (run(plan_of(seed, (operator,), minutes=2), (operator,)) for seed in range(1, 10))
+    story = told(
+        next((each for each in outcomes if each.violations), None) or pytest.fail("nothing was found")
+    )
+    assert what in story
+    assert "what happened (virtual seconds):" in story
+    assert re.search(r"person +[a-z ]+: greetings.test.example.com", story)
+
+
+@pytest.mark.parametrize(
+    ("seed", "keeps_certificates", "found"), [(4, False, True), (5, False, False), (5, True, True)]
+)
+def test_run_watches_every_fourth_seed_and_certificate_plans_for_half_an_hour(
+    seed: int, keeps_certificates: bool, found: bool
+):
+    operators = (SluggishOperator,)
+    create = tuple(each for each in plan_of(0, operators).steps if each.act == "create")[:1]
+    plan = Plan(seed, 1, create, (), keeps_certificates=keeps_certificates)
+    outcome = run(plan, operators, compare=False)
+    assert any("written again" in each.what for each in outcome.violations) is found
+
+
+SHORT = (35, 13, 19)
+"""Seeds with few steps, in which it is found what the operator of the page does wrong."""
+
+
+@pytest.mark.long
+def test_assert_holds_fails_with_timeline_when_operator_does_not_hold():
+    with pytest.raises(AssertionError, match="what happened \\(virtual seconds\\):") as failed:
+        assert_holds(ForgetfulOperator, seeds=SHORT, minutes=2)
+    assert "not as a fresh install has it" in str(failed.value)
+
+
+@pytest.mark.long
+def test_shrunk_plan_reproduces_its_violations_after_a_json_round_trip():
+    operators = (ForgetfulOperator,)
+    outcomes = (run(plan_of(seed, operators, minutes=2), operators) for seed in SHORT)
+    found = next((each for each in outcomes if each.violations), None) or pytest.fail("nothing was found")
+    small = shrunk(found, operators)
+    assert small.sort == found.sort
+    assert len(small.plan.steps) <= 4
+    again = run(Plan.from_json(small.plan.to_json(), kinds=1), operators)
+    assert again.violations == small.violations
+    assert again.digest == small.digest
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "[" * 100_000, '{"seed": "x"}', '{"seed": 1, "steps": [{}]}', b"\xff"]
+)
+def test_plan_from_json_refuses_text_without_a_plan(text: str | bytes):
+    with pytest.raises(ValueError, match="it is no plan of a simulation"):
+        Plan.from_json(text, kinds=1)
+
+
+@pytest.mark.parametrize(
+    ("place", "odd"),
+    [
+        *((place, odd) for place in ("seed", "replicas", "steps", "faults") for odd in (None, "x", {})),
+        *(
+            (f"steps[0].{name}", odd)
+            for name in ("at", "act", "kind", "draw")
+            for odd in ([], -1, 1e308, "x")
+        ),
+        *(
+            (f"faults[0].{name}", odd)
+            for name in ("at", "what", "seconds", "draw")
+            for odd in ({}, True, -1.5)
+        ),
+        *((f"faults[0].{name}", odd) for name in ("replica", "size") for odd in ("x", 10**30)),
+        *(("replicas", odd) for odd in (0, 1000)),
+        *(("crash_at", odd) for odd in ([1], "x")),
+        *(("crash_at[1]", odd) for odd in ([], "x")),
+    ],
+)
+def test_plan_from_json_names_path_of_invalid_value(place: str, odd: object):
+    plan = replace(plan_of(5, (ForgetfulOperator,), minutes=1), crash_at=(1, "before"))
+    assert Plan.from_json(plan.to_json(), kinds=1) == plan
+    read: Any = json.loads(plan.to_json())
+    *way, last = (int(name) if name.isdigit() else name for name in re.findall(r"\w+", place))
+    at = read
+    for name in way:
+        at = at[name]
+    at[last] = odd
+    with pytest.raises(
+        ValueError, match=rf"^it is no plan of a simulation: [^\n]* - at `\$\.{re.escape(place)}`$"
+    ):
+        Plan.from_json(json.dumps(read), kinds=1)
+
+
+class PickySpec(ApiModel):
+    """Nobody guesses it."""
+
+    word: Annotated[str, Field(pattern="^open sesame$")]
+
+
+@crd()
+class Picky(Resource, group="test.example.com", version="v1", plural="pickies"):
+    """Something that is hard to make up."""
+
+    spec: PickySpec
+    status: GreetingStatus = Field(default_factory=GreetingStatus)
+
+
+class PickyOperator(Operator[Picky]):
+    """Says that it has seen it."""
+
+    async def reconcile(self, picky: Picky, ctx: Context) -> None:
+        ctx.condition("Ready", True, "Opened", picky.spec.word)
+
+
+def test_assert_holds_fails_for_kind_whose_objects_are_all_rejected():
+    with pytest.raises(AssertionError, match="took none of the objects made up for Picky: give `samples`"):
+        assert_holds(PickyOperator, seeds=(1, 2), minutes=1)
+    sample = Picky(metadata=ObjectMeta(name="a"), spec=PickySpec(word="open sesame"))
+    assert_holds(PickyOperator, seeds=[1], minutes=1, samples=[sample])

@@ -1,0 +1,128 @@
+"""What people do: everything that a schema allows, what lies right beyond, and what others do to children."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controllers.main import OPERATORS
+from devcluster import DevCluster
+from devcluster.controllers.template_hash import template_hash
+from devcluster.storage import Key
+from manager_tools.codegen import custom_resource_definitions
+from manager_tools.simulation.comparing import Chance, different_from_fresh, made_state
+from manager_tools.simulation.seeds import Plan, plan_of, run, told
+from manager_tools.simulation.workload import Step, changed, edges
+
+NAMES = {each.name: each for each in OPERATORS}
+
+
+def spec_of(name: str) -> dict[str, Any]:
+    [definition] = custom_resource_definitions([NAMES[name].kind])
+    [version] = [each for each in definition["spec"]["versions"] if each["storage"]]
+    return version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+
+
+def leaves(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name, inner in schema.get("properties", {}).items():
+        yield f"{path}.{name}", inner
+        yield from leaves(inner, f"{path}.{name}")
+
+
+def values(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    yield path, repr(value)
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from values(inner, f"{path}.{name}")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_changed_tries_every_field_at_and_beyond_its_bounds(name: str):
+    schema, rng, seen = spec_of(name), random.Random(1), defaultdict(set)
+    for _ in range(6000):
+        for path, value in values(changed({}, schema, rng)):
+            seen[path].add(value)
+    for path, field in leaves(schema):
+        assert seen[path] >= {repr(each) for each in edges(field)}, path
+
+
+def test_bounds_are_those_of_the_schema():
+    assert edges({"type": "integer", "minimum": 1, "maximum": 5}) == [1, 0, 5, 6]
+    assert edges({"type": "integer", "maximum": 2**31}) == [2**31 + 1]
+    assert edges({"type": "string", "minLength": 2, "maxLength": 3}) == ["xx", "x", "xxx", "xxxx"]
+    assert edges({"type": "string", "enum": ["a", "b"]}) == ["a", "b", "not a"]
+    assert edges({"type": "boolean"}) == []
+
+
+@pytest.mark.parametrize(("act", "took"), [("apply", "201"), ("apply child", "200"), ("relabel child", "{")])
+def test_memcached_operator_holds_when_people_write_to_its_children(act: str, took: str):
+    operators = (NAMES["memcached"],)
+    plan = replace(plan_of(5, operators, minutes=2), faults=())
+    steps = tuple(
+        each if number % 2 == 0 else replace(each, act=act) for number, each in enumerate(plan.steps)
+    )
+    outcome = run(replace(plan, steps=steps), operators)
+    assert not outcome.violations, told(outcome)
+    done = [what for _, who, what in outcome.timeline if who == "person" and what.startswith(f"{act}:")]
+    assert any(took in each for each in done)
+
+
+def test_fresh_install_contains_objects_that_outlived_their_owner():
+    operators, missing = (NAMES["wordpress"],), {"name": "missing", "key": "password"}
+    specs = [
+        {"sqlrootpassword": "retained"},
+        {"sqlRootPasswordSecretRef": missing, "reclaimPolicy": "Delete"},
+    ]
+    steps = [Step(0.0, "create", 0, 1), Step(20.0, "orphan", 0, 1), Step(40.0, "create", 0, 2)]
+    outcome = run(Plan(1, 1, tuple(steps), ()), operators, samples={"Wordpress.example.com": specs})
+    done = [what for _, who, what in outcome.timeline if who == "person"]
+    assert [each[: each.index("/web-0")] for each in done] == [
+        "create: wordpresses.example.com default",
+        "orphan: wordpresses.example.com default",
+        "create: wordpresses.example.com default",
+    ]
+    assert '"name":"missing"' in done[-1]
+    assert not outcome.violations, told(outcome)
+
+
+async def test_made_state_masks_pod_names_with_short_hashes():
+    hashes = {len(each): each for each in (template_hash({"image": n}) for n in range(12_000))}
+    assert {5, 6, 7, 8, 9, 10} <= hashes.keys()
+    async with DevCluster(port=None, controllers=False) as cluster:
+        for length, pod in hashes.items():
+            of = {"metadata": {"name": f"of-{length}"}, "data": {"pod": f"web-3-{pod}-x7k2m"}}
+            await cluster.client.create("configmaps", "default", of)
+        made = [Key("", "configmaps", "default", f"of-{length}") for length in hashes]
+        state = made_state(cluster, (), made, Chance(), frozenset())
+    assert [each["data"]["pod"] for each in state.values()] == ["web-3-*"] * len(hashes)
+
+
+def owner_with(reason: str) -> dict[str, Any]:
+    return {
+        "kind": "Wordpress",
+        "metadata": {"namespace": "team", "name": "blog"},
+        "status": {"conditions": [{"type": "Ready", "reason": reason}]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("reason", "name", "told"),
+    [("NameTaken", "blog", 0), ("Progressing", "blog", 1), ("NameTaken", "another", 1)],
+)
+def test_different_from_fresh_excuses_children_only_of_owner_with_taken_name(
+    reason: str, name: str, told: int
+):
+    owner, fresh = owner_with(reason), {"wordpresses.example.com team/blog": owner_with(reason)}
+    reference = {"kind": "Wordpress", "name": name, "controller": True}
+    child = {
+        "kind": "Service",
+        "metadata": {"namespace": "team", "name": "x", "ownerReferences": [reference]},
+    }
+    have = {"wordpresses.example.com team/blog": owner, "services team/x": child}
+    assert len(list(different_from_fresh(have, fresh))) == told
+    assert len(list(different_from_fresh(fresh, have))) == 1, "what only a fresh install has is always told"

@@ -1,0 +1,181 @@
+"""`manager_tools.testing`, where a test of an operator waits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import uvloop
+from pydantic import Field
+
+from manager import Context, Operator, Result, clock
+from manager.api import ObjectMeta, Resource, Status, crd
+from manager.api.core_v1 import ConfigMap
+from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
+from manager_tools.simulation.loop import EPOCH, NotVirtual
+from manager_tools.testing import VirtualClock, operated
+
+
+async def test_until_shows_last_object_without_managed_fields_when_it_times_out():
+    async with operated(kinds=(Greeting,)) as world:
+        greeting = await world.create(Greeting(metadata=ObjectMeta(name="a"), spec=GreetingSpec(size=7)))
+        with pytest.raises(AssertionError, match="not so after 0 s; at last:") as waited:
+            await world.until(greeting, lambda it: it.status.size == 7, timeout=0)
+    assert '"size": 7' in str(waited.value)
+    assert "managedFields" not in str(waited.value)
+
+
+@pytest.mark.virtual_time
+async def test_until_rereads_object_after_writes_and_checks_it_all_the_time():
+    async with operated(kinds=(Greeting,)) as world:
+        greeting = await world.create(Greeting(metadata=ObjectMeta(name="a"), spec=GreetingSpec(size=7)))
+        seen: list[Greeting] = []
+
+        def holds(found: Greeting) -> bool:
+            seen.append(found)
+            return found.spec.size == 8 and asyncio.get_running_loop().time() > began + 5
+
+        began = asyncio.get_running_loop().time()
+        waiting = asyncio.create_task(world.until(greeting, holds))
+        await asyncio.sleep(2)
+        await world.update(greeting, lambda it: setattr(it.spec, "size", 8))
+        assert (await waiting).spec.size == 8
+    assert 5 <= len(seen) < 20
+    assert 2 <= len(set(map(id, seen))) < 10
+
+
+class Job(Resource, group="batch", version="v1", plural="jobs"):
+    """Runs a pod to its end."""
+
+    spec: dict[str, Any] = Field(default_factory=dict)
+    status: dict[str, Any] = Field(default_factory=dict)
+
+
+class TickStatus(Status):
+    """How many ConfigMaps there are."""
+
+    ticks: int = 0
+
+
+@crd()
+class Tick(Resource, group="test.example.com", version="v1", plural="ticks"):
+    """A ConfigMap for each ten minutes."""
+
+    status: TickStatus = Field(default_factory=TickStatus)
+
+
+class TickOperator(Operator[Tick]):
+    """Creates a ConfigMap at each full ten minutes."""
+
+    owns = (ConfigMap,)
+
+    async def reconcile(self, tick: Tick, ctx: Context) -> Result:
+        now = clock.now()
+        slot = now.replace(minute=now.minute // 10 * 10, second=0, microsecond=0)
+        metadata = ObjectMeta(name=f"{tick.metadata.name}-{slot:%H%M}", namespace=tick.metadata.namespace)
+        await ctx.apply(ConfigMap(metadata=metadata, data={"at": slot.isoformat()}))
+        tick.status.ticks = len(await ctx.children(ConfigMap))
+        return Result(requeue_after=(slot + timedelta(minutes=10) - now).total_seconds())
+
+
+START = datetime(2026, 3, 1, 8, 55, tzinfo=UTC)
+
+
+async def test_operated_runs_manager_and_control_plane_on_a_virtual_clock():
+    virtual, before = VirtualClock(START), time.monotonic()
+    async with operated(TickOperator, clock=virtual) as world:
+        tick = await world.create(Tick(metadata=ObjectMeta(name="a")))
+        assert tick.metadata.creation_timestamp == START
+        await virtual.advance_to(START.replace(hour=9, minute=0))
+        made = await world.get(ConfigMap, "a-0900")
+        assert made.metadata.creation_timestamp == START.replace(hour=9, minute=0)
+        await virtual.advance(hours=1)
+        assert (await world.get(Tick, "a")).status.ticks == 8
+        assert virtual.now() - START == pytest.approx(timedelta(minutes=65), abs=timedelta(seconds=1))
+        await world.until(tick, lambda it: it.status.ticks == 14, timeout=3600)
+        assert virtual.now() - START == pytest.approx(timedelta(minutes=125), abs=timedelta(seconds=1))
+    assert time.monotonic() - before < 10
+
+
+async def test_operated_leaves_the_machines_clock_as_it_was():
+    loop = asyncio.get_running_loop()
+    kind, before, real = type(loop), loop.time(), time.monotonic()
+    timer = loop.call_later(7_200, print, "it is not due")
+    async with operated(kinds=(Tick,), clock=VirtualClock(START)):
+        await asyncio.sleep(3_600)
+    assert type(loop) is kind
+    assert loop.time() - before == pytest.approx(time.monotonic() - real, abs=0.1)
+    assert timer.when() - loop.time() == pytest.approx(3_600, abs=0.1)
+    timer.cancel()
+    began = time.monotonic()
+    await asyncio.sleep(0.01)
+    await asyncio.to_thread(time.sleep, 0.01)
+    assert time.monotonic() - began >= 0.02
+    assert abs(clock.now().timestamp() - time.time()) < 5
+
+
+async def test_operated_has_a_virtual_clock_once_after_another():
+    for hours in (1, 2):
+        async with operated(kinds=(Tick,), clock=VirtualClock()) as world:
+            tick = await world.create(Tick(metadata=ObjectMeta(name="a")))
+            assert tick.metadata.creation_timestamp == datetime.fromtimestamp(EPOCH, UTC)
+            await asyncio.sleep(hours * 3_600)
+
+
+@pytest.mark.virtual_time
+async def test_operated_sets_the_clock_of_a_virtual_loop():
+    await asyncio.sleep(100)
+    async with operated(kinds=(Tick,), clock=VirtualClock(START)) as world:
+        assert (await world.create(Tick(metadata=ObjectMeta(name="a")))).metadata.creation_timestamp == START
+
+
+async def test_finished_jobs_are_deleted_on_a_virtual_clock():
+    virtual = VirtualClock(START)
+    async with operated(clock=virtual) as world:
+        container: dict[str, Any] = {"name": "a", "image": "busybox", "command": ["true"]}
+        job = await world.create(
+            Job(
+                metadata=ObjectMeta(name="a"),
+                spec={
+                    "ttlSecondsAfterFinished": 1800,
+                    "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+                },
+            )
+        )
+        await virtual.advance(minutes=29)
+        assert await world.find(Job, "a") is not None
+        await world.until_gone(job, timeout=3_600)
+        assert virtual.now() - START < timedelta(minutes=40)
+
+
+def test_operated_with_a_clock_refuses_a_loop_that_is_not_asyncios():
+    async def main() -> None:
+        async with operated(clock=VirtualClock()):
+            pass
+
+    with pytest.raises(NotVirtual, match=r"asyncio.SelectorEventLoop, and the running loop is a uvloop.Loop"):
+        uvloop.run(main())
+
+
+def test_virtual_clock_refuses_a_start_without_a_time_zone():
+    with pytest.raises(ValueError, match="VirtualClock needs a start with a time zone"):
+        VirtualClock(datetime(2026, 3, 1))  # noqa: DTZ001 -- that is the question
+
+
+async def test_virtual_clock_does_not_go_back():
+    virtual = VirtualClock(START)
+    async with operated(clock=virtual):
+        with pytest.raises(ValueError, match=r"it is 2026-03-01T08:55:00.*already"):
+            await virtual.advance_to(START - timedelta(days=1))
+        with pytest.raises(ValueError, match="does not go back, by 3600 s"):
+            await virtual.advance(hours=-1)
+        with pytest.raises(ValueError, match="needs a moment with a time zone"):
+            await virtual.advance_to(datetime(2027, 3, 1))  # noqa: DTZ001 -- that is the question
+
+
+async def test_virtual_clock_refuses_to_advance_on_the_machines_clock():
+    with pytest.raises(RuntimeError, match="within `async with operated"):
+        await VirtualClock().advance(hours=1)
