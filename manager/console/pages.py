@@ -92,8 +92,7 @@ class Console:
         self._rates, self._readiness_count = Rates(), ReadinessCount(manager)
         self._templates = Templates()
         self._turns = _Turns()
-        self._acts = 0
-        """The number of actions: after one, pages are made anew."""
+        self._acts = 0  # after an action, pages are made anew
         self._made: Answers[Hashable, tuple[int, str]] = Answers(limit=64, keep_yes=_FRESH, keep_no=_FRESH)
 
     def pages(self) -> Mapping[str, Page]:
