@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         every,
     )
     from manager.rights import rbac
-    from manager.runnables import Runnable
+    from manager.runnables import Lifespan, Runnable
     from manager.settings import Setting
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "ControllerOptions",
     "Enqueue",
     "Informer",
+    "Lifespan",
     "Meta",
     "ObjectKey",
     "Operator",

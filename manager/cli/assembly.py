@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from manager.access.access import Access
 from manager.address import BindAddress, in_pod, is_loopback
@@ -18,6 +18,9 @@ from manager.cli.operators import owned_by, shared_out_by
 from manager.cli.settings import Settings
 from manager.cli.webhooks import add_webhooks
 from manager.controller import ControllerOptions
+from manager.election.config import ElectionConfig, host_clock, new_identity
+from manager.election.coordinator import Coordinator
+from manager.election.elector import LeaderElector
 from manager.garbage import settle
 from manager.http.guard import guarded
 from manager.http.pages import health_pages, metrics_page
@@ -26,21 +29,22 @@ from manager.http.server import serve
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.leader.elector import LeaderElector
-from manager.leader.lease import host_clock, new_identity
-from manager.leader.sharing import Sharing
-from manager.leader.terms import Terms
 from manager.logs import get_logger
 from manager.loop import count_tasks, observe_lag
-from manager.manager import Manager, Runnable
+from manager.manager import Lifespan, Manager, Runnable
 from manager.metrics import Metrics
 from manager.open_files import tell_when_none_is_left
 from manager.operator import AnyOperator, add_controller
 from manager.operator.definitions import Definitions
 from manager.program import Program
 from manager.settings import Setting, SettingValues
+from manager.shards.coordinator import ShardCoordinator
+from manager.shards.owned import OwnedShards
 from manager.tls.served import CertificateFiles, CertificateSource, SelfSigned, ServedCertificate
 from manager.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from manager.console.shard_holders import ShardHolders
 
 _log = get_logger("start")
 
@@ -81,36 +85,23 @@ async def assembled(
         stack.push_async_callback(transport.aclose)
         stack.push_async_callback(lane.aclose)
         identity = new_identity(rng)
-        elector: LeaderElector | Sharing | None = None
-        terms = None
-        timing = replace(settings.lease_timing, clock=await asyncio.to_thread(host_clock))
-        namespace = settings.leader_election_namespace or config.namespace or "default"
-        name = settings.leader_election_id or program.name
+        election = ElectionConfig(
+            transport=lane,
+            namespace=settings.leader_election_namespace or config.namespace or "default",
+            name=settings.leader_election_id or program.name,
+            identity=identity,
+            rng=rng,
+            metrics=metrics,
+            timing=replace(settings.lease_timing, clock=await asyncio.to_thread(host_clock)),
+            watchdog=watchdog or Watchdog(),
+        )
+        coordinator: Coordinator | None = None
+        owned = None
         if settings.shards:
-            terms = Terms(settings.shards, grace=settings.graceful_shutdown_timeout)
-            elector = Sharing(
-                lane,
-                terms,
-                namespace=namespace,
-                name=name,
-                count=settings.shards,
-                identity=identity,
-                rng=rng,
-                metrics=metrics,
-                timing=timing,
-                watchdog=watchdog,
-            )
+            owned = OwnedShards(settings.shards, metrics, grace=settings.graceful_shutdown_timeout)
+            coordinator = ShardCoordinator(election, owned, count=settings.shards)
         elif settings.leader_elect:
-            elector = LeaderElector(
-                lane,
-                namespace=namespace,
-                name=name,
-                identity=identity,
-                rng=rng,
-                metrics=metrics,
-                timing=timing,
-                watchdog=watchdog,
-            )
+            coordinator = LeaderElector(election)
         manager = Manager(
             transport,
             program=program,
@@ -119,8 +110,7 @@ async def assembled(
             identity=identity,
             settings=declared,
             namespaces=settings.namespaces,
-            elector=elector,
-            terms=terms,
+            coordinator=coordinator,
             watchdog=watchdog,
             graceful_shutdown_timeout=settings.graceful_shutdown_timeout,
             shutdown_delay=settings.shutdown_delay,
@@ -146,8 +136,14 @@ async def assembled(
         )
         # Before what operators keep, for the same reason.
         own = _has_own_certificate(settings)
+        holders = None
+        if owned is not None and settings.console_bind_address is not None:
+            from manager.console.shard_holders import ShardHolders, ShardLeases  # noqa: PLC0415 - only where it is on
+
+            leases = ShardLeases(transport, namespace=election.namespace, name=election.name)
+            holders = ShardHolders(leases, owned, shared_out_by(operators))
         if own:
-            _keep_console(manager, settings, operators, transport, lease=(namespace, name))
+            _keep_console(manager, settings, operators, transport, holders)
         definitions = Definitions(transport, manager.mapper, metrics, rng)
         manager.health.readiness.add("definitions", definitions.problem, detail=definitions.detail)
         manager.add(Runnable("definitions", definitions.run))
@@ -156,7 +152,7 @@ async def assembled(
             add_controller(made[operator], _options(settings, operator), definitions)
         await add_webhooks(manager, settings, [made[operator] for operator in known], transport, config)
         if not own:
-            _keep_console(manager, settings, operators, transport, lease=(namespace, name))
+            _keep_console(manager, settings, operators, transport, holders)
         metrics.loop_tasks.set_function(count_tasks)
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
         manager.add(Runnable("open-files", tell_when_none_is_left))
@@ -204,23 +200,16 @@ def _keep_console(
     settings: Settings,
     operators: Sequence[AnyOperator],
     transport: Transport,
-    *,
-    lease: tuple[str, str],
+    holders: ShardHolders | None,
 ) -> None:
     address = settings.console_bind_address
     if address is None:
         return
-    from manager.console.find_pod import audience_of  # noqa: PLC0415
+    from manager.console.find_pod import audience_of  # noqa: PLC0415 - only where it is on
     from manager.console.pages import Console  # noqa: PLC0415
-    from manager.console.shard_holders import ShardHolders, ShardLeases  # noqa: PLC0415 - only where it is on
 
     access = Access(transport, rng=manager.rng, audience=audience_of(manager.program))
     local = _is_local(settings)
-    holders = None
-    if manager.terms is not None:
-        namespace, name = lease
-        leases = ShardLeases(transport, namespace=namespace, name=name)
-        holders = ShardHolders(leases, manager.terms, shared_out_by(operators))
     console = Console(
         manager,
         transport,
@@ -236,7 +225,7 @@ def _keep_console(
     if webhooks is None or _has_own_certificate(settings):
         certificate = None if local else ServedCertificate(_metrics_certificate(settings))
         where = Settings.console_bind_address
-        manager.keep(lambda: _served("console", manager, settings, where, pages, certificate, posts))
+        manager.add(Lifespan(lambda: _served("console", manager, settings, where, pages, certificate, posts)))
         return
     # The one certificate of which a person can find out from the API server who vouches for it.
     served = manager.certificates["console"] = ServedCertificate(webhooks.source)

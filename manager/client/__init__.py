@@ -7,18 +7,23 @@ from manager.client.client import Client, Propagation
 from manager.client.connect import connect
 from manager.client.errors import ApplyConflict, FieldConflict, NotCached, OwnedByOther, Undecodable
 from manager.client.live import LiveList
+from manager.client.pod_streams import ContainerStreams, ExecResult, Output, PortConnection
 from manager.client.reader import ObjectList
 
 __all__ = [
     "Applied",
     "ApplyConflict",
     "Client",
+    "ContainerStreams",
+    "ExecResult",
     "FieldConflict",
     "LiveList",
     "NotCached",
     "ObjectList",
     "Outcome",
+    "Output",
     "OwnedByOther",
+    "PortConnection",
     "Propagation",
     "Undecodable",
     "connect",

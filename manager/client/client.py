@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import orjson
 
@@ -12,7 +12,9 @@ from manager.api import GroupVersionKind, ObjectKey, PartialObjectMetadata, Reso
 from manager.cache import Cache, metadata_of
 from manager.cache.record import CUT, MOST_KEPT
 from manager.client.applier import Applied, Applier
+from manager.client.kubernetes_models import KubernetesModel, resource_of
 from manager.client.live import LiveList, LiveReader, followed
+from manager.client.pod_streams import PodStreams
 from manager.client.reader import CachedReader, MetadataReader, decode_object
 from manager.client.subresource import StatusClient, SubresourceClient
 from manager.client.write import (
@@ -25,11 +27,14 @@ from manager.client.write import (
     sent_fields,
     whole_object,
 )
-from manager.kube.errors import Conflict, Invalid, NotFound
+from manager.kube.errors import ConfigError, Conflict, Invalid, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.loop import own_turn
 from manager.runs import current_record
+
+if TYPE_CHECKING:
+    from manager.client.kubernetes_client import TransportApiClient
 
 R = TypeVar("R", bound=Resource)
 
@@ -46,12 +51,15 @@ class Client(CachedReader):
     and so on. A reconciler does not catch them; the controller retries. Reads of a kind that no controller
     declared raise NotCached. So do reads of a kind that is declared with a selector only (see `selecting`).
 
+    `create`, `update`, `apply` and `delete` also take models of kubernetes-asyncio, such as `V1Deployment`,
+    and return objects of `manager.api`.
+
     With `dry_run=True` a write is validated, defaulted and admitted, but not stored. It returns the result,
     and no read shows it.
 
     Attributes: `metadata` reads kinds that are watched as metadata only; `uncached` reads from the server;
-    `status` writes the status subresource; `shard_label` is the key of the label by which replicas share
-    children (`--shards`).
+    `status` writes the status subresource; `pod_streams` leads into pods; `shard_label` is the key of the
+    label by which replicas share children (`--shards`).
     """
 
     def __init__(
@@ -76,6 +84,32 @@ class Client(CachedReader):
         self.shard_label = cache.shard_label
         self.metadata = MetadataReader(cache, live=self.uncached)
         self.status = StatusClient(self._writer, field_manager=field_manager)
+        self.pod_streams = PodStreams(transport)
+        self._kubernetes_client: TransportApiClient | None = None
+
+    def kubernetes_client(self) -> TransportApiClient:
+        """Return an `ApiClient` of kubernetes-asyncio on this client's transport.
+
+            pods = await CoreV1Api(client.kubernetes_client()).list_namespaced_pod("default")
+
+        It has the transport's credentials, TLS, proxy, retries, metrics, traces and fence. Reads are
+        requests. Writes raise Fenced when the lease is lost, and the next cached read sees their answers.
+        Errors of the server are `ApiException`, and `ApiError` too. Writes are booked under the client's
+        field manager.
+
+        Raises ConfigError if the package is not installed.
+        """
+        if self._kubernetes_client is None:
+            try:
+                from manager.client.kubernetes_client import TransportApiClient  # noqa: PLC0415 - 43 MB, 0.3 s
+            except ModuleNotFoundError as error:
+                raise ConfigError(
+                    f"kubernetes_client needs {error.name}: install operator-manager[kubernetes-asyncio]"
+                ) from error
+            self._kubernetes_client = TransportApiClient(
+                self._transport, self._cache, field_manager=self.field_manager
+            )
+        return self._kubernetes_client
 
     def named(self, controller: str, *, former_managers: Sequence[str] = ()) -> Client:
         """A client with a field manager of its own, so that controllers do not share fields by accident.
@@ -87,18 +121,28 @@ class Client(CachedReader):
         name = f"{self.field_manager}-{controller}"
         return Client(self._transport, self._mapper, self._cache, field_manager=name, former_managers=former)
 
-    async def create(self, obj: R, *, dry_run: bool = False) -> R:
+    @overload
+    async def create(self, obj: R, *, dry_run: bool = False) -> R: ...
+    @overload
+    async def create(self, obj: KubernetesModel, *, dry_run: bool = False) -> Any: ...
+    async def create(self, obj: Resource | KubernetesModel, *, dry_run: bool = False) -> Resource:
         """Create the object; raises AlreadyExists, and BadRequest if it has a field that the server does not
         know. Returns it as stored.
         """
+        obj = resource_of(obj)
         await self._writer.check_owners(obj, type(obj))
         body = orjson.dumps(whole_object(obj))
         query = {**booked(self.field_manager, dry_run=dry_run), **STRICT}
         raw = await self._writer.send_create(type(obj), obj.key, body, query)
         return await decode_object(raw, type(obj), obj.key)
 
-    async def update(self, obj: R, *, dry_run: bool = False) -> R:
+    @overload
+    async def update(self, obj: R, *, dry_run: bool = False) -> R: ...
+    @overload
+    async def update(self, obj: KubernetesModel, *, dry_run: bool = False) -> Any: ...
+    async def update(self, obj: Resource | KubernetesModel, *, dry_run: bool = False) -> Resource:
         """Replace the object; raises Conflict when it changed since it was read. Returns it as stored."""
+        obj = resource_of(obj)
         await self._writer.check_owners(obj, type(obj))
         body = orjson.dumps(whole_object(obj))
         query = booked(self.field_manager, dry_run=dry_run)
@@ -177,6 +221,7 @@ class Client(CachedReader):
         """
         return await self._applier.correct(obj, lambda: self.patch(obj))
 
+    @overload
     async def apply(
         self,
         obj: R,
@@ -187,7 +232,30 @@ class Client(CachedReader):
         adopt: bool = False,
         force: bool = True,
         dry_run: bool = False,
-    ) -> Applied[R]:
+    ) -> Applied[R]: ...
+    @overload
+    async def apply(
+        self,
+        obj: KubernetesModel,
+        *,
+        owner: Resource | None = None,
+        initial: Sequence[str] = (),
+        may_update: Callable[[], bool] | None = None,
+        adopt: bool = False,
+        force: bool = True,
+        dry_run: bool = False,
+    ) -> Applied[Any]: ...
+    async def apply(
+        self,
+        obj: Resource | KubernetesModel,
+        *,
+        owner: Resource | None = None,
+        initial: Sequence[str] = (),
+        may_update: Callable[[], bool] | None = None,
+        adopt: bool = False,
+        force: bool = True,
+        dry_run: bool = False,
+    ) -> Applied[Any]:
         """Set the fields of the object that `obj` has, creating it if it is missing.
 
         This is a forced server-side apply: changes of these fields by others are reverted, fields that were
@@ -215,7 +283,7 @@ class Client(CachedReader):
         A dry run of an object that this client has created, and not changed since, cannot show conflicts.
         """
         return await self._applier.apply(
-            obj,
+            resource_of(obj),
             owner=owner,
             initial=initial,
             may_update=may_update,
@@ -230,7 +298,7 @@ class Client(CachedReader):
 
     async def delete(
         self,
-        obj: Resource,
+        obj: Resource | KubernetesModel,
         *,
         kind: type[Resource] | None = None,
         propagation: Propagation = "Background",
@@ -243,6 +311,7 @@ class Client(CachedReader):
         stay, and lose their owner reference. It replaces what an earlier delete has said, if the object waits
         for finalizers. `kind` is needed for an object of which only the metadata was read.
         """
+        obj = resource_of(obj)
         options = _delete_options(propagation, dry_run=dry_run)
         if obj.metadata.uid:
             options["preconditions"] = {"uid": obj.metadata.uid}
@@ -270,7 +339,11 @@ class Client(CachedReader):
         await self._writer.send_delete_collection(kind, namespace, query, options)
 
     async def delete_if_there(
-        self, obj: Resource, *, kind: type[Resource] | None = None, propagation: Propagation = "Background"
+        self,
+        obj: Resource | KubernetesModel,
+        *,
+        kind: type[Resource] | None = None,
+        propagation: Propagation = "Background",
     ) -> bool:
         """Delete this very object as `delete` does; False, without an error, if it is gone, or another one
         has its name.

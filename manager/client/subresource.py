@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -32,19 +31,6 @@ class SubresourceClient:
     async def get(self, obj: Resource) -> dict[str, Any]:
         """Read the subresource from the server."""
         return json_object(await self._writer.read(type(obj), obj.key, self._name), f"a {self._name}")
-
-    def stream(
-        self, obj: Resource, query: Mapping[str, str], *, idle_timeout: float
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Read an answer that goes on for long, as pieces of any size: the log of a pod, followed.
-
-            async with client.subresource("log").stream(pod, {"follow": "true"}, idle_timeout=300) as chunks:
-                async for chunk in chunks: ...
-
-        Nothing is retried. Raises ApiError before the first piece, and TransportError before it or on any:
-        the connection could not be made or broke, or nothing came for `idle_timeout` seconds.
-        """
-        return self._writer.stream(type(obj), obj.key, self._name, query, idle_timeout=idle_timeout)
 
     async def create(
         self, obj: Resource, body: Mapping[str, Any], *, dry_run: bool = False

@@ -115,25 +115,6 @@ class Writer:
         async with self._subresource_checked(kind, subresource):
             return await self._transport.request("GET", path)
 
-    @asynccontextmanager
-    async def stream(
-        self,
-        kind: type[Resource],
-        key: ObjectKey,
-        subresource: str,
-        query: Mapping[str, str],
-        *,
-        idle_timeout: float,
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """An answer that goes on for long, piece by piece as it arrives; see `Transport.stream`."""
-        mapping = await self._mapper.resolve(kind.gvk)
-        path = mapping.path(key.namespace, key.name, subresource)
-        async with (
-            self._subresource_checked(kind, subresource),
-            self._transport.stream(path, query=query, accept="*/*", idle_timeout=idle_timeout) as chunks,
-        ):
-            yield chunks
-
     async def send_create(self, kind: type[Resource], key: ObjectKey, body: bytes, query: Query) -> bytes:
         """POST to the collection; the object as stored. Raises ValueError for a missing namespace."""
         mapping = await self._mapper.resolve(kind.gvk)

@@ -10,14 +10,15 @@ from manager import clock
 from manager.access.answers import Answers
 from manager.access.reviews import Place
 from manager.diagnose.report import ShardOwner
+from manager.election.config import LeaseTiming
+from manager.election.lease import Lease
+from manager.election.lease_client import LeaseGroup
+from manager.election.shard_count import SHARD, lease_of_shard, number_of_shards
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
-from manager.leader.lease import Lease, LeaseTiming
-from manager.leader.lease_client import LeaseGroup
-from manager.leader.membership import MEMBER
-from manager.leader.mode import RANGE, lease_of_range, number_of_ranges
-from manager.leader.terms import Terms
+from manager.shards.owned import OwnedShards
 from manager.shards.ranges import Ranges, parse_count
+from manager.shards.registry import MEMBER
 
 _WITHIN, _FRESH = 2.0, 2.0
 """Seconds for reading the Leases, and for which they are kept: they are renewed about as often."""
@@ -69,20 +70,20 @@ class ShardLeases:
 
     def name_of(self, shard: int) -> str:
         """Return the name of a shard's Lease."""
-        return lease_of_range(self._name, shard)
+        return lease_of_shard(self._name, shard)
 
     async def read(self) -> Holders | None:
         """Read all Leases; None if replicas do not share the work. Raises `KubeError`."""
         found = {lease.name: lease for lease in await self._group.read_all(timeout=_WITHIN)}
         first = found.get(self._name)
         try:
-            count = parse_count((first and number_of_ranges(first, self._name)) or "")
+            count = parse_count((first and number_of_shards(first, self._name)) or "")
         except ValueError:
             return None
         label = self._group.label
         named = [found.get(self.name_of(shard)) for shard in range(count)]
         shards = [
-            Holder() if lease is None or lease.labels.get(label) != RANGE else _holder(lease)
+            Holder() if lease is None or lease.labels.get(label) != SHARD else _holder(lease)
             for lease in named
         ]
         member = f"{MEMBER}-{count}"
@@ -101,10 +102,10 @@ def _holder(lease: Lease) -> Holder:
 class ShardHolders:
     """Tells which replica works on an object: from memory if it is this one, else by the Leases."""
 
-    def __init__(self, leases: ShardLeases, terms: Terms, controllers: Mapping[str, bool]) -> None:
+    def __init__(self, leases: ShardLeases, owned: OwnedShards, controllers: Mapping[str, bool]) -> None:
         """`controllers` has those that take part, and whether replicas share their objects."""
         self._leases = leases
-        self._terms = terms
+        self._owned = owned
         self._controllers = controllers
         self._answers: Answers[str, Holders | str] = Answers(limit=1, keep_yes=_FRESH, keep_no=_FRESH)
 
@@ -118,19 +119,19 @@ class ShardHolders:
         shared_out = self._controllers.get(controller)
         if shared_out is None:
             return None
-        return self._terms.number_of(uid) if shared_out else 0
+        return self._owned.number_of(uid) if shared_out else 0
 
     def is_ours(self, controller: str, uid: str | None) -> bool:
         """Return whether this replica works on an object; an unknown UID means that another one does."""
         shared_out = self._controllers.get(controller)
         if shared_out is None:
             return True
-        shard = 0 if not shared_out else None if uid is None else self._terms.number_of(uid)
-        return shard is not None and self._terms.of(shard) is not None
+        shard = 0 if not shared_out else None if uid is None else self._owned.number_of(uid)
+        return shard is not None and self._owned.find(shard) is not None
 
     async def owner(self, controller: str, shard: int, *, may_know: bool) -> ShardOwner:
         """Return the owner of a shard, without the holder unless the user `may_know` it."""
-        owner = ShardOwner(controller, shard, self._terms.count, here=self._terms.of(shard) is not None)
+        owner = ShardOwner(controller, shard, self._owned.count, here=self._owned.find(shard) is not None)
         holders = await self._read() if may_know else "you may not get its lease"
         if isinstance(holders, str):
             owner.problem = holders
@@ -166,8 +167,8 @@ class ShardHolders:
             holders = await self._leases.read()
         except KubeError as error:
             return f"the leases cannot be read: {error}"
-        if holders is None or len(holders.shards) != self._terms.count:
-            return f"the leases do not say that there are {self._terms.count} shards"
+        if holders is None or len(holders.shards) != self._owned.count:
+            return f"the leases do not say that there are {self._owned.count} shards"
         return holders
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from enum import Enum
-from typing import Protocol
 
 from manager.api import GroupVersionKind
 from manager.controller.options import ControllerOptions, KeyBackoff, RateLimiter
@@ -15,6 +14,7 @@ from manager.controller.queue import QueueItem, WorkQueue
 from manager.controller.reconciler import Priority, Reconciler, Request
 from manager.controller.runner import ControllerMetrics, ReconcileRunner
 from manager.controller.source import Source, TickerSource
+from manager.election.coordinator import Share
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.rate_limit import TokenBucket
@@ -22,13 +22,6 @@ from manager.runs import History, ReconcileRecord, Trigger
 
 # Seconds past its time limit after which a reconcile, which is cancelled by then, is taken for stuck.
 _STUCK = 60.0
-
-
-class Share(Protocol):
-    """What this replica has to do with the controller's objects, where several replicas share them."""
-
-    def work_on(self, key: Request) -> AbstractAsyncContextManager[bool]:
-        """Within this the object is ours; False when it is not. It is cancelled when that has to end."""
 
 
 class ControllerState(Enum):

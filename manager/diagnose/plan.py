@@ -9,7 +9,7 @@ from manager.api import ObjectKey
 from manager.controller import Controller
 from manager.controller.failure import Failure, explain
 from manager.diagnose.differences import differs
-from manager.diagnose.dry_run import Change, DryRunTransport
+from manager.diagnose.dry_run import IN_A_POD, Change, DryRunTransport
 from manager.kube.errors import Fenced
 from manager.logs import get_logger
 
@@ -40,7 +40,7 @@ async def plan(controller: Controller, key: ObjectKey, transport: DryRunTranspor
             async with asyncio.timeout(controller.options.reconcile_timeout):
                 await controller.reconciler.reconcile(key)
         except Fenced as error:
-            ends, failed = str(error), str(error) != OUTSIDE
+            ends, failed = str(error), str(error) not in {OUTSIDE, IN_A_POD}
         except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
             ends, failed = f"{type(error).__name__}: {explain(error)}", True
             if Failure.of(error, primary=controller.primary, key=key).has_traceback:

@@ -93,6 +93,14 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def hand_over(self) -> asyncio.Transport:
+        """Give the transport up to another protocol; nothing was sent over it yet."""
+        transport, self._transport = self._transport, None
+        if transport is None or transport.is_closing():
+            raise ConnectionLost("the connection broke before anything was sent")
+        self._lost.set_result(None)
+        return transport
+
     async def wait_closed(self) -> None:
         """Return once nothing is left of it."""
         await asyncio.shield(self._lost)  # whoever gives up waiting must not end it for the others

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
-from collections.abc import Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from importlib import import_module
+
+from yarl import URL
 
 from manager.kube.answer import Answer
 from manager.kube.config import ClusterConfig
 from manager.kube.connection import Connection
 from manager.kube.dial import proxy_authorization
-from manager.kube.errors import Unreachable
+from manager.kube.errors import ConfigError, Unauthorized, Unreachable
 from manager.kube.names import Names
 from manager.kube.pool import Connections
-from manager.kube.wire import WireRequest
+from manager.kube.tls import in_thread
+from manager.kube.wire import WebSocket, WireRequest
 
 CONNECTIONS = 128
 """Connections in use at once, streams aside; more than any sensible number of workers."""
@@ -55,9 +61,63 @@ class HttpWire:
 
     def exchange(self, request: WireRequest) -> _Exchange:
         """See `Wire.exchange`."""
+        return _Exchange(self, self._config, request, self._current())
+
+    @asynccontextmanager
+    async def websocket(
+        self, request: WireRequest, protocols: Sequence[str], *, longest: int
+    ) -> AsyncIterator[WebSocket]:
+        """See `WebSocketWire.websocket`."""
+        # In a thread: it imports aiohttp's client.
+        connect = (await in_thread(lambda: import_module("manager.kube.websocket"))).connect
+        config, connections, permit = self._config, self._current(), request.permit or _allow
+        if self._prefix and not self._prefix.startswith("/"):
+            raise ConfigError("a proxy for plain HTTP carries no WebSocket: use TLS to the API server")
+        url = URL(f"{str(config.server).rstrip('/')}{request.path}", encoded=True)
+
+        async def dial() -> asyncio.Transport:
+            connection = await self.open(connections, await config.ssl_context())
+            try:
+                permit()
+                return connection.hand_over()
+            except BaseException:
+                connection.abort()
+                raise
+
+        def opening(authorization: str | None) -> AbstractAsyncContextManager[WebSocket]:
+            headers = [*request.headers.items(), *config.headers]
+            if authorization is not None:
+                headers.append(("Authorization", authorization))
+            opened: AbstractAsyncContextManager[WebSocket] = connect(
+                url, headers, dial=dial, permit=permit, protocols=protocols, longest=longest
+            )
+            return opened
+
+        async with AsyncExitStack() as stack:
+            authorization = await config.authorization()
+            try:
+                socket = await stack.enter_async_context(opening(authorization))
+            except Unauthorized:
+                config.tls_failed()
+                renewed = await config.authorization(rejected=authorization)
+                if renewed == authorization:
+                    raise
+                socket = await stack.enter_async_context(opening(renewed))
+            yield socket
+
+    async def open(self, connections: Connections, context: ssl.SSLContext | None) -> Connection:
+        """Make a connection; a certificate that is refused has the TLS files looked at anew."""
+        try:
+            return await connections.open(context)
+        except Unreachable as error:
+            if isinstance(error.__cause__, ssl.SSLError):
+                self._config.tls_failed()
+            raise
+
+    def _current(self) -> Connections:
         if self._connections is None:
             self._connections = Connections(self._config, self._names, self._limit)
-        return _Exchange(self, self._config, request, self._connections)
+        return self._connections
 
     def abort(self) -> None:
         """See `Wire.abort`."""
@@ -159,15 +219,14 @@ class _Exchange:
 
     async def _ask_anew(self, head: bytes, context: ssl.SSLContext | None) -> Answer:
         request = self._request
-        try:
-            self._connection = await self._connections.open(context)
-        except Unreachable as error:
-            if isinstance(error.__cause__, ssl.SSLError):
-                self._config.tls_failed()
-            raise
+        self._connection = await self._wire.open(self._connections, context)
         return await self._connection.ask(head, request.body or b"", request.permit)
 
     def _give_back(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             self._connections.give_back(connection)
+
+
+def _allow() -> None:
+    """Permit what nothing forbids."""

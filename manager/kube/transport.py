@@ -6,14 +6,21 @@ import asyncio
 import math
 import random
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    aclosing,
+    asynccontextmanager,
+    contextmanager,
+)
 from contextvars import ContextVar
 
 from manager.backoff import ExponentialDelay
 from manager.kube.deadlines import Deadlines
 from manager.kube.errors import (
     ApiError,
+    ConfigError,
     DeadlineExceeded,
     Fenced,
     Forbidden,
@@ -25,7 +32,7 @@ from manager.kube.errors import (
     Unreachable,
     error_from,
 )
-from manager.kube.wire import LONGEST, Wire, WireRequest
+from manager.kube.wire import LONGEST, WebSocket, WebSocketWire, Wire, WireRequest
 from manager.logs import get_logger
 from manager.metrics import Metrics, Observe, counting, observing
 from manager.rights import line_that_asks
@@ -97,6 +104,9 @@ REFUSED_ATTEMPTS = 10
 LONGEST_LIST = 1024 * 1024 * 1024
 """Bytes of a list, or of a page of one: 500 objects that are as large as they can be, and a quarter more."""
 
+LONGEST_MESSAGE = 4 * 1024 * 1024
+"""Bytes of a message over a WebSocket; API servers send 32 KiB at once."""
+
 READ_ATTEMPTS = 4
 """How often a read is sent at most when it fails otherwise."""
 
@@ -109,6 +119,10 @@ _APPLY = "application/apply-patch+yaml"
 
 _OK = 200
 _REDIRECT = 300
+_UPGRADED = 101
+
+Head = Callable[[int, Mapping[str, str]], None]
+"""Gets status and headers of an answer."""
 
 
 _needed: ContextVar[Callable[[], None] | None] = ContextVar("needed", default=None)
@@ -276,6 +290,7 @@ class Transport:
         deadline: float | None = None,
         longest: int = LONGEST,
         name: str = "",
+        head: Head | None = None,
     ) -> bytes:
         """Send a request and answer the body of its success.
 
@@ -289,6 +304,7 @@ class Transport:
             deadline: seconds for all of it, retries included; None is the transport's own.
             longest: bytes that the answer may have; for lists that is `LONGEST_LIST`.
             name: of the object that is created, for the record of the reconcile; no path has it.
+            head: is called with status and headers of the success.
 
         Raises:
             ApiError: the server answered with an error.
@@ -313,7 +329,7 @@ class Transport:
                 request.headers = {**request.headers, **trace.headers}
         limit = self._deadlines.start(seconds)
         try:
-            answer = await self._send(request, limit.when, longest, sent)
+            answer = await self._send(request, limit.when, longest, sent, head)
         except BaseException as error:
             failure = error
             if isinstance(error, Forbidden):
@@ -386,6 +402,89 @@ class Transport:
             if code != _OK:
                 self._metrics.record("GET", code, asyncio.get_running_loop().time() - started)
 
+    @asynccontextmanager
+    async def websocket(
+        self,
+        path: str,
+        *,
+        query: Sequence[tuple[str, str]] = (),
+        protocols: Sequence[str],
+        longest: int = LONGEST_MESSAGE,
+    ) -> AsyncIterator[WebSocket]:
+        """Open a WebSocket, which needs the right to write until it is closed; nothing is retried.
+
+        The server's answer has to come within the transport's deadline. The fence drops it.
+
+        Args:
+            path: absolute and percent-encoded, without a query.
+            query: parameters, not yet encoded; a name may come several times.
+            protocols: the subprotocols that are offered, the best first.
+            longest: bytes that a message of the server may have.
+
+        Raises:
+            ApiError: the server refused it.
+            ProtocolError: the server does not speak WebSocket, or none of the protocols.
+            TransportError: the connection could not be made or broke.
+            Fenced: writes are no longer allowed; while it is open, too.
+        """
+        wire = self._wire
+        if not isinstance(wire, WebSocketWire):
+            raise ConfigError("there is no network here that a WebSocket could go over")
+        encoded = "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in query)
+        permit = self._permission()
+        permit()
+        headers = {"User-Agent": self._user_agent}
+        request = WireRequest("GET", f"{path}?{encoded}" if encoded else path, headers, permit=permit)
+        works = not _beside_work.get()
+        self._work_in_flight += works
+        try:
+            async with AsyncExitStack() as stack:
+                yield await self._opened(wire.websocket(request, protocols, longest=longest), stack, request)
+        except TransportError as error:
+            if (reason := self._end_of_writes()) is not None:
+                raise Fenced(reason) from error
+            raise
+        finally:
+            self._work_in_flight -= works
+
+    async def _opened(
+        self, opening: AbstractAsyncContextManager[WebSocket], stack: AsyncExitStack, request: WireRequest
+    ) -> WebSocket:
+        """Enter a WebSocket, to be left with `stack`, and tell metrics, record and trace what came of it."""
+        path = request.path.partition("?")[0]
+        clock = asyncio.get_running_loop().time
+        started, code = clock(), NO_ANSWER
+        run, trace, failure = current_record(), None, None
+        sent = None if run is None else run.begin_request("connect", path, "")
+        if sent is not None and (traced := current_trace()) is not None:
+            trace = traced.request(sent)
+            request.headers = {**request.headers, **trace.headers}
+        limit = asyncio.timeout(self._deadline)
+        try:
+            async with limit:
+                socket = await stack.enter_async_context(opening)
+            code = _UPGRADED
+            self._note(None)
+            return socket
+        except BaseException as error:
+            failure = error
+            if isinstance(error, ApiError):
+                code = error.status
+            if isinstance(error, Forbidden):
+                error.asked_at = line_that_asks()
+            if isinstance(error, Unreachable):
+                self._note(error)
+            if isinstance(error, TimeoutError) and limit.expired():
+                failure = DeadlineExceeded(f"GET {path}: no answer within {self._deadline:g} s")
+                raise failure from None
+            raise
+        finally:
+            self._metrics.record("GET", code, clock() - started)
+            if sent is not None:
+                sent.add_attempt(code, clock() - started)
+            if trace is not None:
+                trace.ended(b"", failure)
+
     def _build(
         self,
         method: str,
@@ -427,6 +526,10 @@ class Transport:
         if (reason := self.fenced or self._fence.work_ended) is not None:
             raise Fenced(reason)
 
+    def _end_of_writes(self) -> str | None:
+        """Return why writes that were begun here are dropped, None while they are not."""
+        return self._fence.reason or (None if _beside_work.get() else self._fence.work_ended)
+
     def _encode(self, query: Mapping[str, str]) -> str:
         """The query percent-encoded; the few that belong to writes come again with each of them."""
         key = tuple(query.items())
@@ -439,13 +542,18 @@ class Transport:
         return encoded
 
     async def _send(
-        self, request: WireRequest, give_up_at: float, longest: int, sent: RequestRecord | None
+        self,
+        request: WireRequest,
+        give_up_at: float,
+        longest: int,
+        sent: RequestRecord | None,
+        head: Head | None,
     ) -> bytes:
         """Attempt after attempt until one succeeds or trying again is of no use."""
         attempts = 0
         while True:
             try:
-                return await self._attempt(request, longest, sent)
+                return await self._attempt(request, longest, sent, head)
             except (ApiError, TransportError) as error:
                 delay = self._delay_before_retry(request.method, error, attempts)
                 # Waiting only to run into the deadline would hide what really happened.
@@ -454,7 +562,9 @@ class Transport:
             attempts += 1
             await asyncio.sleep(delay)
 
-    async def _attempt(self, request: WireRequest, longest: int, sent: RequestRecord | None) -> bytes:
+    async def _attempt(
+        self, request: WireRequest, longest: int, sent: RequestRecord | None, head: Head | None
+    ) -> bytes:
         writes = request.method != "GET"
         if request.permit is not None:
             request.permit()
@@ -471,8 +581,7 @@ class Transport:
             raise ProtocolError(f"{request.method} {request.path.partition('?')[0]}: {error}") from error
         except TransportError as error:
             self._note(error)
-            reason = self._fence.reason or (None if _beside_work.get() else self._fence.work_ended)
-            if writes and reason is not None:
+            if writes and (reason := self._end_of_writes()) is not None:
                 # The fence broke this connection.
                 raise Fenced(reason) from error
             raise
@@ -483,6 +592,8 @@ class Transport:
                 sent.add_attempt(code, seconds)
         self._warnings.tell(headers)
         if _OK <= code < _REDIRECT:
+            if head is not None:
+                head(code, headers)
             return body
         raise error_from(code, headers, body)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, Unpack, overload
 
 from msgspec import structs
 
@@ -24,7 +24,20 @@ from manager.api import (
 )
 from manager.api.apps_v1 import Deployment
 from manager.api.pod_health import PodHealth
-from manager.client import Applied, Client, FieldConflict, ObjectList, Outcome, OwnedByOther, Propagation
+from manager.client import (
+    Applied,
+    Client,
+    ContainerStreams,
+    ExecResult,
+    FieldConflict,
+    ObjectList,
+    Outcome,
+    OwnedByOther,
+    PortConnection,
+    Propagation,
+)
+from manager.client.kubernetes_models import KubernetesModel, resource_of
+from manager.client.pod_streams import ExecOptions, LogOptions
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
 from manager.loop import Portions
@@ -41,6 +54,7 @@ from manager.shards.ranges import label_of
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+    from manager.client.kubernetes_client import TransportApiClient
     from manager.operator.operator import Operator
     from manager.operator.steps import Steps
 
@@ -321,6 +335,7 @@ class Context:
 
     # Children
 
+    @overload
     async def apply(
         self,
         child: R,
@@ -328,7 +343,24 @@ class Context:
         created: str = "",
         changed: Callable[[R, R], tuple[str, str] | None] | None = None,
         initial: Sequence[str] = (),
-    ) -> R:
+    ) -> R: ...
+    @overload
+    async def apply(
+        self,
+        child: KubernetesModel,
+        *,
+        created: str = "",
+        changed: Callable[[Any, Any], tuple[str, str] | None] | None = None,
+        initial: Sequence[str] = (),
+    ) -> Any: ...
+    async def apply(
+        self,
+        child: Resource | KubernetesModel,
+        *,
+        created: str = "",
+        changed: Callable[[Any, Any], tuple[str, str] | None] | None = None,
+        initial: Sequence[str] = (),
+    ) -> Resource:
         """Set the fields of a child that `child` has, creating it if it is missing; returns it as stored.
 
         The object becomes its owner. A child that this operator created and that has lost its owner reference
@@ -352,7 +384,10 @@ class Context:
         changes, is then changed less often: once a minute at last. Until then the child is returned as it is.
         The condition `ChildrenStable` and an Event say so. If 300 reconciles in a minute create children of
         one kind for no such reason, this raises Blocked, and creates at most one a minute.
+
+        A model of kubernetes-asyncio is taken for an object of the kind that the class declares.
         """
+        child = self._resource_of(child)
         name, writes = (type(child), child.key), self._operator.child_writes
         self._applied.add(name)
         if (pause := writes.pause(self.object, name)) > 0:
@@ -407,13 +442,16 @@ class Context:
             if not error.made_here:
                 raise await self._blocked(error, kind) from error
 
-    async def delete(self, child: Resource, *, propagation: Propagation = "Background") -> None:
+    async def delete(
+        self, child: Resource | KubernetesModel, *, propagation: Propagation = "Background"
+    ) -> None:
         """Delete a child, or any other object, with what it owns.
 
         Sends nothing if the child is being deleted already, and nothing happens if it is gone, or another one
         has its name. `propagation` says what happens to the objects that the child owns: see
         `Client.delete`.
         """
+        child = self._resource_of(child)
         if child.metadata.deletion_timestamp is not None:
             return
         if await self.client.delete_if_there(child, propagation=propagation):
@@ -492,6 +530,44 @@ class Context:
     async def find(self, kind: type[R], name: str) -> R | None:
         """The object of that name, from the cache, in the object's namespace; None if there is none."""
         return await self.client.find(kind, ObjectKey(self.object.metadata.namespace, name))
+
+    # Pods from within, and the API at large
+
+    async def exec(
+        self, pod: Resource | str, command: Sequence[str], **options: Unpack[ExecOptions]
+    ) -> ExecResult:
+        """Run a command in a container of a pod, and return its output and exit code.
+
+            result = await ctx.exec(pod, ["redis-cli", "ping"], container="redis", timeout=5)
+
+        `pod` is the object, or the name of one in the object's namespace. For the options, and what is
+        raised, see `PodStreams.exec`. It is a write: it ends, by Fenced, when the lease is lost.
+        """
+        return await self.client.pod_streams.exec(self._pod(pod), command, **options)
+
+    def attach(
+        self, pod: Resource | str, *, container: str = "", stdin: bool = False
+    ) -> AbstractAsyncContextManager[ContainerStreams]:
+        """Attach to the process of a container; see `PodStreams.attach`."""
+        return self.client.pod_streams.attach(self._pod(pod), container=container, stdin=stdin)
+
+    def port_forward(self, pod: Resource | str, port: int) -> AbstractAsyncContextManager[PortConnection]:
+        """Connect to a TCP port of a pod by way of the API server; see `PodStreams.port_forward`."""
+        return self.client.pod_streams.port_forward(self._pod(pod), port)
+
+    def logs(self, pod: Resource | str, **options: Unpack[LogOptions]) -> AsyncGenerator[str, None]:
+        """Read the lines of a container's log: `async for line in ctx.logs(pod, follow=True)`.
+
+        For the options, and what is raised, see `PodStreams.logs`.
+        """
+        return self.client.pod_streams.logs(self._pod(pod), **options)
+
+    def kubernetes_client(self) -> TransportApiClient:
+        """Return an `ApiClient` of kubernetes-asyncio: `CoreV1Api(ctx.kubernetes_client())`.
+
+        See `Client.kubernetes_client`.
+        """
+        return self.client.kubernetes_client()
 
     # The object itself
 
@@ -672,6 +748,12 @@ class Context:
             for each in ours
             if each.reason in {NAME_TAKEN, LEFT_OVER} or (alike and degraded)
         }
+
+    def _pod(self, pod: Resource | str) -> Resource | ObjectKey:
+        return ObjectKey(self.object.metadata.namespace, pod) if isinstance(pod, str) else pod
+
+    def _resource_of(self, child: Resource | KubernetesModel) -> Resource:
+        return resource_of(child, (each.kind for each in self._operator.sources))
 
     def _is_owner_of(self, child: Resource) -> bool:
         controller = controller_of(child.metadata)

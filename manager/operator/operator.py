@@ -248,8 +248,8 @@ class Operator(Generic[T]):
         """Create what the operator needs beside its objects. Called once, before the manager runs, if the
         operator runs.
 
-        Use `manager.keep` here (for what lives as long as the manager), `manager.add` (for what runs beside
-        the controllers), and `enqueue` for sources of your own.
+        Use `manager.add` here for parts that live as long as the manager (a `Lifespan` or a `Runnable`), and
+        `enqueue` for sources of your own.
         """
 
     async def reconcile(self, obj: T, ctx: Context) -> Result | None:

@@ -26,8 +26,8 @@ from manager.controller import (
 )
 from manager.controller.failure import explain
 from manager.controller.source import trigger_of
+from manager.election.coordinator import ControllerObjects, Share
 from manager.kube.errors import ApiError, KubeError, NotFound
-from manager.leader.terms import Share
 from manager.logs import reconcile_log
 from manager.operator.context import Blocked, Changed, Context, Gone, is_missing
 from manager.operator.declaration import Owns, Reads, Watch
@@ -113,17 +113,17 @@ def add_controller(
     for runnable in timers.runnables(informers):
         manager.add(runnable)
     share = None
-    if manager.terms is not None and options.needs_leader_election:
-        share = Share(
-            manager.terms,
-            objects,
-            informers[1:],
-            name=operator.name,
-            metrics=manager.metrics,
-            whole=not operator.shared_out,
-            enqueue=partial(operator.enqueue, priority=Priority.LOW),
-            counts=operator.counts_now,
-            handed_over=partial(_hand_over, operator),
+    if options.needs_leader_election:
+        share = manager.coordinator.share(
+            ControllerObjects(
+                name=operator.name,
+                objects=objects,
+                others=informers[1:],
+                whole=not operator.shared_out,
+                enqueue=partial(operator.enqueue, priority=Priority.LOW),
+                counts=operator.counts_now,
+                handed_over=partial(_hand_over, operator),
+            )
         )
         if isinstance(reconciler, ObjectReconciler):
             reconciler.share = share
@@ -139,7 +139,7 @@ def add_controller(
         history=manager.history,
         share=share,
     )
-    manager.add_controller(controller)
+    manager.add(controller)
     return controller
 
 

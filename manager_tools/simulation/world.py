@@ -20,7 +20,7 @@ from prometheus_client import generate_latest
 from devcluster.admission import WebhookClient, WebhookFailed
 from devcluster.errors import StatusError
 from manager.certificates.targets import bundle_of, hosts_of
-from manager.leader.mode import lease_of_range
+from manager.election.shard_count import lease_of_shard
 from manager.logs import captured
 from manager.operator import AnyOperator, rights_of
 from manager.shards.ranges import Ranges
@@ -376,7 +376,7 @@ class World(Scene):
         return self._lease(number)["spec"].get("holderIdentity") or ""
 
     def _lease(self, number: int) -> Object:
-        name = lease_of_range(PROGRAM.name, number)
+        name = lease_of_shard(PROGRAM.name, number)
         found = self.cluster.client.peek("leases.coordination.k8s.io", LEASE_NAMESPACE, name) or {}
         return {"metadata": found.get("metadata") or {}, "spec": found.get("spec") or {}}
 

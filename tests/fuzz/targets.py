@@ -39,6 +39,7 @@ from manager.diagnose.collect import Collected, Collector, Node, bad_leaves
 from manager.diagnose.render import explain, to_text
 from manager.diagnose.report import decode_report, to_objects
 from manager.duration import parse_duration
+from manager.election.lease import Lease
 from manager.http.request import Request
 from manager.http.response import Response
 from manager.http.server import serve
@@ -49,7 +50,6 @@ from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolE
 from manager.kube.listing import decode_list
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.leader.lease import Lease
 from manager.metrics import Metrics
 from manager.settings import SettingsError
 from manager.tls.issue import new_authority

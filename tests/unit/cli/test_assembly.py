@@ -21,7 +21,7 @@ from manager.cli.settings import Settings
 from manager.controller import ControllerOptions
 from manager.http.server import CannotServe
 from manager.kube.errors import ConfigError, Unreachable
-from manager.manager import CannotStart, Manager
+from manager.manager import CannotStart, Lifespan, Manager
 from manager.operator.rollouts import Rollouts
 from manager.settings import SettingValues
 from tests.support.certificates import trusting
@@ -29,7 +29,7 @@ from tests.support.scripted_wire import LostBefore, Reply, ScriptedWire, Sent, S
 from tests.support.settings import load_settings
 from tests.unit.cli.conftest import OPERATORS, VERSION_ANSWER, Plain
 from tests.unit.conftest import LogLines
-from tests.unit.leader.lease_server import PREFIX, lease_server
+from tests.unit.election.lease_server import PREFIX, lease_server
 
 PAGES = {
     "metrics_bind_address": "metrics",
@@ -121,8 +121,8 @@ async def test_assembly_serves_each_page_unless_its_address_is_0(wire: ScriptedW
                 assembled(PROGRAM, load_settings(flags), OPERATORS, SettingValues()) as manager,
                 AsyncExitStack() as stack,
             ):
-                for kept in manager._kept:
-                    await stack.enter_async_context(kept.enter())
+                for lifespan in manager._lifespans:
+                    await stack.enter_async_context(lifespan.enter())
         served = [line["what"] for line in lines if line["event"] == "serving"]
         assert served == [name for flag, name in PAGES.items() if flags[flag] != "0"]
 
@@ -135,8 +135,8 @@ async def metrics_answer(
     with capture_logs() as lines:
         started = assembled(PROGRAM, load_settings(flags), OPERATORS, SettingValues())
         async with started as manager, AsyncExitStack() as stack:
-            for kept in manager._kept:
-                await stack.enter_async_context(kept.enter())
+            for lifespan in manager._lifespans:
+                await stack.enter_async_context(lifespan.enter())
             [address] = [line["address"] for line in lines if line["event"] == "serving"]
             session = await stack.enter_async_context(aiohttp.ClientSession())
             for scheme in ("https", "http"):
@@ -345,7 +345,7 @@ async def test_console_port_in_use_fails_the_start_before_operators_open_connect
 
     class Keeps(Plain):
         def setup(self) -> None:
-            self.manager.keep(connection)
+            self.manager.add(Lifespan(connection))
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -9,14 +9,14 @@ import pytest
 
 from manager.console.shard_holders import Holders, ShardHolders, ShardLeases
 from manager.diagnose.render import owner_text
+from manager.election.guard import Leadership
 from manager.kube.transport import Transport
-from manager.leader.leadership import Leadership
-from manager.leader.terms import Terms
 from manager.metrics import Metrics
+from manager.shards.owned import OwnedShards
 from manager.shards.ranges import Ranges
 from tests.support.scripted_wire import Reply, ScriptedWire
-from tests.unit.leader.conftest import LEASES, NAME, NAMESPACE
-from tests.unit.leader.program import COUNT, Program, program
+from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
+from tests.unit.election.program import COUNT, Program, program
 
 __all__ = ["program"]
 
@@ -102,8 +102,8 @@ async def test_shard_holders_know_their_own_objects_and_read_the_leases_once_for
     wire = ScriptedWire()
     program.server.serve(wire)
     (a,) = await program.start("a")
-    terms = Terms(COUNT)
-    holders = ShardHolders(leases_by(wire), terms, {"foo": True, "pet": False})
+    owned = OwnedShards(COUNT, Metrics())
+    holders = ShardHolders(leases_by(wire), owned, {"foo": True, "pet": False})
     shard = holders.shard_of("foo", UID)
     assert shard == Ranges.of(COUNT, ()).number_of(UID)
     assert (holders.shard_of("pet", UID), holders.shard_of("everywhere", UID)) == (0, None)
@@ -112,7 +112,7 @@ async def test_shard_holders_know_their_own_objects_and_read_the_leases_once_for
     assert [(each.holder, each.here) for each in owners] == [(a.identity, False)] * 50
     assert replicas["rows"][0]["numbers"] == f"0-{COUNT - 1}"
     assert len(wire.sent("GET", LEASES)) == 1
-    terms.begin(shard, Leadership())
+    owned.begin(shard, Leadership())
     assert (await holders.owner("foo", shard, may_know=True)).here is True
     assert [holders.is_ours("foo", uid) for uid in (UID, None)] == [True, False]
     assert [holders.is_ours(name, UID) for name in ("pet", "everywhere")] == [False, True]
@@ -123,7 +123,9 @@ async def test_shard_holders_know_their_own_objects_and_read_the_leases_once_for
 
 async def test_shard_holders_hide_the_holder_and_send_no_request_without_the_right():
     wire = ScriptedWire()
-    owner = await ShardHolders(leases_by(wire), Terms(4), {"foo": True}).owner("foo", 3, may_know=False)
+    owner = await ShardHolders(leases_by(wire), OwnedShards(4, Metrics()), {"foo": True}).owner(
+        "foo", 3, may_know=False
+    )
     assert (owner.shard, owner.holder) == (3, None)
     assert owner_text(owner) == "shard 3 of 4; its holder is not known: you may not get its lease"
     assert not wire.requests
@@ -140,7 +142,7 @@ async def test_shard_holders_hide_the_holder_and_send_no_request_without_the_rig
 async def test_shard_holders_report_a_problem_when_leases_cannot_be_read(answer: Reply, said: str):
     wire = ScriptedWire()
     wire.on("GET", LEASES, answer)
-    holders = ShardHolders(leases_by(wire), Terms(4), {"foo": True})
+    holders = ShardHolders(leases_by(wire), OwnedShards(4, Metrics()), {"foo": True})
     owner = await holders.owner("foo", 3, may_know=True)
     assert owner.holder is None
     assert owner.problem.startswith(said)
@@ -160,7 +162,7 @@ async def test_shard_holders_list_at_most_64_replicas():
     wire = ScriptedWire()
     items = [lease(number, holderIdentity=f"replica-{number}", renewTime="whenever") for number in range(128)]
     wire.on("GET", LEASES, Reply.json({"metadata": {}, "items": items}))
-    told = await ShardHolders(leases_by(wire), Terms(128), {}).replicas()
+    told = await ShardHolders(leases_by(wire), OwnedShards(128, Metrics()), {}).replicas()
     assert (len(told["rows"]), told["more"]) == (64, 64)
     assert {row["renewed"] for row in told["rows"]} == {""}
     # A Lease with an unreadable time has not expired.

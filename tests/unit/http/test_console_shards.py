@@ -17,11 +17,11 @@ from manager.clock import now
 from manager.console.pages import Console
 from manager.console.shard_holders import ShardHolders, ShardLeases
 from manager.diagnose.collect import Collector
+from manager.election.guard import Leadership
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
-from manager.leader.leadership import Leadership
-from manager.leader.terms import Terms
 from manager.metrics import Metrics
+from manager.shards.owned import OwnedShards
 from manager_tools.testing import LocalWire, World
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.unit.http.conftest import ServePages
@@ -49,7 +49,7 @@ class Part:
         wire = LocalWire(world.cluster)
         self.transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="console")
         self.world = world
-        self.terms = Terms(COUNT)
+        self.owned = OwnedShards(COUNT, Metrics())
         leases = ShardLeases(self.transport, namespace="default", name="test")
         self.console = Console(
             world.manager,
@@ -57,13 +57,13 @@ class Part:
             access,
             owned=owned_by(OPERATORS),
             with_conditions=[Foo.gvk],
-            holders=ShardHolders(leases, self.terms, {"foo": shared_out}),
+            holders=ShardHolders(leases, self.owned, {"foo": shared_out}),
         )
 
     async def hold(self, *numbers: int) -> None:
         for number in range(COUNT):
             if number in numbers:
-                self.terms.begin(number, Leadership())
+                self.owned.begin(number, Leadership())
             await self.lease(number, "test" if number in numbers else OTHER)
 
     async def lease(self, number: int, holder: str) -> None:
@@ -87,7 +87,7 @@ class Part:
 
     async def number(self) -> int:
         foo = await self.world.get(Foo, "lonely")
-        return self.terms.number_of(foo.metadata.uid or "")
+        return self.owned.number_of(foo.metadata.uid or "")
 
 
 async def test_a_page_of_the_replica_that_works_on_an_object_says_so(serve_pages: ServePages):
@@ -140,7 +140,7 @@ async def test_console_api_finds_the_owner_of_an_uncached_object_by_its_uid(serv
         unknown = PAGE.replace("lonely", "elsewhere")
         assert orjson.loads((await get(site, unknown))[1])["owners"] == []
         [owner] = orjson.loads((await get(site, f"{unknown}?uid=a-uid"))[1])["owners"]
-        assert owner["shard"] == part.terms.number_of("a-uid")
+        assert owner["shard"] == part.owned.number_of("a-uid")
         assert (owner["holder"], owner["here"]) == (OTHER, False)
         assert (await post(site, f"{PATH.replace('lonely', 'elsewhere')}/reconcile"))[0] == 409
 

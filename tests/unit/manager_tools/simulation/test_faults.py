@@ -101,7 +101,7 @@ def test_fault_str_reads_as_words(what: str):
 
 def found(what: str) -> bool:
     """Whether some seed with nothing but that fault tells of a violation."""
-    plans = (with_fault(what, seed=seed, seconds=3.0) for seed in range(6))
+    plans = (with_fault(what, seed=seed, seconds=3.0) for seed in range(12))
     return any(run(plan, MEMCACHED, compare=False).violations for plan in plans)
 
 

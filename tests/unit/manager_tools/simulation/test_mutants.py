@@ -38,16 +38,16 @@ from manager.client.write import MERGE_PATCH
 from manager.controller import generation_changed
 from manager.controller.queue import WorkQueue
 from manager.controller.source import TickerSource
+from manager.election.elector import LeaderElector
+from manager.election.guard import Leadership
+from manager.election.lease_watch import LeaseObservation
+from manager.election.shard_count import ShardCountAgreement
 from manager.kube.transport import Transport
-from manager.leader.elector import LeaderElector
-from manager.leader.leadership import Leadership
-from manager.leader.lookout import Observation
-from manager.leader.mode import Mode
-from manager.leader.sharing import Sharing
-from manager.leader.terms import Share, Terms
 from manager.operator import running
 from manager.operator.context import Context
 from manager.operator.operator import Operator
+from manager.shards.coordinator import ShardCoordinator
+from manager.shards.owned import ControllerShare, OwnedShards
 from manager.shards.ranges import Ranges
 from manager_tools.simulation.seeds import Plan, crash_points, plan_of, run
 from manager_tools.simulation.workload import Step
@@ -132,19 +132,23 @@ OTHERS_RANGE = r"came while \S+ had range"
 @mutant("memcached", OTHERS_RANGE, shards=4, took=1)
 def each_works_on_everything(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Cache, "restrict", nothing)
-    patch.setattr(Share, "_term_of", lambda self, _: next(map(self._terms.of, self._terms._terms), None))
-    patch.setattr(Share, "covers", lambda *_: True)
+    patch.setattr(
+        ControllerShare, "_shard_of", lambda self, _: next(map(self._shards.find, self._shards._shards), None)
+    )
+    patch.setattr(ControllerShare, "covers", lambda *_: True)
 
 
 @mutant("pet", "has no record", shards=4, took=1)
 def what_is_done_once_is_done_nowhere(patch: pytest.MonkeyPatch) -> None:
-    original = Share._term_of
-    patch.setattr(Share, "_term_of", lambda self, key: None if self._whole else original(self, key))
+    original = ControllerShare._shard_of
+    patch.setattr(
+        ControllerShare, "_shard_of", lambda self, key: None if self._whole else original(self, key)
+    )
 
 
 @mutant("memcached", NOT_FRESH, fault="kill", shards=4, took=2)
 def who_takes_a_range_does_not_look_at_its_objects(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Share, "_in", lambda *_: iter(()))
+    patch.setattr(ControllerShare, "_in", lambda *_: iter(()))
 
 
 @mutant("memcached", " than the server", shards=4, took=1)
@@ -190,30 +194,30 @@ def reconciles_take_a_while(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("memcached", OTHERS_RANGE, fault="scale", shards=4, took=1)
 def who_gives_a_range_up_does_not_wait_for_its_reconciles(patch: pytest.MonkeyPatch) -> None:
-    async def end(self: Terms, number: int) -> None:
-        del self._terms[number]
-        for share in self.shares:
+    async def end(self: OwnedShards, number: int) -> None:
+        del self._shards[number]
+        for share in self._shares:
             share.end(number)
 
     reconciles_take_a_while(patch)
-    patch.setattr(Terms, "end", end)
+    patch.setattr(OwnedShards, "end", end)
     patch.setattr(Leadership, "ended", nothing)
 
 
 @mutant("memcached", OTHERS_RANGE, fault="scale", shards=4, took=1)
 def a_range_is_given_back_before_its_end(patch: pytest.MonkeyPatch) -> None:
-    async def give_up(self: Sharing, number: int) -> None:
-        self._holdings[number].give_up()
+    async def give_up(self: ShardCoordinator, number: int) -> None:
+        self._locks[number].give_up()
         await self._work.end(number)
 
     reconciles_take_a_while(patch)
-    patch.setattr(Sharing, "_give_up", give_up)
+    patch.setattr(ShardCoordinator, "_give_up", give_up)
     patch.setattr(Leadership, "ended", nothing)
 
 
 @mutant("memcached", OTHERS_RANGE, fault="mode", shards=4, took=2)
 def nobody_looks_into_how_many_ranges_the_work_is_divided(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Mode, "is_settled", lambda *_: True)
+    patch.setattr(ShardCountAgreement, "is_settled", lambda *_: True)
 
 
 @mutant("memcached", NOT_FRESH + ".*shard", shards=4, took=1)
@@ -280,7 +284,7 @@ def every_change_counts_as_an_own_write(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("memcached", TWO_LEAD, took=1)
 def a_lease_is_stale_as_soon_as_it_is_seen(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Observation, "claimable_at", lambda self: -math.inf if self._current else math.inf)
+    patch.setattr(LeaseObservation, "claimable_at", lambda self: -math.inf if self._current else math.inf)
 
 
 @mutant("memcached,wordpress", NOT_FRESH, took=1)
