@@ -12,7 +12,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from manager.cache import Cache
-from manager.client import Client
+from manager.client import ChildLabel, Client
 from manager.controller import Controller
 from manager.election.coordinator import AlwaysLeader, Coordinator
 from manager.events import EventRecorder
@@ -26,6 +26,7 @@ from manager.program import Program
 from manager.runnables import CannotStart, Lifespan, Runnable, Runnables
 from manager.runs import History
 from manager.settings import SettingValues
+from manager.shards.ranges import label_key, label_of
 from manager.tls.served import ServedCertificate
 from manager.watchdog import Watchdog
 
@@ -105,12 +106,14 @@ class Manager:
             rng=rng,
         )
         self.coordinator.attach(self)
+        child_label = ChildLabel(label_key(program.name), label_of, is_set=self.coordinator.owned is not None)
         self.client = Client(
             transport,
             self.mapper,
             self.cache,
             field_manager=program.name,
             former_managers=program.former_names,
+            child_label=child_label,
         )
         self.events = EventRecorder(
             transport, component=program.name, instance=identity, metrics=metrics, rng=rng

@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import orjson
 
-from manager.api import GroupVersionKind, ObjectKey, PartialObjectMetadata, Resource, Unstructured
+from manager.api import GroupVersionKind, PartialObjectMetadata, Resource, Unstructured
 from manager.cache import Cache, metadata_of
 from manager.cache.record import CUT, MOST_KEPT
-from manager.client.applier import Applied, Applier
+from manager.client.applier import Applied, Applier, ChildLabel
 from manager.client.kubernetes_models import KubernetesModel, resource_of
-from manager.client.live import LiveList, LiveReader, followed
 from manager.client.pod_streams import PodStreams
-from manager.client.reader import CachedReader, MetadataReader, decode_object
-from manager.client.subresource import StatusClient, SubresourceClient
+from manager.client.reader import CachedReader, LiveList, LiveReader, MetadataReader, decode_object, followed
 from manager.client.write import (
     JSON,
     MERGE_PATCH,
     STRICT,
-    Writer,
+    StatusClient,
+    SubresourceClient,
     booked,
     merge_diff,
     sent_fields,
@@ -44,7 +43,7 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 SHARED_LISTS = frozenset({"finalizers", "ownerReferences"})
 
 
-class Client(CachedReader):
+class Client(CachedReader, Applier):
     """Reads come from the cache and cost no request. Writes are requests, and the next read sees them.
 
     Every write uses the client's field manager. Writes raise the ApiError tree: Conflict, Invalid, Forbidden
@@ -58,8 +57,8 @@ class Client(CachedReader):
     and no read shows it.
 
     Attributes: `metadata` reads kinds that are watched as metadata only; `uncached` reads from the server;
-    `status` writes the status subresource; `pod_streams` leads into pods; `shard_label` is the key of the
-    label by which replicas share children (`--shards`).
+    `status` writes the status subresource; `pod_streams` leads into pods; `child_label` is a label that
+    `apply` gives to children.
     """
 
     def __init__(
@@ -70,20 +69,21 @@ class Client(CachedReader):
         *,
         field_manager: str,
         former_managers: Sequence[str] = (),
+        child_label: ChildLabel | None = None,
     ) -> None:
-        self._transport = transport
-        self._mapper = mapper
-        self._writer = Writer(transport, mapper, cache)
         self.uncached = LiveReader(transport, mapper)
-        super().__init__(cache, live=self.uncached)
-        self._applier = Applier(
-            self._writer, cache, field_manager=field_manager, former_managers=former_managers
+        CachedReader.__init__(self, cache, live=self.uncached)
+        Applier.__init__(
+            self,
+            transport,
+            mapper,
+            cache,
+            field_manager=field_manager,
+            former_managers=former_managers,
+            child_label=child_label,
         )
-        self.field_manager = field_manager
-        self.former_managers = tuple(former_managers)
-        self.shard_label = cache.shard_label
         self.metadata = MetadataReader(cache, live=self.uncached)
-        self.status = StatusClient(self._writer, field_manager=field_manager)
+        self.status = StatusClient(transport, mapper, cache, field_manager=field_manager)
         self.pod_streams = PodStreams(transport)
         self._kubernetes_client: TransportApiClient | None = None
 
@@ -119,7 +119,14 @@ class Client(CachedReader):
         """
         former = (*(f"{each}-{controller}" for each in self.former_managers), *former_managers)
         name = f"{self.field_manager}-{controller}"
-        return Client(self._transport, self._mapper, self._cache, field_manager=name, former_managers=former)
+        return Client(
+            self._transport,
+            self._mapper,
+            self._cache,
+            field_manager=name,
+            former_managers=former,
+            child_label=self.child_label,
+        )
 
     @overload
     async def create(self, obj: R, *, dry_run: bool = False) -> R: ...
@@ -130,10 +137,11 @@ class Client(CachedReader):
         know. Returns it as stored.
         """
         obj = resource_of(obj)
-        await self._writer.check_owners(obj, type(obj))
+        if not obj.namespaced:
+            await self._check_owners(obj, type(obj))
         body = orjson.dumps(whole_object(obj))
         query = {**booked(self.field_manager, dry_run=dry_run), **STRICT}
-        raw = await self._writer.send_create(type(obj), obj.key, body, query)
+        raw = await self._send_create(type(obj), obj.key, body, query)
         return await decode_object(raw, type(obj), obj.key)
 
     @overload
@@ -143,12 +151,11 @@ class Client(CachedReader):
     async def update(self, obj: Resource | KubernetesModel, *, dry_run: bool = False) -> Resource:
         """Replace the object; raises Conflict when it changed since it was read. Returns it as stored."""
         obj = resource_of(obj)
-        await self._writer.check_owners(obj, type(obj))
+        if not obj.namespaced:
+            await self._check_owners(obj, type(obj))
         body = orjson.dumps(whole_object(obj))
         query = booked(self.field_manager, dry_run=dry_run)
-        raw = await self._writer.send(
-            type(obj), obj.key, JSON, body, query, replaces=obj.metadata.resource_version
-        )
+        raw = await self._send(type(obj), obj.key, JSON, body, query, replaces=obj.metadata.resource_version)
         return await decode_object(raw, type(obj), obj.key)
 
     async def patch(
@@ -192,14 +199,14 @@ class Client(CachedReader):
                     f"{kind.gvk.kind} {obj.key} has more {name} than the {MOST_KEPT} that are cached: "
                     "to change them, read it with client.uncached"
                 )
-        if "ownerReferences" in metadata:
-            await self._writer.check_owners(obj, kind)
+        if "ownerReferences" in metadata and not kind.namespaced:
+            await self._check_owners(obj, kind)
         if optimistic_lock or SHARED_LISTS & metadata.keys():
             replaces = metadata["resourceVersion"] = obj.metadata.resource_version
         metadata["uid"] = obj.metadata.uid
         query = booked(self.field_manager, dry_run=dry_run)
         try:
-            raw = await self._writer.send(
+            raw = await self._send(
                 kind, obj.key, MERGE_PATCH, orjson.dumps(changes), query, replaces=replaces
             )
         except Invalid as error:
@@ -219,7 +226,7 @@ class Client(CachedReader):
         if another client had set or removed what is changed now. Call it also when nothing has to be changed:
         whoever removes a label leaves no name, so that only this tells a label that was there.
         """
-        return await self._applier.correct(obj, lambda: self.patch(obj))
+        return await self._correct(obj, lambda: self.patch(obj))
 
     @overload
     async def apply(
@@ -282,7 +289,7 @@ class Client(CachedReader):
 
         A dry run of an object that this client has created, and not changed since, cannot show conflicts.
         """
-        return await self._applier.apply(
+        return await super().apply(
             resource_of(obj),
             owner=owner,
             initial=initial,
@@ -291,10 +298,6 @@ class Client(CachedReader):
             force=force,
             dry_run=dry_run,
         )
-
-    async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
-        """Raise OwnedByOther as `apply` would for the object of that name; nothing is written."""
-        await self._applier.refuse_foreign(kind, key, owner)
 
     async def delete(
         self,
@@ -312,10 +315,15 @@ class Client(CachedReader):
         for finalizers. `kind` is needed for an object of which only the metadata was read.
         """
         obj = resource_of(obj)
+        kind, key, uid = kind or type(obj), obj.key, obj.metadata.uid
         options = _delete_options(propagation, dry_run=dry_run)
-        if obj.metadata.uid:
-            options["preconditions"] = {"uid": obj.metadata.uid}
-        await self._writer.send_delete(kind or type(obj), obj.key, obj.metadata.uid, options)
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        mapping = await self._mapper.resolve(kind.gvk)
+        path = mapping.path(key.namespace, key.name)
+        raw = await self._transport.request("DELETE", path, body=orjson.dumps(options))
+        if not dry_run:
+            self._cache.observe_delete(kind, key, uid, raw)
 
     async def delete_collection(
         self,
@@ -335,8 +343,11 @@ class Client(CachedReader):
         """
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
         query = {name: value for name, value in selectors.items() if value}
-        options = _delete_options(propagation, dry_run=dry_run)
-        await self._writer.send_delete_collection(kind, namespace, query, options)
+        mapping = await self._mapper.resolve(kind.gvk)
+        if mapping.namespaced and not namespace:
+            raise ValueError(f"{kind.gvk} is namespaced: its objects are deleted in one namespace at a time")
+        body = orjson.dumps(_delete_options(propagation, dry_run=dry_run))
+        await self._transport.request("DELETE", mapping.path(namespace), query=query, body=body)
 
     async def delete_if_there(
         self,
@@ -385,7 +396,7 @@ class Client(CachedReader):
 
     def subresource(self, name: str) -> SubresourceClient:
         """A subresource other than status, such as `scale`."""
-        return SubresourceClient(self._writer, name)
+        return SubresourceClient(self._transport, self._mapper, self._cache, name)
 
 
 def _delete_options(propagation: Propagation, *, dry_run: bool) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from manager.http.response import Response
 from manager.http.routes import Page
 
 __all__ = ["Page", "Request", "Response", "path_itself", "who_asks"]
-"""The server's names that other modules import from here; beside the module's own."""
 
 Asks = Callable[[Request], tuple[str, str | Place]]
 """Returns the verb, and the object or the path, that a user needs the right to."""

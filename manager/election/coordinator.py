@@ -11,10 +11,13 @@ from typing import Protocol
 from manager.api import ObjectKey
 from manager.cache import Cache, Informer, Record
 from manager.election.guard import Leadership
+from manager.program import Program
 
 
 class Work(Protocol):
     """The work of one replica, as its coordinator starts and stops it."""
+
+    program: Program
 
     @property
     def cache(self) -> Cache:

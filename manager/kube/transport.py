@@ -17,13 +17,13 @@ from contextlib import (
 from contextvars import ContextVar
 
 from manager.backoff import ExponentialDelay
-from manager.kube.deadlines import Deadlines
 from manager.kube.errors import (
     ApiError,
     ConfigError,
     DeadlineExceeded,
     Fenced,
     Forbidden,
+    KubeError,
     ProtocolError,
     ServerError,
     ServiceUnavailable,
@@ -34,6 +34,7 @@ from manager.kube.errors import (
 )
 from manager.kube.wire import LONGEST, WebSocket, WebSocketWire, Wire, WireRequest
 from manager.logs import get_logger
+from manager.loop import Deadlines
 from manager.metrics import Metrics, Observe, counting, observing
 from manager.rights import line_that_asks
 from manager.runs import NO_ANSWER, RequestRecord, current_record
@@ -83,10 +84,9 @@ class ServerWarnings:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def tell(self, headers: Mapping[str, str]) -> None:
-        """Log what an answer warns of."""
-        header = headers.get("Warning")
-        if header is None or header in self._told:
+    def log(self, header: str) -> None:
+        """Log what the header `Warning` of an answer says."""
+        if header in self._told:
             return
         if len(self._told) >= _REMEMBERED:
             self._told.clear()
@@ -225,14 +225,6 @@ class Transport:
                 return await self._reached.wait()
         except TimeoutError:
             return False
-
-    def _note(self, error: BaseException | None) -> None:
-        """An exchange was begun or could not be; None is an answer, whatever it says."""
-        if error is None:
-            if not self._reached.is_set():
-                self._reached.set()
-        elif isinstance(error, Unreachable) and self._reached.is_set():
-            self._reached = asyncio.Event()
 
     @property
     def writes_in_flight(self) -> int:
@@ -378,7 +370,7 @@ class Transport:
         try:
             async with opening, self._wire.exchange(request) as response:
                 code = response.status
-                self._note(None)
+                self._reached.set()
                 if code != _OK:
                     refusal = error_from(code, response.headers, await response.read())
                     if isinstance(refusal, Forbidden):
@@ -395,8 +387,8 @@ class Transport:
             if not opening.expired():
                 raise
             raise DeadlineExceeded(f"GET {path}: no answer within {self._deadline:g} s") from None
-        except Unreachable as error:
-            self._note(error)
+        except Unreachable:
+            self._reached.clear()
             raise
         finally:
             if code != _OK:
@@ -464,7 +456,7 @@ class Transport:
             async with limit:
                 socket = await stack.enter_async_context(opening)
             code = _UPGRADED
-            self._note(None)
+            self._reached.set()
             return socket
         except BaseException as error:
             failure = error
@@ -473,7 +465,7 @@ class Transport:
             if isinstance(error, Forbidden):
                 error.asked_at = line_that_asks()
             if isinstance(error, Unreachable):
-                self._note(error)
+                self._reached.clear()
             if isinstance(error, TimeoutError) and limit.expired():
                 failure = DeadlineExceeded(f"GET {path}: no answer within {self._deadline:g} s")
                 raise failure from None
@@ -494,7 +486,9 @@ class Transport:
         content_type: str,
         accept: str,
     ) -> WireRequest:
-        target = f"{path}?{self._encode(query)}" if query else path
+        if query:
+            asked = tuple(query.items())
+            path = f"{path}?{self._queries.get(asked) or self._encode(asked)}"
         key = (accept, None if body is None else content_type)
         headers = self._headers.get(key)
         if headers is None:
@@ -503,7 +497,7 @@ class Transport:
                 headers["Content-Type"] = content_type
             self._headers[key] = headers
         permit = None if method == "GET" else self._permission()
-        return WireRequest(method, target, headers, body, permit=permit)
+        return WireRequest(method, path, headers, body, permit=permit)
 
     def _permission(self) -> Callable[[], None]:
         """What a write has to ask that is begun here."""
@@ -523,22 +517,21 @@ class Transport:
             raise Fenced(reason)
 
     def _permit_work(self) -> None:
-        if (reason := self.fenced or self._fence.work_ended) is not None:
-            raise Fenced(reason)
+        """Raise `Fenced` if no write of the controllers' work may leave any more."""
+        fence = self._fence
+        if fence.reason or fence.work_ended or asyncio.get_running_loop().time() >= fence.at:
+            raise Fenced(self.fenced or fence.work_ended or "")
 
     def _end_of_writes(self) -> str | None:
         """Return why writes that were begun here are dropped, None while they are not."""
         return self._fence.reason or (None if _beside_work.get() else self._fence.work_ended)
 
-    def _encode(self, query: Mapping[str, str]) -> str:
-        """The query percent-encoded; the few that belong to writes come again with each of them."""
-        key = tuple(query.items())
-        encoded = self._queries.get(key)
-        if encoded is None:
-            if len(self._queries) >= _REMEMBERED_QUERIES:
-                self._queries.clear()
-            encoded = "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in key)
-            self._queries[key] = encoded
+    def _encode(self, query: tuple[tuple[str, str], ...]) -> str:
+        """The query percent-encoded, and remembered: the few that belong to writes come with each of them."""
+        if len(self._queries) >= _REMEMBERED_QUERIES:
+            self._queries.clear()
+        encoded = "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in query)
+        self._queries[query] = encoded
         return encoded
 
     async def _send(
@@ -550,52 +543,50 @@ class Transport:
         head: Head | None,
     ) -> bytes:
         """Attempt after attempt until one succeeds or trying again is of no use."""
-        attempts = 0
+        clock, attempts = asyncio.get_running_loop().time, 0
         while True:
             try:
-                return await self._attempt(request, longest, sent, head)
+                if request.permit is not None:
+                    request.permit()
+                started, code = clock(), NO_ANSWER
+                try:
+                    async with self._wire.exchange(request) as response:
+                        body = await response.read(longest)
+                        code, headers = response.status, response.headers
+                        self._reached.set()
+                except (ProtocolError, TransportError) as error:
+                    if (failure := self._failure(request, error)) is not error:
+                        raise failure from error
+                    raise
+                finally:
+                    seconds = clock() - started
+                    self._metrics.record(request.method, code, seconds)
+                    if sent is not None:
+                        sent.add_attempt(code, seconds)
+                if (warning := headers.get("Warning")) is not None:
+                    self._warnings.log(warning)
+                if _OK <= code < _REDIRECT:
+                    if head is not None:
+                        head(code, headers)
+                    return body
+                raise error_from(code, headers, body)
             except (ApiError, TransportError) as error:
                 delay = self._delay_before_retry(request.method, error, attempts)
                 # Waiting only to run into the deadline would hide what really happened.
-                if delay is None or asyncio.get_running_loop().time() + delay >= give_up_at:
+                if delay is None or clock() + delay >= give_up_at:
                     raise
             attempts += 1
             await asyncio.sleep(delay)
 
-    async def _attempt(
-        self, request: WireRequest, longest: int, sent: RequestRecord | None, head: Head | None
-    ) -> bytes:
-        writes = request.method != "GET"
-        if request.permit is not None:
-            request.permit()
-        clock = asyncio.get_running_loop().time
-        started = clock()
-        code = NO_ANSWER
-        try:
-            async with self._wire.exchange(request) as response:
-                body = await response.read(longest)
-                code = response.status
-                headers = response.headers
-                self._note(None)
-        except ProtocolError as error:
-            raise ProtocolError(f"{request.method} {request.path.partition('?')[0]}: {error}") from error
-        except TransportError as error:
-            self._note(error)
-            if writes and (reason := self._end_of_writes()) is not None:
-                # The fence broke this connection.
-                raise Fenced(reason) from error
-            raise
-        finally:
-            seconds = clock() - started
-            self._metrics.record(request.method, code, seconds)
-            if sent is not None:
-                sent.add_attempt(code, seconds)
-        self._warnings.tell(headers)
-        if _OK <= code < _REDIRECT:
-            if head is not None:
-                head(code, headers)
-            return body
-        raise error_from(code, headers, body)
+    def _failure(self, request: WireRequest, error: ProtocolError | TransportError) -> KubeError:
+        """Return what a failed attempt raises: which request it was, and whether the fence has ended it."""
+        if isinstance(error, ProtocolError):
+            return ProtocolError(f"{request.method} {request.path.partition('?')[0]}: {error}")
+        if isinstance(error, Unreachable):
+            self._reached.clear()
+        if request.method != "GET" and (reason := self._end_of_writes()) is not None:
+            return Fenced(reason)  # the fence broke this connection
+        return error
 
     def _delay_before_retry(
         self, method: str, error: ApiError | TransportError, attempts: int

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, Unpack, overload
 
+import orjson
 from msgspec import structs
 
 from manager import clock
@@ -20,7 +21,6 @@ from manager.api import (
     Resource,
     Unstructured,
     controller_of,
-    is_crd,
 )
 from manager.api.apps_v1 import Deployment
 from manager.api.pod_health import PodHealth
@@ -40,16 +40,14 @@ from manager.client.kubernetes_models import KubernetesModel, resource_of
 from manager.client.pod_streams import ExecOptions, LogOptions
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
+from manager.logs.loggers import LONGEST
 from manager.loop import Portions
-from manager.operator.child_writes import CONDITION, MOST_LOOPS, REASONS
+from manager.operator.children import CONDITION, MOST_LOOPS, REASONS, changed_fields
 from manager.operator.conditions import status_of
-from manager.operator.declaration import WatchPods, health_of
-from manager.operator.difference import changed_fields
 from manager.operator.pod_events import ASK_AGAIN_AFTER
 from manager.operator.rollouts import is_rolled_out, is_workload
 from manager.rights import Undeclared
 from manager.runs import LONGEST_TEXT, current_record
-from manager.shards.ranges import label_of
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -222,7 +220,8 @@ class Context:
         `apply` sets it. It is for what the operator creates in another way, and for pod templates. For an
         object it is always the same, with `--shards` and without.
         """
-        return {self.client.shard_label: label_of(self.object.metadata.uid)}
+        label = self.client.child_label
+        return {} if label is None else {label.key: label.value_of(self.object.metadata.uid)}
 
     def token(self, nbytes: int) -> str:
         """A random text of so many random bytes, in letters, digits, `-` and `_`, for passwords. It comes
@@ -267,7 +266,8 @@ class Context:
         with `told`, is recorded when the status is written, if status, reason or message have changed. The
         message is cut after 1,024 characters: it may quote what somebody else says, at any length.
         """
-        message = shortened(message)
+        if len(message) > LONGEST:
+            message = shortened(message)
         conditions = self._operator.condition_list
         if conditions is None:
             kind, hint = self.object.kind, self._operator.hint_of_status()
@@ -278,7 +278,7 @@ class Context:
             kind = self.object.kind
             raise Undeclared(f"{kind} takes no condition of type {type}: its model names those it takes")
         if self._before is None:
-            self._before = self.conditions
+            self._before = {each.type: each for each in conditions.read(self.object)}
         value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
         self._set.add(type)
         conditions.set(self.object, type, value, reason, message, now=clock.now)
@@ -395,18 +395,21 @@ class Context:
             if there is not None and there.metadata.deletion_timestamp is None and self._is_owner_of(there):
                 self.look_again_within(pause)
                 return there
-        if (pause := writes.creation_pause(self.object, type(child))) > 0 and (
+        of_kind = (type(child), ObjectKey(self.object.metadata.namespace, ""))  # for all of them
+        if (pause := writes.loop_pause(self.object, of_kind)) > 0 and (
             await self.client.find(type(child), child.key) is None
         ):
             raise Blocked.created_without_end(type(child), pause)
         may_update = self._may_roll_out if self._operator.rollouts.limited and is_workload(child) else None
         try:
-            applied = await self._apply(child, initial, may_update)
+            applied = await self.client.apply(
+                child, owner=self.object, initial=initial, may_update=may_update
+            )
         except OwnedByOther as error:
-            raise await self._blocked(error, type(child)) from error
+            applied = await self._adopt(child, initial, error)
         if applied.outcome is Outcome.CREATED:
             if not any(kind is type(child) for kind, _ in self.created):
-                writes.created(self.object, type(child), current_record())
+                writes.looped(self.object, of_kind, Outcome.CREATED, current_record())
             self.created.add(name)
         elif applied.previous is None:
             self.look_again_within(writes.held(self.object, name))
@@ -491,22 +494,24 @@ class Context:
         volumes, the API server is asked for the Events of one such pod, at most every 30 seconds. The object
         is reconciled again when the health of a pod changes, also by time alone.
         """
-        source = next((each for each in self._operator.sources if isinstance(each, WatchPods)), None)
+        source = self._operator.pod_watch
         if source is None:
             raise TypeError(f"{type(self._operator).__name__} has no WatchPods, which ctx.pods reads")
-        reader, labels = self.client.within(source.selection), deployment.spec["selector"]
-        records = await reader.records(
-            source.kind, namespace=deployment.metadata.namespace, labels=labels["matchLabels"]
+        records = await self._operator.pod_reader.records(
+            source.kind,
+            namespace=deployment.metadata.namespace,
+            labels=deployment.spec["selector"]["matchLabels"],
         )
-        pods, portions = [], Portions()
+        pods, portions, now = [], Portions(), clock.now()
         for record in records:
             await portions.begin(len(record.raw))
-            pods.append(health_of(record))
-        now = clock.now()
-        for pod in pods:
+            pods.append(PodHealth.of(orjson.loads(record.raw), now))
+        stuck = None
+        for index, pod in enumerate(pods):
             if pod.look_again_at is not None:
                 self.look_again_within((pod.look_again_at - now).total_seconds())
-        stuck = next((index for index, pod in enumerate(pods) if pod.is_stuck), None)
+            if stuck is None and pod.is_stuck:
+                stuck = index
         if stuck is not None:
             problem = await self._operator.pod_events.problem_of(pods[stuck])
             pods[stuck] = pods[stuck]._replace(problem=problem)
@@ -631,12 +636,13 @@ class Context:
         self._operator.check_may_patch()
         writes, version = self._operator.child_writes, self.object.metadata.resource_version
         deleting = self.object.metadata.deletion_timestamp is not None
-        if not deleting and (pause := writes.patch_pause(self.object)) > 0:
+        itself = (type(self.object), self.object.key)
+        if not deleting and (pause := writes.loop_pause(self.object, itself)) > 0:
             raise Blocked.patched_without_end(pause)
         sent = {name: value for name, value in self.object.to_wire().items() if name != "status"}
         self.object.take(await self.client.patch(self.object), sent=sent)
         if self.object.metadata.resource_version != version:
-            writes.patched(self.object, current_record())
+            writes.looped(self.object, itself, Outcome.UPDATED, current_record())
 
     async def write_status(self) -> None:
         """Write the status now, if it differs: for what has to be stored before the next effect.
@@ -722,16 +728,16 @@ class Context:
         conditions = self._operator.condition_list
         if conditions is None:
             return
-        held = conditions.read(self.object)
-        obstacles = self._operator.obstacles
-        known = {} if self._blocked_now else obstacles.get(self.object.key)
-        if not self._blocked_now:
-            self.once_written(partial(obstacles.pop, self.object.key, None))
-        if known is None:
+        held, key, obstacles = conditions.read(self.object), self.object.key, self._operator.obstacles
+        known = {} if self._blocked_now else obstacles.get(key)
+        if not self._blocked_now and known is not None:
+            self.once_written(partial(obstacles.pop, key, None))
+        left = [each for each in held if each.type not in self._set]
+        if left and known is None:
             known = self._obstacles_of_earlier_process(held)
-        for each in held:
-            of_obstacle = known.get(each.type) == (each.reason, each.message)
-            if each.type in self._set or not (of_obstacle or is_of_failure(each)):
+        for each in left:
+            of_obstacle = known is not None and known.get(each.type) == (each.reason, each.message)
+            if not (of_obstacle or is_of_failure(each)):
                 continue
             if each.type == "Degraded":
                 self.condition(each.type, False, "AsExpected")
@@ -762,7 +768,7 @@ class Context:
     def _set_children_stable(self) -> None:
         """Set the condition, if the object ever had such a child: others need not know that there is one."""
         conditions = self._operator.condition_list
-        if conditions is None or not is_crd(self._operator.kind) or not conditions.takes(CONDITION):
+        if conditions is None or not self._operator.tells_of_children:
             return
         troubles = list(self._operator.child_writes.unstable_children(self.object, self._applied))
         if troubles:
@@ -770,7 +776,8 @@ class Context:
             message = "; ".join(message for _, message in troubles)
             self.condition(CONDITION, False, reason, message)
             return
-        if any(each.type == CONDITION and each.status != "True" for each in conditions.read(self.object)):
+        said = {each.type: each.status for each in conditions.read(self.object)}
+        if said.get(CONDITION, "True") != "True":
             self.condition(CONDITION, True, "AsWanted", "its children stay as they are wanted")
 
     def _cached(self) -> bytes | None:
@@ -809,8 +816,8 @@ class Context:
 
     def _did(self, told: _Told, **details: object) -> None:
         """Tell people, and the log, what was done."""
-        self._record(told)
-        self.log.info(told.message, reason=told.reason, **details)
+        self._operator.manager.events.event(self.object, *told)
+        reconcile_log().info(told.message, reason=told.reason, **details)
 
     def _may_roll_out(self) -> bool:
         """Return whether a workload may be updated. A change of the spec does not wait."""
@@ -819,19 +826,17 @@ class Context:
             return False
         return True
 
-    async def _apply(
-        self, child: R, initial: Sequence[str], may_update: Callable[[], bool] | None
-    ) -> Applied[R]:
-        client, owner = self.client, self.object
-        try:
-            return await client.apply(child, owner=owner, initial=initial, may_update=may_update)
-        except OwnedByOther as error:
-            if not error.made_here:
-                raise
-        # The children of an object that is deleted with --cascade=orphan lose their owner, so that they stay.
-        # With this owner, they would go too.
-        await self.confirm()
-        return await client.apply(child, owner=owner, initial=initial, adopt=True)
+    async def _adopt(self, child: R, initial: Sequence[str], error: OwnedByOther) -> Applied[R]:
+        """Apply a child that has lost its owner; raises Blocked for another owner's."""
+        if error.made_here:
+            # The children of an object that is deleted with --cascade=orphan lose their owner, so that they
+            # stay. With this owner, they would go too.
+            await self.confirm()
+            try:
+                return await self.client.apply(child, owner=self.object, initial=initial, adopt=True)
+            except OwnedByOther as again:
+                error = again
+        raise await self._blocked(error, type(child)) from error
 
     async def _blocked(self, error: OwnedByOther, kind: type[Resource]) -> Blocked:
         """What to say of a child whose name is taken, and how its end is heard of."""
@@ -899,9 +904,10 @@ class Context:
 
     def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
         """Whether a child has got the label of its range, and nothing else that people are told of."""
-        label = self.client.shard_label
+        label = self.client.child_label
         return (
-            before.labels.get(label) != after.labels.get(label)
+            label is not None
+            and before.labels.get(label.key) != after.labels.get(label.key)
             and before.owner_references == after.owner_references
         )
 

@@ -9,14 +9,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from manager.api import ObjectKey
-from manager.cache import Cache, Record
-from manager.cache.division import PARTS, ByUid
+from manager.cache import Record
 from manager.election.coordinator import ControllerObjects, Work
 from manager.election.guard import Leadership
 from manager.kube.transport import writes_need, writes_need_from_here
 from manager.logs import get_logger
 from manager.metrics import Metrics
-from manager.shards.ranges import Ranges
+from manager.shards.cache_filter import PARTS, ByUid, ShardFilters, knows, records_in
+from manager.shards.ranges import Ranges, label_key
 
 KNOWN_WITHIN = 30.0
 """Seconds for which a shard without an owner waits for its objects to be known."""
@@ -62,12 +62,12 @@ class OwnedShards:
         self._asked_for: dict[int, float] = {}
         """The shards to prepare, and until when others may wait for that."""
         self._changed = asyncio.Event()
-        self._cache: Cache
+        self._cache: ShardFilters
         self._work: Work | None = None
 
     def attach(self, work: Work) -> None:
         """Start and stop the work on the first shard, and restrict the cache of `work` to owned shards."""
-        self._work, self._cache = work, work.cache
+        self._work, self._cache = work, ShardFilters(work.cache, label=label_key(work.program.name))
         self._cache.restrict(Ranges.of(self.count, ()))
         self._cache.when_learned(self._learned)
 
@@ -210,7 +210,7 @@ class ControllerShare:
         if number in self._begun:
             return
         informers = (self._objects, *self._controller.others)
-        if any(each.is_restricted and not each.knows(number) for each in informers):
+        if not all(knows(each, number) for each in informers):
             return
         self._begun.add(number)
         for record in self._in(number):
@@ -228,7 +228,7 @@ class ControllerShare:
     def _in(self, number: int) -> list[Record]:
         if self._whole:
             return self._objects.list() if number == 0 else []
-        return self._objects.in_ranges(Ranges.of(self._shards.count, {number}))
+        return records_in(self._objects, Ranges.of(self._shards.count, {number}))
 
     def _shard_of(self, key: ObjectKey) -> OwnedShard | None:
         if self._whole:

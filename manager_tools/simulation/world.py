@@ -23,6 +23,7 @@ from manager.certificates.targets import bundle_of, hosts_of
 from manager.election.shard_count import lease_of_shard
 from manager.logs import captured
 from manager.operator import AnyOperator, rights_of
+from manager.shards.cache_filter import ShardFilter
 from manager.shards.ranges import Ranges
 from manager.webhook.configurations import SERVICE, by_service, by_url, webhook_configurations
 from manager.webhook.methods import registrations
@@ -710,14 +711,15 @@ class World(Scene):
             stored = {
                 (each.key.namespace, each.key.name): each.version
                 for each in self.cluster.store.select(informer.spec.gvk.group, informer.spec.plural)
-                if informer.division is None
-                or informer.division.takes(informer._decoder.look(each.data).meta, ranges)
+                if not isinstance(informer.filter, ShardFilter)
+                or informer.filter.division.takes(informer._decoder.look(each.data).meta, ranges)
             }
             cached = {tuple(each.key): each.version for each in informer._store}
             if stored != cached:
                 differ = sorted(set(stored.items()) ^ set(cached.items()))[:6]
                 self.violated(f"{replica.name} has other {informer.spec.resource} than the server: {differ}")
-            if informer.is_restricted and any(each.ranges != ranges for each in informer._reflectors):
+            watches = informer.filter.watches if isinstance(informer.filter, ShardFilter) else ()
+            if any(each.asked != ranges for each in watches):
                 self.violated(f"{replica.name} asks for {informer.spec.resource} of others' ranges")
 
     async def _end(self) -> None:

@@ -27,11 +27,11 @@ from controllers.main import OPERATORS
 from manager.access.reviews import has_expired
 from manager.address import BindAddress, parse_address
 from manager.api import GroupVersionKind, ObjectKey
-from manager.cache.answers import decode_bookmark, version_of
 from manager.cache.record import RecordDecoder
+from manager.cache.reflector import decode_bookmark, version_of
 from manager.cache.spec import Selector, WatchSpec
 from manager.certificates.store import Material, Stored
-from manager.client.ownership import holds, holds_exactly, own_entries, takeover_patch
+from manager.client.ownership import holds, own_entries, takeover_patch
 from manager.client.write import merge_diff
 from manager.console.changes import Change, _fields
 from manager.console.templates import read_templates
@@ -294,8 +294,8 @@ def records_of_ownership(entries: bytes, live: Any) -> None:
     takeover_patch(managed, "test")
     for owned in (own.applied, own.created):
         if owned is not None:
-            for compared in (holds, holds_exactly):
-                assert compared(OWNING, live, owned) in {True, False}
+            for exact in (False, True):
+                assert holds(OWNING, live, owned, exact=exact) in {True, False}
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -578,7 +578,7 @@ async def test_tasks_are_told_with_where_they_wait_and_a_profile_with_where_time
         status, text = await get(site, "/debug/tasks")
         assert status == 200
         worker = text.partition("\nfoo-worker-0\n")[2].partition("\n\n")[0]
-        assert "Controller._run_worker" in worker
+        assert "Workers._work" in worker
         assert re.search(r"WorkQueue\._wait \(.*queue\.py:\d+\)", worker)
         status, text = await get(site, "/debug/profile?seconds=0.1")
         assert status == 200

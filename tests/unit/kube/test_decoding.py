@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from manager.api import ObjectKey
 from manager.api.core_v1 import Secret
-from manager.cache.answers import decode_bookmark, deleted_uid
+from manager.cache.informer import deleted_uid
 from manager.cache.record import RecordDecoder
+from manager.cache.reflector import decode_bookmark
 from manager.client.applier import _decoded
 from manager.client.reader import decode_at_once
 from manager.election.lease import Lease

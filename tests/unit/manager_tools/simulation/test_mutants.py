@@ -23,11 +23,9 @@ from controllers.petstore.keeper import Keeper
 from controllers.petstore.pet import PetOperator
 from controllers.tutorial.foo import FooOperator
 from manager.api import controller_reference, is_controlled_by
-from manager.cache import Cache
-from manager.cache.division import ByOwner
 from manager.cache.informer import Informer
-from manager.cache.intake import Intake
 from manager.cache.reflector import Reflector
+from manager.cache.sink import Sink
 from manager.cache.store import Store
 from manager.certificates import decide, keeper
 from manager.certificates.lifetimes import Lifetimes
@@ -43,9 +41,10 @@ from manager.election.guard import Leadership
 from manager.election.lease_watch import LeaseObservation
 from manager.election.shard_count import ShardCountAgreement
 from manager.kube.transport import Transport
-from manager.operator import running
+from manager.operator import reconciler
 from manager.operator.context import Context
 from manager.operator.operator import Operator
+from manager.shards.cache_filter import ByOwner, ShardFilters
 from manager.shards.coordinator import ShardCoordinator
 from manager.shards.owned import ControllerShare, OwnedShards
 from manager.shards.ranges import Ranges
@@ -122,7 +121,8 @@ async def nothing_awaited(*_: Any, **__: Any) -> None:
 
 @mutant("memcached", TWO_LEAD, by="freeze", took=1)
 def the_fence_is_not_asked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Transport, "fenced", None)
+    patch.setattr(Transport, "_permit", nothing)
+    patch.setattr(Transport, "_permit_work", nothing)
     patch.setattr(Transport, "fence", nothing)
 
 
@@ -131,7 +131,7 @@ OTHERS_RANGE = r"came while \S+ had range"
 
 @mutant("memcached", OTHERS_RANGE, shards=4, took=1)
 def each_works_on_everything(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Cache, "restrict", nothing)
+    patch.setattr(ShardFilters, "restrict", nothing)
     patch.setattr(
         ControllerShare, "_shard_of", lambda self, _: next(map(self._shards.find, self._shards._shards), None)
     )
@@ -153,13 +153,12 @@ def who_takes_a_range_does_not_look_at_its_objects(patch: pytest.MonkeyPatch) ->
 
 @mutant("memcached", " than the server", shards=4, took=1)
 def who_takes_a_range_does_not_list_it(patch: pytest.MonkeyPatch) -> None:
-    original = Reflector.list_more
+    original = Reflector.list_beside
 
-    async def nothing_of_it(self: Reflector, ranges: Ranges) -> Any:
-        found = await original(self, ranges)
-        return None if found is None else ({}, found[1])
+    async def nothing_of_it(self: Reflector, query: Any, _: Any) -> Any:
+        return await original(self, query, nothing)
 
-    patch.setattr(Reflector, "list_more", nothing_of_it)
+    patch.setattr(Reflector, "list_beside", nothing_of_it)
 
 
 @mutant("memcached", " than the server", shards=4, took=1)
@@ -222,7 +221,8 @@ def nobody_looks_into_how_many_ranges_the_work_is_divided(patch: pytest.MonkeyPa
 
 @mutant("memcached", NOT_FRESH + ".*shard", shards=4, took=1)
 def children_get_no_label(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(applier, "_add", lambda *_: None)
+    original = applier._wanted
+    patch.setattr(applier, "_wanted", lambda obj, owner, _: original(obj, owner, None))
 
 
 @mutant("pet", "CALL store .*" + TWO_LEAD, by="look", took=3)
@@ -243,13 +243,13 @@ def a_list_forgets_no_deletions(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("memcached", " than the server", took=1)
 def watches_bring_no_deletions(patch: pytest.MonkeyPatch) -> None:
-    original = Intake.event
+    original = Sink.event
 
-    def without(self: Intake, kind: str, raw: Any) -> None:
+    def without(self: Sink, kind: str, raw: Any) -> None:
         if kind != "DELETED":
             original(self, kind, raw)
 
-    patch.setattr(Intake, "event", without)
+    patch.setattr(Sink, "event", without)
 
 
 @mutant("mysrv", NOT_FRESH, fault="refusals", took=6)
@@ -279,7 +279,7 @@ def every_change_counts_as_an_own_write(patch: pytest.MonkeyPatch) -> None:
         item = self._items.get(key)
         return item is not None and item.due is None and self._items.pop(key) is item
 
-    patch.setattr(WorkQueue, "disregard", disregard)
+    patch.setattr(WorkQueue, "discard_if_only", disregard)
 
 
 @mutant("memcached", TWO_LEAD, took=1)
@@ -289,7 +289,7 @@ def a_lease_is_stale_as_soon_as_it_is_seen(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("memcached,wordpress", NOT_FRESH, took=1)
 def changed_children_tell_nobody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(running, "_owners_and_waiting", lambda *_: lambda _: ())
+    patch.setattr(reconciler, "_owners_and_waiting", lambda *_: lambda _: ())
 
 
 @mutant("memcached", NOT_FRESH + "deployments", took=1)
@@ -392,13 +392,13 @@ def what_others_spoil_is_left_alone(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("memcached,wordpress", " than the server", took=1)
 def every_seventh_event_is_lost(patch: pytest.MonkeyPatch) -> None:
-    original, numbers = Intake.event, itertools.count(1)
+    original, numbers = Sink.event, itertools.count(1)
 
-    def event(self: Intake, kind: str, raw: Any) -> None:
+    def event(self: Sink, kind: str, raw: Any) -> None:
         if next(numbers) % 7:
             original(self, kind, raw)
 
-    patch.setattr(Intake, "event", event)
+    patch.setattr(Sink, "event", event)
 
 
 @mutant("pet", "the record of|has no record|a record is left", took=5)
@@ -559,7 +559,7 @@ def the_end_of_a_cleanup_takes_all_finalizers(patch: pytest.MonkeyPatch) -> None
         await ctx.patch()
         ctx.written()
 
-    patch.setattr(running.ObjectReconciler, "_let_go", let_go)
+    patch.setattr(reconciler.ObjectReconciler, "_let_go", let_go)
 
 
 @mutant("memcached", "took away labels spoilt=", took=1)
@@ -571,7 +571,7 @@ def children_keep_no_labels_but_ours(patch: pytest.MonkeyPatch) -> None:
         others = {*applied.object.metadata.labels} - {*obj.metadata.labels}
         if others:
             body = orjson.dumps({"metadata": {"labels": dict.fromkeys(others)}})
-            await self._writer.send(type(obj), obj.key, MERGE_PATCH, body, {})
+            await self._send(type(obj), obj.key, MERGE_PATCH, body, {})
         return applied
 
     patch.setattr(applier.Applier, "apply", apply)

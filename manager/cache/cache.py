@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple, Unpack
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
-from manager.cache.division import ByOwner, ByUid, Division
-from manager.cache.informer import Informer
-from manager.cache.parts import Parts
-from manager.cache.record import FieldManagers, Record, RecordDecoder
+from manager.cache.informer import Informer, ObjectFilter
+from manager.cache.record import FieldManagers, Parts, Record, RecordDecoder
 from manager.cache.spec import WHOLE, Selection, SelectionOptions, WatchSpec
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from manager.shards.ranges import Ranges, label_key
 
 
 class Cache:
@@ -28,11 +25,8 @@ class Cache:
     server; only the managedFields of these are kept. `namespaces` are those to watch, with one watch for each
     kind and namespace; none (the default), or "" among them, means all, with one watch for each kind.
 
-    With `restrict`, informers that are asked for as `shared_out` hold only objects of some ranges, and those
-    that are asked for as `owned_by` only children of such.
-
-    Attributes: `shard_label` is the key of the label of these children; `managers` are the field managers
-    whose managedFields are kept.
+    Attributes: `managers` are the field managers whose managedFields are kept; `make_filter` makes the filter
+    of an informer that is asked for as `filtered`, of children if it gets True. None means no filters.
     """
 
     def __init__(
@@ -48,12 +42,10 @@ class Cache:
         self._transport = transport
         self._mapper = mapper
         self.managers = FieldManagers(field_manager)
-        self.shard_label = label_key(field_manager)
+        self.make_filter: Callable[[bool], ObjectFilter] | None = None
         self._namespaces = tuple(namespaces)
         self._metrics = metrics
         self._rng = rng
-        self._ranges: Ranges | None = None
-        self._when_learned: list[Callable[[], None]] = []
         self._shared: dict[_Name, _Shared] = {}
         # What was found in it, until it changes: each read asks.
         self._looked_up: dict[tuple[GroupVersionKind, bool, Selection, bool], Informer] = {}
@@ -66,7 +58,7 @@ class Cache:
         kind: type[Resource],
         *,
         metadata_only: bool = False,
-        shared_out: bool = False,
+        filtered: bool = False,
         owned_by: type[Resource] | None = None,
         **selection: Unpack[SelectionOptions],
     ) -> Informer:
@@ -75,23 +67,21 @@ class Cache:
         It starts at once when the cache runs, else when it does. Without a selection it holds all objects;
         with one, it is another informer, with watches and memory of its own, than with any other selection.
 
-        `shared_out` is to hold only objects of the ranges that are this replica's, where there are such: it
-        is another informer than that of who wants all of them.
+        `filtered` is for who needs only objects that a filter takes, where there are filters: it is another
+        informer than that of who wants all of them.
 
-        `owned_by` is who needs only children of objects of that kind, and with `shared_out` only of such that
-        are this replica's. Unless somebody wants all, or there is a selection, of others' objects only their
-        metadata is kept, and with `shared_out` nothing. Who wants all of them after the cache has begun to
+        `owned_by` is who needs only children of objects of that kind, and with `filtered` only of such that
+        the filter takes. Unless somebody wants all, or there is a selection, of others' objects only their
+        metadata is kept, and with `filtered` nothing. Who wants all of them after the cache has begun to
         run gets another informer.
 
         Raises ValueError for a bad label selector or path, and RuntimeError when it runs already, and holds
         only children.
         """
         selected = Selection.of(**selection)
-        division: Division | None = None
-        if self.shares_out and shared_out:
-            division = ByUid() if owned_by is None else ByOwner(self.shard_label)
+        filtered = filtered and self.make_filter is not None
         children = owned_by is not None and not metadata_only and selected == WHOLE
-        name = _Name(kind.gvk, metadata_only, selected, isinstance(division, ByUid), children)
+        name = _Name(kind.gvk, metadata_only, selected, filtered and owned_by is None, children)
         other = name._replace(children=not children)
         if children and other in self._shared:
             name = other
@@ -101,13 +91,14 @@ class Cache:
                 self._shared[other].informer.keep_whole()
                 self._shared[name] = self._shared.pop(other)
             else:
-                self._shared[name] = _Shared(self._make(kind, name, division))
+                made = self.make_filter(owned_by is not None) if filtered and self.make_filter else None
+                self._shared[name] = _Shared(self._make(kind, name, made))
                 self._start(self._shared[name])
         shared = self._shared[name]
-        if shared.informer.holds_children and division is None:
+        if shared.informer.holds_children and not filtered:
             if self._watches is not None:
                 raise RuntimeError(f"only children are cached of {shared.informer.spec.resource}")
-            shared.informer.widen()
+            shared.informer.drop_filter()
         if owned_by is not None:
             shared.informer.add_owner(owned_by.gvk)
         shared.users += 1
@@ -148,7 +139,7 @@ class Cache:
     ) -> Informer | None:
         """Return the informer of a kind if somebody asked for it, for reading.
 
-        If there are two, it is the one that holds all, or with `ours` the one of what is this replica's.
+        If there are two, it is the one that holds all, or with `ours` the one with a filter.
         """
         asked = (kind.gvk, metadata_only, selection, ours)
         known = self._looked_up.get(asked)
@@ -183,38 +174,10 @@ class Cache:
     def holds_all(self, kind: type[Resource], namespace: str) -> bool:
         """Whether some informer has all objects of a kind in a namespace, or their metadata."""
         return any(
-            each.spec.covers(namespace)
-            and not (each.is_restricted or each.spec.label_selector or each.spec.field_selector)
+            each.covers(namespace)
+            and not (each.filter or each.spec.label_selector or each.spec.field_selector)
             for each in self._informers(kind)
         )
-
-    # Ranges of objects, where replicas share them out.
-
-    @property
-    def shares_out(self) -> bool:
-        """Whether replicas share the objects out."""
-        return self._ranges is not None
-
-    def restrict(self, ranges: Ranges) -> None:
-        """Have informers that are `shared_out` hold objects of these ranges only; see `Informer.restrict`."""
-        self._ranges = ranges
-        for informer in self._restricted():
-            informer.restrict(ranges)
-
-    def knows(self, number: int) -> bool:
-        """Whether all these informers have listed the objects of a range."""
-        return all(informer.knows(number) for informer in self._restricted())
-
-    def when_learned(self, call: Callable[[], None]) -> None:
-        """Have it called whenever one of them knows more ranges."""
-        self._when_learned.append(call)
-
-    def _has_learned(self) -> None:
-        for call in self._when_learned:
-            call()
-
-    def _restricted(self) -> Iterator[Informer]:
-        return (each.informer for each in self._shared.values() if each.informer.is_restricted)
 
     async def run(self) -> None:
         """Run every informer, also those asked for later, until cancelled."""
@@ -243,7 +206,7 @@ class Cache:
         `before` is the version that the write replaced, 0 for a create; None when that is not known for sure.
         Raises ProtocolError when it is not an object of this kind.
         """
-        for informer in self._informers(kind):
+        for informer in self._of_kind.get(kind.gvk, ()):
             informer.observe_write(raw, before=before)
 
     def observe_delete(self, kind: type[Resource], key: ObjectKey, uid: str | None, raw: bytes) -> None:
@@ -266,7 +229,7 @@ class Cache:
         self,
         kind: type[Resource],
         name: _Name,
-        division: Division | None,
+        object_filter: ObjectFilter | None,
     ) -> Informer:
         metadata_only = name.metadata_only
         informer = self._informer(
@@ -274,9 +237,8 @@ class Cache:
             metadata_only=metadata_only,
             selection=name.selection,
             owners=set() if name.children else None,
-            division=division,
+            object_filter=object_filter,
         )
-        informer.when_learned(self._has_learned)
         self._of_kind[kind.gvk] = (*self._informers(kind), informer)
         for gauge, number in (
             (self._metrics.cache_objects, len),
@@ -298,7 +260,7 @@ class Cache:
         metadata_only: bool,
         selection: Selection,
         owners: set[tuple[str, str]] | None = None,
-        division: Division | None = None,
+        object_filter: ObjectFilter | None = None,
     ) -> Informer:
         return Informer(
             WatchSpec.of(kind, namespaces=self._namespaces, metadata_only=metadata_only, selection=selection),
@@ -314,8 +276,7 @@ class Cache:
             restarts=self._metrics.watch_restarts,
             failures=self._metrics.cache_failures,
             rng=self._rng,
-            division=division,
-            ranges=None if division is None else self._ranges,
+            object_filter=object_filter,
         )
 
     def _start(self, *informers: _Shared) -> None:
@@ -332,7 +293,7 @@ class _Name(NamedTuple):
     gvk: GroupVersionKind
     metadata_only: bool
     selection: Selection
-    shared_out: bool
+    filtered: bool
     children: bool = False
 
 

@@ -1,4 +1,4 @@
-"""One reconcile: under a time limit, recorded, and its outcome put into effect."""
+"""The workers of a controller: reconciles under a time limit, recorded, with what follows from each."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import math
 import random
 from collections.abc import Callable, Hashable
 from collections.abc import Set as AbstractSet
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, NoReturn
 
 from manager.api import GroupVersionKind
 from manager.cache import own_writes_from_here
 from manager.controller.failure import Cause, Failure, Trouble, Troubles, explain
+from manager.controller.options import RateLimiter
 from manager.controller.queue import QueueItem, WorkQueue
 from manager.controller.reconciler import FailureReporter, Reconciler, Request, Result
-from manager.kube.deadlines import Deadlines
+from manager.election.coordinator import Share
 from manager.kube.errors import NotFound
 from manager.logs import reset_reconcile_log, set_reconcile_log
-from manager.loop import ended, threads_from_here
+from manager.loop import Deadlines, ended, threads_from_here
 from manager.metrics import Metrics, counting, observing
 from manager.rate_limit import Repeats, TokenBucket
 from manager.rights import Undeclared
@@ -93,8 +95,8 @@ class ControllerMetrics:
                 self._panicked()
 
 
-class ReconcileRunner:
-    """Calls the reconciler for one queue item after the other, and answers to the queue for it.
+class Workers:
+    """Call the reconciler for one key of the queue after the other, and answer to the queue for it.
 
     | outcome                      | counted as          | back-off  | next run                 |
     |------------------------------|---------------------|-----------|--------------------------|
@@ -107,8 +109,8 @@ class ReconcileRunner:
     | an exception of a faulty program | error, and panic | grows    | after the back-off       |
     | too slow                     | error, and timeout  | grows     | after the back-off       |
 
-    A change always runs it again, and at once. What waits for something that does not answer may run before
-    its back-off is over (`Troubles`).
+    A change always runs it again, and at once. An object that waits for something that does not answer may
+    run before its back-off is over (`Troubles`).
     """
 
     def __init__(
@@ -123,11 +125,16 @@ class ReconcileRunner:
         runs: ControllerHistory,
         primary: GroupVersionKind | None = None,
         skips_own_writes: bool = False,
+        running: dict[Request, ReconcileRecord] | None = None,
+        pace: RateLimiter | None = None,
+        share: Share | None = None,
+        done: Callable[[], None] = lambda: None,
     ) -> None:
         """`log` carries the controller's name; `timeout` is in seconds; `primary` is the kind of the keys.
 
-        Runs are kept in `runs`. With `skips_own_writes`, what a reconcile has itself written does not run it
-        again.
+        Runs are kept in `runs`, those under way in `running`. With `skips_own_writes`, what a reconcile has
+        itself written does not run it again. `pace` says when the next may start, and `share` which objects
+        are this replica's. `done` is called after each key.
         """
         self._reconciler = reconciler
         self._queue = queue
@@ -144,12 +151,11 @@ class ReconcileRunner:
         self._lines = TokenBucket(rate=0.1, burst=30)
         self._races = Repeats()
         self._deadlines = Deadlines()
-        self._running: dict[Request, ReconcileRecord] = {}
-
-    @property
-    def active(self) -> int:
-        """How many reconciles are running."""
-        return len(self._running)
+        self._running: dict[Request, ReconcileRecord] = {} if running is None else running
+        self._pace = pace
+        self._share = share
+        self._done = done
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def failing(self) -> int:
@@ -163,16 +169,57 @@ class ReconcileRunner:
         since = asyncio.get_running_loop().time() - self._timeout - seconds
         return [request for request, run in self._running.items() if run.started < since]
 
-    def running(self, key: Request) -> ReconcileRecord | None:
-        """The run of an object that is under way."""
-        return self._running.get(key)
+    async def run(self, name: str, count: int) -> None:
+        """Have so many workers work, each a task named after `name`, until the queue is shut down."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._tasks = [
+                    group.create_task(self._work(f"{name}-worker-{number}"), name=f"{name}-worker-{number}")
+                    for number in range(count)
+                ]
+        finally:
+            self._deadlines.close()
 
-    def leave(self, key: Request) -> None:
-        """Another replica works on the object: forget how often it failed here."""
-        self._queue.forget(key)
-        self._troubles.ended(key)
+    def cancel(self) -> None:
+        """End them, reconciles included."""
+        for each in self._tasks:
+            each.cancel()
 
-    async def run(self, item: QueueItem[Request]) -> None:
+    async def _work(self, name: str) -> None:
+        """Reconcile what the queue gives, one key after the other."""
+        task, queue = asyncio.current_task(), self._queue
+        assert task is not None
+        # A reconciler may swallow a cancellation, but it does not get to go on.
+        while not task.cancelling() and (item := await queue.get()) is not None:
+            try:
+                # A dump of tasks then names the object, above all one whose reconcile does not end.
+                task.set_name(f"{name} {item.key}")
+                if self._share is None and self._pace is None:
+                    await self.reconcile(item)
+                else:
+                    await self._reconcile_when_due(item)
+            finally:
+                task.set_name(name)
+                queue.done(item.key)
+                self._done()
+            # A reconcile that had nothing to wait for has not let anyone else run; a backlog of them would
+            # hold up the loop, and with it the renewal of the lease.
+            await asyncio.sleep(0)
+
+    async def _reconcile_when_due(self, item: QueueItem[Request]) -> None:
+        """Reconcile an object of this replica's, when the pace allows it."""
+        async with nullcontext(True) if self._share is None else self._share.work_on(item.key) as ours:
+            if not ours:
+                # Another replica works on the object: forget how often it failed here.
+                self._queue.forget(item.key)
+                self._troubles.ended(item.key)
+                return
+            if self._pace is not None:
+                await self._pace.acquire()
+            if not self._queue.is_shut_down:
+                await self.reconcile(item)
+
+    async def reconcile(self, item: QueueItem[Request]) -> None:
         """Reconcile once. Raises only what is meant to end the worker: its cancellation, or the process's.
 
         Threads that the reconciler has asked for belong to it. When it is over and they are not, say because
@@ -254,7 +301,7 @@ class ReconcileRunner:
                 # It swallowed its cancellation, and nobody knows how far it came.
                 self._ran_out_of_time(None)
             # Not so after a failure: then it may not have come to look at what it wrote.
-            if own_writes is not None and self._queue.disregard(item.key, own_writes):
+            if own_writes is not None and self._queue.discard_if_only(item.key, own_writes):
                 run.skipped = True
             return self._finish(item, run, result)
         except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
@@ -278,10 +325,6 @@ class ReconcileRunner:
             if _is_meant_for_worker(problem):
                 raise
             log.debug("cannot report the failure on the object", error=explain(problem))
-
-    def close(self) -> None:
-        """Leave nothing behind, once no reconcile runs any more."""
-        self._deadlines.close()
 
     def _finish(self, item: QueueItem[Request], run: ReconcileRecord, result: Result | None) -> str:
         if result is not None and not isinstance(result, Result):

@@ -10,8 +10,7 @@ import pytest
 
 from manager.kube.credentials import Credentials
 from manager.kube.errors import ConfigError
-from manager.kube.kubeconfig import Choice, Entry
-from manager.kube.user import credentials_of, impersonation_of, pem_of
+from manager.kube.kubeconfig import Choice, Entry, credentials_of, impersonation_of, pem_of
 
 V1BETA1 = "client.authentication.k8s.io/v1beta1"
 

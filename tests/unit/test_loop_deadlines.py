@@ -6,7 +6,7 @@ import math
 import pytest
 
 from manager.clock import monotonic as now
-from manager.kube.deadlines import Deadlines
+from manager.loop import Deadlines
 
 pytestmark = pytest.mark.virtual_time
 

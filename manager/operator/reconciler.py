@@ -81,24 +81,15 @@ def add_controller(
     for name, function in operator.indexes.items():
         objects.add_index(name, function)
 
-    sources: list[Source] = [
-        KindSource(
-            objects,
-            enqueue_object,
-            predicates=(cls.counts,),
-            relation="for",
-            reconciling=lambda key: controller.running(key) is not None,
-        ),
-        operator.channel,
-        *timers.sources(objects),
-    ]
+    own = KindSource(objects, enqueue_object, predicates=(cls.counts,), relation="for")
+    sources: list[Source] = [own, operator.channel, *timers.sources(objects)]
     informers = [objects]
     for source in operator.sources:
         informer = cache.informer(
             source.kind,
             metadata_only=source.metadata_only,
             owned_by=kind if isinstance(source, Owns) else None,
-            shared_out=isinstance(source, Owns) and objects.is_restricted,
+            filtered=isinstance(source, Owns) and objects.filter is not None,
             **source.selection._asdict(),
         )
         informers.append(informer)
@@ -139,6 +130,7 @@ def add_controller(
         history=manager.history,
         share=share,
     )
+    own.reconciling = controller.is_running
     manager.add(controller)
     return controller
 
@@ -181,7 +173,7 @@ def _source(
 
 def _of_ours(objects: Informer, handler: Handler) -> Handler:
     """Without objects that are not held: they are others', or enqueued when they come."""
-    if not objects.is_restricted:
+    if objects.filter is None:
         return handler
     return lambda event: [key for key in handler(event) if objects.get(key) is not None]
 
@@ -191,7 +183,7 @@ def _owners_and_waiting(operator: Operator[Any], owns: Owns, objects: Informer) 
 
     def handle(event: CacheEvent) -> Iterable[ObjectKey]:
         # Whoever has a name that others want may give it back in any way.
-        for waiting in operator.waiting_for(kind, event.key):
+        for waiting in tuple(operator.waiting_for_names.get((kind, event.key), ())):
             trigger = trigger_of(event, "freed", "owns", kind.gvk.kind)
             operator.channel.send(waiting, trigger=trigger)
         keys = owners(event)
@@ -236,7 +228,9 @@ class ObjectReconciler(Generic[T]):
     async def reconcile(self, request: ObjectKey) -> Result | None:
         """Bring the object of that key up to date, if it is there."""
         self._tried.pop(request, None)
-        due = self._timers.take(request)
+        if request in self._operator.awaited_names:
+            self._operator.waits_no_more(request)
+        due = self._timers.take(request) if request in self._timers.due else ()
         try:
             result = await self._reconcile(request, due)
         except BaseException:
@@ -260,10 +254,9 @@ class ObjectReconciler(Generic[T]):
 
     async def _reconcile(self, key: ObjectKey, due: Sequence[str]) -> Result | None:
         operator = self._operator
-        operator.waits_no_more(key)
         obj: Any = await self._reader.find(operator.kind, key)
         state = ("", "") if obj is None else (obj.metadata.uid, obj.metadata.resource_version)
-        if (left := self._pause(key, state)) > 0:
+        if key in self._created and (left := self._pause(key, state)) > 0:
             if due:
                 self._timers.give_back(key, due)
             return Result(requeue_after=left)
@@ -306,9 +299,7 @@ class ObjectReconciler(Generic[T]):
         When the object has gone, and the cache has not heard of it, what is created for it is collected at
         once, and each time an event asks for the next reconcile.
         """
-        created = self._created.get(key)
-        if created is None:
-            return 0.0
+        created = self._created[key]
         left = created.until - clock.monotonic() if created.state == state else 0.0
         if left <= 0:
             del self._created[key]
@@ -342,7 +333,7 @@ class ObjectReconciler(Generic[T]):
                 result = await operator.reconcile(obj, ctx) if self._reconciles else None
                 for owns in self._pruned:
                     await ctx.prune(owns.kind, metadata_only=owns.metadata_only)
-                operator.is_no_longer_blocked(obj.key)
+                operator.told_blocked.pop(obj.key, None)
         except (Changed, Gone):
             raise
         except Exception as error:  # noqa: BLE001 - the operator says which of them it knows

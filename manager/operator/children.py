@@ -1,16 +1,18 @@
-"""Children that are changed too often: wanted differently each time, or by others in turn."""
+"""Children: which of their fields have changed, and which are changed too often, by us or others in turn."""
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from random import Random
 from typing import Any
 
 from manager import clock
 from manager.api import ObjectKey, Resource
+from manager.api.core_v1 import Secret, fold_string_data
 from manager.backoff import Backoff
 from manager.client import Outcome
 from manager.runs import ReconcileRecord, Trigger
@@ -42,16 +44,13 @@ class _Writes:
     """The latest writes of one child."""
 
     generation: int
-    most: int = MOST_WRITES
-    times: deque[float] = field(init=False)
+    most: int
+    times: deque[float]
     pauses: Backoff | None = None
     """Set once there were too many."""
     until: float = 0.0
     reason: str = ""
     message: str = ""
-
-    def __post_init__(self) -> None:
-        self.times = deque(maxlen=self.most)
 
 
 class ChildWrites:
@@ -72,23 +71,12 @@ class ChildWrites:
         found = self._find(owner, child)
         return 0.0 if found is None else max(0.0, found.until - clock.monotonic())
 
-    def created(self, owner: Resource, kind: type[Resource], run: ReconcileRecord | None) -> None:
-        """Note a reconcile that has created children of a kind."""
-        self.wrote(owner, _all_of(owner, kind), Outcome.CREATED, run, str, most=MOST_LOOPS)
+    def looped(self, owner: Resource, child: Child, outcome: Outcome, run: ReconcileRecord | None) -> None:
+        """Note a reconcile that has created children of a kind (without a name), or patched the object."""
+        self.wrote(owner, child, outcome, run, str, most=MOST_LOOPS)
 
-    def patched(self, owner: Resource, run: ReconcileRecord | None) -> None:
-        """Note a reconcile that has patched the object itself."""
-        self.wrote(owner, (type(owner), owner.key), Outcome.UPDATED, run, str, most=MOST_LOOPS)
-
-    def creation_pause(self, owner: Resource, kind: type[Resource]) -> float:
-        """Return for how many seconds no child of a kind is created."""
-        return self._loop_pause(owner, _all_of(owner, kind))
-
-    def patch_pause(self, owner: Resource) -> float:
-        """Return for how many seconds the object itself is not patched."""
-        return self._loop_pause(owner, (type(owner), owner.key))
-
-    def _loop_pause(self, owner: Resource, child: Child) -> float:
+    def loop_pause(self, owner: Resource, child: Child) -> float:
+        """Return for how many seconds none of these is created, or the object itself not patched."""
         found = self._find(owner, child)
         if found is None or found.pauses is None:
             return 0.0
@@ -111,14 +99,14 @@ class ChildWrites:
         if (
             outcome is not Outcome.RESTORED
             and run is not None
-            and any(_is_news(each, child) for each in run.triggers)
+            and any(map(_is_news, run.triggers, repeat(child)))
         ):
             return None  # another change may be the reason that it is wanted differently
         now = clock.monotonic()
         self._forget_before(now - WITHIN)
         found = self._find(owner, child)
         if found is None:
-            found = _Writes(owner.metadata.generation or 0, most)
+            found = _Writes(owner.metadata.generation or 0, most, deque(maxlen=most))
             self._of.setdefault(owner.key, {})[child] = found
         self._of.move_to_end(owner.key)
         found.times.append(now)
@@ -181,11 +169,6 @@ class ChildWrites:
             del self._of[owner]
 
 
-def _all_of(owner: Resource, kind: type[Resource]) -> Child:
-    """Return what stands for all children of a kind."""
-    return kind, ObjectKey(owner.metadata.namespace, "")
-
-
 def _is_news(trigger: Trigger, child: Child) -> bool:
     """Return whether what asked for the reconcile is not what the reconcile before may have brought about."""
     kind, key = child
@@ -194,3 +177,68 @@ def _is_news(trigger: Trigger, child: Child) -> bool:
         return not same_name or (trigger.kind, trigger.namespace) != (kind.gvk.kind, key.namespace)
     own = {"requeue", "timer", "resync", "back-off"}
     return trigger.source not in {"for", "owns"} and trigger.why not in own
+
+
+_SHOWN = 8
+
+
+def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[str]:
+    """The paths of what differs, as the server names them: `.spec.replicas`; values may be secret.
+
+    The status is left out, and so is what others have set meanwhile and is not `wanted`. Of very many the
+    first are named, and the last entry counts the others.
+    """
+    extra = {**(before.model_extra or {}), **(after.model_extra or {})}
+    fields = {*type(after).model_fields, *extra} - {"metadata", "status"}
+    # To write a whole object out costs more than all the rest.
+    differing = {name for name in fields if getattr(before, name, None) != getattr(after, name, None)}
+    plain = {name for name in differing if _is_plain(type(after), name)}
+    ours = _content(wanted, differing | {"string_data", "stringData"}, set())
+    if wanted.gvk == Secret.gvk:
+        fold_string_data(ours)
+    # `apply` adds the owner to what is wanted.
+    ours["metadata"].setdefault("ownerReferences", [])
+    found = list(
+        _differences("", _content(before, differing, plain), _content(after, differing, plain), ours)
+    )
+    if len(found) > _SHOWN:
+        found[_SHOWN:] = [f"{len(found) - _SHOWN} more"]
+    return found
+
+
+def _is_plain(kind: type[Resource], name: str) -> bool:
+    """Whether a field is in JSON what it is in an object that was read."""
+    field = kind.model_fields.get(name)
+    return field is not None and field.annotation == dict[str, Any] and not field.metadata
+
+
+def _content(obj: Resource, fields: set[str], plain: set[str]) -> dict[str, Any]:
+    metadata = obj.metadata
+    kept = {
+        "labels": metadata.labels,
+        "annotations": metadata.annotations,
+        "ownerReferences": [each.to_wire() for each in metadata.owner_references],
+        "finalizers": metadata.finalizers,
+    }
+    # The rest of the metadata is the server's own.
+    content = {"metadata": {name: value for name, value in kept.items() if value}}
+    kind = type(obj)
+    content |= {kind.model_fields[name].alias or name: getattr(obj, name) for name in plain}
+    return content | obj.to_wire(only=fields - plain)
+
+
+def _differences(path: str, before: Any, after: Any, wanted: Any) -> Iterator[str]:
+    if before == after:
+        return
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        ours = wanted if isinstance(wanted, Mapping) else {}
+        for name in dict.fromkeys((*before, *after)):
+            if name in ours or name not in after:
+                yield from _differences(f"{path}.{name}", before.get(name), after.get(name), ours.get(name))
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        # Others' items may stand between ours.
+        each = wanted if isinstance(wanted, list) and len(wanted) == len(after) else after
+        for number, (one, other, ours) in enumerate(zip(before, after, each, strict=True)):
+            yield from _differences(f"{path}[{number}]", one, other, ours)
+    else:
+        yield path
