@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     )
     from manager.rights import rbac
     from manager.runnables import Lifespan, Runnable
+    from manager.server import HttpServer
     from manager.settings import Setting
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "Context",
     "ControllerOptions",
     "Enqueue",
+    "HttpServer",
     "Informer",
     "Lifespan",
     "Meta",
@@ -97,7 +99,7 @@ __all__ = [
     "webhook",
 ]
 
-_HOMES = ("operator", "controller", "cache", "api", "loop", "rights", "runnables", "settings")
+_HOMES = ("operator", "controller", "cache", "api", "loop", "rights", "runnables", "server", "settings")
 
 
 def __getattr__(name: str) -> Any:

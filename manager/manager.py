@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
 from contextvars import Context
@@ -25,12 +25,15 @@ from manager.metrics import Metrics
 from manager.program import Program
 from manager.runnables import CannotStart, Lifespan, Runnable, Runnables
 from manager.runs import History
+from manager.server import HttpServer
 from manager.settings import SettingValues
 from manager.shards.ranges import label_key, label_of
 from manager.tls.served import ServedCertificate
 from manager.watchdog import Watchdog
 
 if TYPE_CHECKING:
+    from aiohttp.web import AbstractRouteDef
+
     from manager.client.kubernetes_client import TransportApiClient
 
 __all__ = ["CannotStart", "Lifespan", "Manager", "Runnable"]
@@ -122,6 +125,8 @@ class Manager:
         self.identity = identity
         self.certificates: dict[str, ServedCertificate] = {}
         """What it presents, by what it serves."""
+        self.routes: list[AbstractRouteDef] = []
+        """What operators add to the metrics server."""
         self.controllers: list[Controller] = []
         self._watchdog = watchdog or Watchdog()
         self._threads = WorkThreads()
@@ -183,6 +188,25 @@ class Manager:
                 self.controllers.append(part)
                 self.health.readiness.add(f"controller-{part.name}", part.ready_problem)
                 self.health.liveness.add(f"controller-{part.name}", part.stuck_problem)
+
+    def add_routes(self, routes: Iterable[AbstractRouteDef], *, server: HttpServer | None = None) -> None:
+        """Serve handlers of aiohttp.web, in every replica, from the manager's start to its end.
+
+        Without a `server` the metrics server has them, which asks for the same tokens and rights as for
+        `/metrics`. A `server` of their own lets every client in. Call it while the manager is built.
+        """
+        if server is None:
+            self.routes += routes
+            return
+        wanted, certificate = list(routes), server.certificate()
+        if certificate is not None:
+            self.certificates[server.name] = certificate
+        self.add(
+            Lifespan(
+                lambda: server.serving(wanted, certificate, lambda: self._stopping),
+                name=f"the server of {server.name}",
+            )
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set, then stop in order; raises what made it stop early.

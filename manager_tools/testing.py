@@ -60,10 +60,10 @@ from manager.tls.key_pair import KeyPair
 from manager.tls.served import ServedCertificate
 from manager.webhook.configurations import ClientConfig, by_url, webhook_configurations
 from manager.webhook.endpoint import Endpoint
+from manager.webhook.endpoints import endpoints_of
 from manager.webhook.errors import Unanswered, status_body
 from manager.webhook.methods import registrations, webhooks_of
 from manager.webhook.registration import Webhooks
-from manager.webhook.server import WebhookServer, endpoints_of
 from manager_tools.codegen import custom_resource_definitions, roles
 from manager_tools.envtest import TOKEN_REQUEST, Envtest, path_of
 from manager_tools.simulation.guards import NotRepeatable
@@ -407,6 +407,8 @@ class _OnEnvtest(_Stage):
         pair = await asyncio.to_thread(
             self._plane.authority.issue, ("127.0.0.1",), datetime.now(UTC), timedelta(days=1)
         )
+        from manager.webhook.server import WebhookServer  # noqa: PLC0415 - aiohttp takes long to import
+
         server = WebhookServer(
             BindAddress("127.0.0.1", 0), endpoints, ServedCertificate(_Issued(pair)), metrics=metrics
         )

@@ -13,9 +13,6 @@ from weakref import WeakValueDictionary
 
 import orjson
 
-from manager.access.access import Access
-from manager.access.answers import Answers
-from manager.access.reviews import Place, User
 from manager.api import GroupVersionKind, ObjectKey
 from manager.cache import WatchSpec
 from manager.console import web
@@ -36,6 +33,9 @@ from manager.duration import parse_wait
 from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
 from manager.manager import Manager
+from manager.server.access import Access
+from manager.server.answers import Answers
+from manager.server.reviews import Place, User
 
 OVERVIEW = "/console"
 """The path whose right `get` allows the pages that are not about one object."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from manager.access.access import Access
-from manager.access.reviews import Place
-from manager.address import is_loopback, split_address
-from manager.http.guard import guarded, path_itself, who_asks
-from manager.http.request import Request
-from manager.http.response import Response
-from manager.http.routes import Page
+from aiohttp.typedefs import Handler as Page
+from aiohttp.web import Request, Response, StreamResponse
 
-__all__ = ["Page", "Request", "Response", "path_itself", "who_asks"]
+from manager.address import is_loopback, split_address
+from manager.server.access import Access
+from manager.server.guard import guarded, path_itself, who_asks
+from manager.server.reviews import Place
+
+__all__ = ["Page", "Request", "Response", "StreamResponse", "path_itself", "who_asks"]
 
 Asks = Callable[[Request], tuple[str, str | Place]]
 """Returns the verb, and the object or the path, that a user needs the right to."""
@@ -32,20 +32,20 @@ _POLICY = {
 }
 
 
-def plain(text: str, status: int = 200, content_type: str = "") -> Response:
+def plain(text: str, status: int = 200, content_type: str = "text/plain") -> Response:
     """Answer with a text, which is plain by default."""
-    return Response(status=status, text=text, content_type=content_type, headers=_HEADERS)
+    return answer(status, {"Content-Type": f"{content_type}; charset=utf-8"}, text.encode())
 
 
 def html(text: str, status: int = 200) -> Response:
     """Answer with a page that loads and runs nothing from elsewhere."""
-    return Response(status=status, text=text, content_type="text/html; charset=utf-8", headers=_POLICY)
+    return answer(status, {**_POLICY, "Content-Type": "text/html; charset=utf-8"}, text.encode())
 
 
 def file(body: bytes, content_type: str) -> Response:
     """Answer with a file that browsers may keep for a day: its address has a version."""
-    headers = {**_POLICY, "Cache-Control": "public, max-age=86400"}
-    return Response(body=body, content_type=f"{content_type}; charset=utf-8", headers=headers)
+    kept = {"Cache-Control": "public, max-age=86400", "Content-Type": f"{content_type}; charset=utf-8"}
+    return answer(200, {**_POLICY, **kept}, body)
 
 
 def answer(status: int, headers: Mapping[str, str], body: bytes = b"") -> Response:
@@ -55,7 +55,7 @@ def answer(status: int, headers: Mapping[str, str], body: bytes = b"") -> Respon
 
 def target_of(request: Request) -> str:
     """Return the path and query of a request as they came."""
-    return request.target
+    return request.rel_url.raw_path_qs
 
 
 def allowed_only(page: Page, access: Access | None, asks: Asks | None) -> Page:
@@ -67,7 +67,7 @@ def allowed_only(page: Page, access: Access | None, asks: Asks | None) -> Page:
     if access is not None:
         return page if asks is None else guarded(page, access, asks)
 
-    async def show(request: Request) -> Response:
+    async def show(request: Request) -> StreamResponse:
         host = request.headers.get("Host", "")
         named = split_address(host) or split_address(f"{host}:0")
         if named is None or not is_loopback(named[0]):
@@ -80,7 +80,7 @@ def allowed_only(page: Page, access: Access | None, asks: Asks | None) -> Page:
 def from_own_page(page: Page) -> Page:
     """Return the page, for requests from the console's own pages alone: a browser sends their Origin."""
 
-    async def act(request: Request) -> Response:
+    async def act(request: Request) -> StreamResponse:
         _, _, origin = request.headers.get("Origin", "").partition("://")
         if not origin or origin != request.headers.get("Host"):
             return plain("not from a page of this console\n", _FORBIDDEN)

@@ -23,9 +23,9 @@ from manager.settings import SettingValues
 from manager.shards.coordinator import ShardCoordinator
 from manager.shards.owned import OwnedShards
 from manager.tls.served import ServedCertificate
+from manager.webhook.endpoints import endpoints_of
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
-from manager.webhook.server import endpoints_of
 from manager_tools.simulation.certificates import READ_EVERY
 from manager_tools.simulation.loop import ProcessClock, VirtualLoop, process_clock
 from manager_tools.simulation.network import Network, Sent

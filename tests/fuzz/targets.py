@@ -19,12 +19,12 @@ import grpc
 import jsonpatch
 import orjson
 import yaml
+from aiohttp import web
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from controllers.main import OPERATORS
-from manager.access.reviews import has_expired
 from manager.address import BindAddress, parse_address
 from manager.api import GroupVersionKind, ObjectKey
 from manager.cache.record import RecordDecoder
@@ -40,9 +40,6 @@ from manager.diagnose.render import explain, to_text
 from manager.diagnose.report import decode_report, to_objects
 from manager.duration import parse_duration
 from manager.election.lease import Lease
-from manager.http.request import Request
-from manager.http.response import Response
-from manager.http.server import serve
 from manager.kube.config import _find
 from manager.kube.connection import Connection
 from manager.kube.decoding import decode_event, lines
@@ -51,6 +48,8 @@ from manager.kube.listing import decode_list
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
+from manager.server.reviews import has_expired
+from manager.server.server import serve
 from manager.settings import SettingsError
 from manager.tls.issue import new_authority
 from manager.tls.key_pair import CertificateUnusable
@@ -825,13 +824,13 @@ def request_heads(request: bytes) -> None:
             writer.close()
 
     async def check() -> None:
-        async def page(_: Request) -> Response:
-            return Response(text="ok")
+        async def page(_: web.Request) -> web.StreamResponse:
+            return web.Response(text="ok")
 
-        async with serve("fuzz", BindAddress("127.0.0.1", 0), {"/healthz": page}) as address:
-            await ask(address.port, request, 0.02)
+        async with serve("fuzz", BindAddress("127.0.0.1", 0), [web.get("/healthz", page)]) as server:
+            await ask(server.address.port, request, 0.02)
             honest = b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-            answer = await ask(address.port, honest, 60)
+            answer = await ask(server.address.port, honest, 60)
             assert answer.endswith(b"ok"), answer
 
     with Errors() as errors:

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from manager.election.guard import LeadershipLost
-from manager.http.server import CannotListen
 from manager.kube.errors import ConfigError, Unreachable
 from manager.manager import CannotStart
+from manager.server.server import CannotListen
 from manager.settings import SettingsError
 from tests.unit.cli.conftest import Assemble, Command, Install
 

@@ -22,7 +22,6 @@ from apis.tutorial.v1.foo import Foo, FooSpec
 from controllers.cache.memcached import MemcachedOperator
 from controllers.main import OPERATORS
 from controllers.tutorial.foo import FooOperator
-from manager.access.access import Access
 from manager.api import ObjectKey, ObjectMeta
 from manager.cli.operators import owned_by
 from manager.clock import now
@@ -33,6 +32,7 @@ from manager.diagnose.collect import Collected, Collector
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
+from manager.server.access import Access
 from manager.tls.served import SelfSigned, ServedCertificate
 from manager_tools.testing import LocalWire, World, operated
 from tests.support import ROOT

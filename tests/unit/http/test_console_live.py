@@ -9,24 +9,22 @@ import re
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from unittest.mock import Mock
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from apis.tutorial.v1.foo import Foo, FooSpec
 from controllers.cache.memcached import MemcachedOperator
 from controllers.tutorial.foo import FooOperator
-from manager.access.reviews import User
 from manager.api import GroupVersionKind, ObjectKey, ObjectMeta
 from manager.console.overview import Rates
 from manager.console.pages import Console
 from manager.console.search import Wanted, kinds, search, sources
 from manager.diagnose.collect import Collected, Collector
-from manager.http import guard
-from manager.http.request import Request
-from manager.http.response import Response
-from manager.http.routes import Routes
+from manager.server import guard
+from manager.server.reviews import User
 from manager_tools.testing import World, operated
 from tests.support import ROOT
 from tests.support.effort import turns_of_others
@@ -60,11 +58,16 @@ async def shop() -> AsyncIterator[World]:
 async def fetch(console: Console, path: str) -> str:
     """Return the live part of a page."""
     target = f"{path}{'&' if '?' in path else '?'}part=1"
-    request = Request(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(), Mock(), Mock())
-    response = await Routes(console.pages(), {}).answer(request)
-    assert isinstance(response, Response)
+    names = dict(zip(("resource", "namespace", "name"), path.strip("/").split("/")[1:], strict=False))
+    page = {"": "/", "search": "/search"}.get(
+        path.strip("/").partition("?")[0], "/objects/{resource}/{namespace}/{name}"
+    )
+    request = make_mocked_request("GET", target, headers={"Host": "localhost"}, match_info=names)
+    response = await console.pages()[page](request)
+    assert isinstance(response, web.Response)
     assert response.status == 200
-    return bytes(response._body).decode()
+    assert isinstance(response.body, bytes)
+    return response.body.decode()
 
 
 class Browser:

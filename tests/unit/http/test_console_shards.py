@@ -11,7 +11,6 @@ import pytest
 from apis.tutorial.v1.foo import Foo
 from controllers.main import OPERATORS
 from devcluster.exchange import ApiResponse
-from manager.access.access import Access
 from manager.cli.operators import owned_by
 from manager.clock import now
 from manager.console.pages import Console
@@ -21,6 +20,7 @@ from manager.election.guard import Leadership
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
 from manager.metrics import Metrics
+from manager.server.access import Access
 from manager.shards.owned import OwnedShards
 from manager_tools.testing import LocalWire, World
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent

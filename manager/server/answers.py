@@ -1,4 +1,4 @@
-"""Answers that are remembered for a while, found once for all who ask meanwhile, and asked for in turns."""
+"""Answers that are remembered for a while, shared by concurrent questions, and asked for in turns."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ V = TypeVar("V")
 class Answers(Generic[K, V]):
     """A bounded memory of answers by question.
 
-    What amounts to yes (a true value) and to no are remembered apart, so that no number of the one pushes out
-    any of the other: anybody can have questions asked whose answer is no.
+    Answers that are true and answers that are not are remembered apart: any client can cause more of the
+    second sort, and must not push out the first.
 
-    Who asks what is being found out already waits for that. The work ends when the last who waited for it
-    has gone. A failure is everybody's who waited, and is not remembered.
+    A question that is being answered already waits for the same answer. The work ends when its last caller is
+    gone. A failure reaches all of its callers, and is not remembered.
     """
 
     def __init__(self, *, limit: int, keep_yes: float, keep_no: float) -> None:
@@ -40,11 +40,11 @@ class Answers(Generic[K, V]):
         return sum(map(len, self._known.values()))
 
     def was_yes(self, question: K) -> bool:
-        """Whether the last answer was yes, even if it is too old by now to be given again."""
+        """Return whether the last answer was yes, even if it is too old by now to be given again."""
         return question in self._known[True]
 
     async def get(self, question: K, find: Callable[[], Coroutine[Any, Any, V]]) -> V:
-        """The answer remembered, or else what `find` answers; raises what that raises."""
+        """Return the remembered answer, or else the one of `find`; raises what `find` raises."""
         now = asyncio.get_running_loop().time()
         for known in self._known.values():
             if question in known and (answer := known[question]).held and now < answer.until:
@@ -60,7 +60,7 @@ class Answers(Generic[K, V]):
             found = search.task.result()
         finally:
             search.waiting -= 1
-            # Whoever asks from now on shares neither a failure nor a search that was given up.
+            # Later questions share neither a failure nor a search that was given up.
             if self._searches.get(question) is search and (search.task.done() or not search.waiting):
                 del self._searches[question]
             if not search.waiting and not search.task.done():
@@ -81,7 +81,7 @@ class Answers(Generic[K, V]):
 
 
 class _Answer(Generic[V]):
-    """One that is forgotten when it is too old: it may be large. That it was given is known for longer."""
+    """A remembered answer. Its value, which may be large, is dropped when it is too old."""
 
     def __init__(self, found: V, seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -94,7 +94,7 @@ class _Answer(Generic[V]):
 
 
 class _Search(Generic[V]):
-    """A task, and how many wait for it."""
+    """The work for an answer, and how many callers wait for it."""
 
     def __init__(self, work: Coroutine[Any, Any, V]) -> None:
         self.task = asyncio.create_task(work, name="review")
@@ -122,34 +122,34 @@ class TooManyQuestions(Exception):
 
 
 @dataclass(slots=True)
-class _Stranger:
+class _Asking:
     asking: int = 0
     turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
 
 class Turns:
-    """Enter one of its contexts for each question.
+    """Turns for questions to the API server: enter one of the contexts for each question.
 
-    What strangers cost the API server is bounded, and they have their turns one after the other: one who asks
-    a thousand things does not keep back another who asks one.
+    Questions of strangers are bounded, and strangers take turns: a thousand questions of one stranger do not
+    hold back a single question of another.
     """
 
     def __init__(self) -> None:
         self._known = asyncio.Semaphore(KNOWN_AT_ONCE)
         self._strangers = asyncio.Semaphore(STRANGERS_AT_ONCE)
         self._pace = TokenBucket(rate=STRANGERS_PER_SECOND, burst=STRANGERS_PER_SECOND)
-        self._waiting: dict[str, _Stranger] = {}
+        self._waiting: dict[str, _Asking] = {}
 
     @asynccontextmanager
     async def of_known(self) -> AsyncIterator[None]:
-        """A turn for what the server has said yes to before."""
+        """Wait for a turn of a question whose answer was yes before."""
         async with self._known:
             yield
 
     @asynccontextmanager
     async def of_stranger(self, stranger: str) -> AsyncIterator[None]:
-        """A turn for anything else; `stranger` says who asks. Raises `TooManyQuestions`."""
-        here = self._waiting.setdefault(stranger, _Stranger())
+        """Wait for a turn of any other question of `stranger`. Raises `TooManyQuestions`."""
+        here = self._waiting.setdefault(stranger, _Asking())
         if here.asking >= WAITING:
             raise TooManyQuestions(f"{WAITING} questions of one client or user wait already")
         here.asking += 1

@@ -4,62 +4,60 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
+from aiohttp import web
+from aiohttp.typedefs import Handler
 from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from manager.access.answers import Answers
 from manager.health import Checks, Health
-from manager.http.request import Request
-from manager.http.response import Response
-from manager.http.routes import Page
 from manager.metrics import Metrics
+from manager.server.answers import Answers
 
-_OK, _NOT_FOUND, _FAILED = 200, 404, 500
-
-_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, private"}
+_HEADERS = {"Cache-Control": "no-cache, private"}
 
 
-def health_pages(health: Health) -> Mapping[str, Page]:
-    """Pages by path.
+def health_routes(health: Health) -> web.RouteTableDef:
+    """Return the routes of health checks.
 
     `/readyz` says `ok`, or with status 500 every check; `?verbose` says every check in any case,
     and `?exclude=NAME` (any number) leaves some out. `/readyz/NAME` is one check alone.
     """
-    pages: dict[str, Page] = {}
+    routes = web.RouteTableDef()
     for checks in (health.liveness, health.readiness):
-        path = f"/{checks.title}"
-        pages[path] = pages[f"{path}/"] = _all(checks)
-        pages[f"{path}/{{check}}"] = _one(checks)
-    return pages
+        path, show = f"/{checks.title}", _all(checks)
+        routes.get(path)(show)
+        routes.get(f"{path}/")(show)
+        routes.get(f"{path}/{{check}}")(_one(checks))
+    return routes
 
 
-def _all(checks: Checks) -> Page:
-    async def show(request: Request) -> Response:
+def _all(checks: Checks) -> Handler:
+    async def show(request: web.Request) -> web.Response:
         report = checks.report(excluded=request.query.getall("exclude", ()))
         brief = report.healthy and "verbose" not in request.query
-        return _answer(_OK if report.healthy else _FAILED, "ok" if brief else report.text)
+        return _answer(200 if report.healthy else 500, "ok" if brief else report.text)
 
     return show
 
 
-def _one(checks: Checks) -> Page:
-    async def show(request: Request) -> Response:
+def _one(checks: Checks) -> Handler:
+    async def show(request: web.Request) -> web.Response:
         name = request.match_info["check"]
         if name not in checks.names:
-            return _answer(_NOT_FOUND, f"{checks.title} has no check named {name}\n")
+            return _answer(404, f"{checks.title} has no check named {name}\n")
         problem = checks.problem(name)
         if problem is not None:
-            return _answer(_FAILED, f"{problem}\n")
-        return _answer(_OK, f"[+]{name} ok\n" if "verbose" in request.query else "ok")
+            return _answer(500, f"{problem}\n")
+        return _answer(200, f"[+]{name} ok\n" if "verbose" in request.query else "ok")
 
     return show
 
 
-def _answer(status: int, text: str) -> Response:
-    return Response(status=status, text=text, headers=_HEADERS)
+def _answer(status: int, text: str) -> web.Response:
+    return web.Response(status=status, text=text, headers=_HEADERS)
 
 
 _SLICE = 0.002
@@ -80,7 +78,7 @@ class _One(Collector):
 
 
 async def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
-    """All families and their content type, as the Accept header asks: OpenMetrics, else plain text.
+    """Return all families and their content type, as the Accept header asks: OpenMetrics, else plain text.
 
     Rendered family by family, and the loop gets its turn between: a scrape of some thousand
     series takes tens of milliseconds, which no reconcile has to wait for.
@@ -104,18 +102,20 @@ async def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
     return b"".join(parts), content_type
 
 
-def metrics_page(metrics: Metrics) -> Page:
-    """The page that shows `metrics`.
+def metrics_routes(metrics: Metrics) -> web.RouteTableDef:
+    """Return the route of a page that shows `metrics`.
 
-    However many ask for it, it is rendered once for all who ask at a time, and for half of the time at most.
+    They are rendered once for all concurrent requests, and for half of the time at most.
     """
     shared: Answers[str, bytes] = Answers(limit=0, keep_yes=0, keep_no=0)
     turn = asyncio.Lock()
     rested_at = 0.0
+    routes = web.RouteTableDef()
 
-    async def show(request: Request) -> Response:
-        # A scraper may send several Accept headers, which mean one list. There are two answers to that, or
-        # whoever makes up versions would have the page rendered for each; and some take long to read.
+    @routes.get("/metrics")
+    async def show(request: web.Request) -> web.Response:
+        # A scraper may send several Accept headers, which mean one list. There are two answers to that: a
+        # client that makes up versions must not have the page rendered for each, and some take long to read.
         accepted = ",".join(request.headers.getall("Accept", ()))
         accept = _OPEN_METRICS if _OPEN_METRICS in accepted else ""
 
@@ -131,6 +131,6 @@ def metrics_page(metrics: Metrics) -> Page:
 
         _, content_type = choose_encoder(accept)
         body = await shared.get(content_type, render)
-        return Response(body=body, content_type=content_type)
+        return web.Response(body=body, headers={"Content-Type": content_type})
 
-    return show
+    return routes

@@ -1,4 +1,4 @@
-"""Whose token it is, and what they may do, as the API server says; and what a token says itself."""
+"""Reviews: the API server names the user of a token, and says whether a user has a right."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ACCOUNT = "system:serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """What a TokenReview tells of a user, and a SubjectAccessReview asks about."""
+    """A user as TokenReviews and SubjectAccessReviews describe them."""
 
     name: str
     uid: str = ""
@@ -38,18 +38,18 @@ class User:
 
     @property
     def by_any_token(self) -> User:
-        """The same user, whichever token came: people may have as many as they like."""
+        """Return the same user without the mark of the token: a user may have any number of tokens."""
         return replace(self, extra=tuple(each for each in self.extra if each[0] != _CREDENTIAL))
 
     @property
     def sharer(self) -> str:
-        """Whose limits apply: for a service account its namespace's, as somebody may make many there."""
+        """Return the name whose limits apply: a service account shares those of its namespace."""
         return self.name.rpartition(":")[0] if self.name.startswith(_ACCOUNT) else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An object of the cluster, or all of a resource: what a right is about, if it is not a path."""
+    """An object of the cluster, or all of a resource: the subject of a right, if it is not a path."""
 
     group: str
     resource: str
@@ -77,23 +77,23 @@ class _Claims(msgspec.Struct):
 
 
 def has_expired(token: str) -> bool:
-    """Whether it is a JSON Web Token whose time was over a while ago, by what it says itself.
+    """Return whether it is a JSON Web Token that says of itself that it expired a while ago.
 
-    Nobody may accept such a one (RFC 7519, 4.1.4). Any other text may be a token: the API server may know it
-    from a file or ask somebody else, so neither length nor alphabet says that it is none.
+    No server may accept such a token (RFC 7519, 4.1.4). Any other text may be a token: the API server may
+    know it from a file or ask another program, so neither length nor alphabet rules it out.
     """
     claims = _claims(token, _Expires)
     return claims is not None and claims.exp + SLACK < now().timestamp()
 
 
 def is_for(token: str, audience: str) -> bool:
-    """Whether it is a JSON Web Token for this audience, by what it says itself."""
+    """Return whether it is a JSON Web Token that says of itself that it is for this audience."""
     claims = _claims(token, _Claims)
     return claims is not None and audience in ([claims.aud] if isinstance(claims.aud, str) else claims.aud)
 
 
 def account_of(token: str) -> tuple[str, str] | None:
-    """Namespace and name of the service account whose token it is, by what it says itself."""
+    """Return namespace and name of the service account that a token names; None without one."""
     claims = _claims(token, _Claims)
     match claims and claims.sub.split(":"):
         case ["system", "serviceaccount", namespace, name]:
@@ -164,13 +164,13 @@ class Reviews:
     """Creates reviews, which the server answers and does not keep."""
 
     def __init__(self, transport: Transport, *, rng: random.Random, audience: str = "") -> None:
-        """`audience` is for whom a token may be, beside the API server."""
+        """Tokens for `audience` are good too, beside those for the API server."""
         self._transport = transport
         self._audience = audience
         self._delay = ExponentialDelay(base=0.2, cap=2.0, jitter=0.2, rng=rng)
 
     async def user_of(self, token: str) -> User | None:
-        """Whose token it is; None when the server does not accept it.
+        """Return the user of a token; None when the server does not accept it.
 
         Raises KubeError when the server cannot be asked, or does not let us ask.
         """
@@ -180,7 +180,7 @@ class Reviews:
             spec["audiences"] = [self._audience]
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         status = (await self._created(_TOKEN_REVIEWS, review, _decode_token)).status
-        # Who knows of no audiences names none.
+        # A server that knows of no audiences names none.
         if not status.authenticated or (ours and self._audience not in (status.audiences or ())):
             return None
         found = status.user
@@ -191,7 +191,7 @@ class Reviews:
         return User(found.username, found.uid, groups, extra)
 
     async def may(self, user: User, verb: str, what: str | Place) -> bool:
-        """Whether a user may do `verb` on an object, or on a path of no resource, such as `/metrics`.
+        """Return whether a user may do `verb` on an object, or on a path of no resource, such as `/metrics`.
 
         Raises KubeError as `user_of` does.
         """

@@ -1,4 +1,4 @@
-"""TLS between a socket and what speaks on it, so that no client's records keep the event loop from others."""
+"""TLS in fair turns: the records of one client do not keep the event loop from other clients."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, cast
 
-from manager.http.connection import Limits
 from manager.logs import get_logger
+from manager.server.connection import Limits
 from manager.tls.served import is_over
 
 _RECEIVED = memoryview(bytearray(64 * 1024))
@@ -45,13 +45,13 @@ _log = get_logger("http")
 
 
 class Turn:
-    """The turn of the event loop that is now, of which the connections of a server have a share."""
+    """The share that the connections of a server have of one turn of the event loop."""
 
     def __init__(self) -> None:
         self._ends: float | None = None
 
     def is_over(self) -> bool:
-        """Whether what is still to be done has to wait for the next one."""
+        """Return whether the rest of the work waits for the next turn."""
         loop = asyncio.get_running_loop()
         if self._ends is not None:
             return loop.time() >= self._ends
@@ -108,16 +108,16 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     # What the socket calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The client may begin the handshake."""
+        """Wait for the handshake."""
         self._socket = cast("asyncio.Transport", transport)
         self._limit(self._limits.handshake)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - what is more comes the next time
-        """Where the next part goes."""
+        """Return where the next part goes."""
         return _RECEIVED
 
     def buffer_updated(self, nbytes: int) -> None:
-        """A part has come."""
+        """Take up a part that has come."""
         if nbytes == len(_RECEIVED):
             self._rest()  # there may be more
         if self._closing or self._session is None:
@@ -162,7 +162,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self.eof_received()
 
     def eof_received(self) -> bool:
-        """The client sends no more."""
+        """Note that the client sends no more."""
         if self._has_ended:
             return True
         self._has_ended = True
@@ -176,14 +176,14 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         return True
 
     def pause_writing(self) -> None:
-        """The client takes what it is sent more slowly than that comes."""
+        """Wait: the client reads more slowly than the protocol writes."""
         self._is_full = True
         if not self._is_told:
             self._is_told = True
             self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """It has caught up."""
+        """Send on: the client has caught up."""
         self._is_full = False
         self._send()
         if not self._is_full and self._is_told:
@@ -191,7 +191,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The end, whoever wanted it."""
+        """End the session and the protocol's connection."""
         if self._timer is not None:
             self._timer.cancel()
         self._closing, self._session = True, None
@@ -212,11 +212,11 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self.write(b"".join(list_of_data))
 
     def can_write_eof(self) -> bool:
-        """Not before the end."""
+        """Return False: TLS ends both directions at once."""
         return False
 
     def close(self) -> None:
-        """Send what is to be sent, and the end of the session."""
+        """Send what is left, and the end of the session."""
         if self._closing:
             return
         self._closing = True
@@ -229,7 +229,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._socket.abort()
 
     def is_closing(self) -> bool:
-        """Whether it has an end, or will soon."""
+        """Return whether it has ended, or will soon."""
         return self._closing
 
     def pause_reading(self) -> None:
@@ -244,19 +244,19 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._socket.resume_reading()
 
     def is_reading(self) -> bool:
-        """Whether more may come."""
+        """Return whether more may come."""
         return not self._waits
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """About the session and who is at its other end, and about the socket."""
+        """Return facts about the session, its other end, and the socket."""
         return self._about[name] if name in self._about else self._socket.get_extra_info(name, default)
 
     def get_write_buffer_size(self) -> int:
-        """How many bytes are still to be sent."""
+        """Return how many bytes are left to send."""
         return self._socket.get_write_buffer_size() + sum(map(len, self._backlog))
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """From how many on it is told that they are many."""
+        """Set from how many bytes on the protocol has to wait."""
         self._socket.set_write_buffer_limits(high, low)
 
     def _begin(self, session: ssl.SSLObject) -> None:
@@ -273,7 +273,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
 
     @staticmethod
     def _decrypted(session: ssl.SSLObject) -> tuple[int, bool]:
-        """How many bytes of data are there now, and whether that was the last."""
+        """Return how many bytes of data are there now, and whether they are the last."""
         size = 0
         try:
             while count := session.read(len(_CLEAR) - size, cast("bytearray", _CLEAR[size:])):
@@ -315,7 +315,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._part()
 
     def _part(self) -> None:
-        """No more is sent; the client has a moment to take what was."""
+        """Send no more, and give the client a moment to read what was sent."""
         self._session = None
         if self._has_ended:
             self._socket.close()
@@ -324,14 +324,14 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         with suppress(OSError):  # the client is gone
             self._socket.write_eof()
         self._socket.resume_reading()
-        self._limit(self._limits.goodbye)
+        self._limit(self._limits.linger)
 
     def _flush(self) -> None:
         if self._outgoing.pending:
             self._socket.write(self._outgoing.read())
 
     def _give_up(self, reason: str) -> None:
-        """The client's affair: a port scan, somebody who does not trust us, an attack."""
+        """End a connection by the fault of its client: a port scan, a client without trust, an attack."""
         _log.debug("a connection failed", error=reason)
         self._flush()  # what is wrong, in TLS's own words
         self._closing, self._session = True, None

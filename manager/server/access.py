@@ -1,4 +1,4 @@
-"""Deciding who may see a page, with as few questions to the API server as possible."""
+"""Decisions about users, with as few questions to the API server as possible."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import hashlib
 import random
 from dataclasses import dataclass
 
-from manager.access.answers import Answers, Turns
-from manager.access.reviews import Place, Reviews, User, has_expired
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
+from manager.server.answers import Answers, Turns
+from manager.server.reviews import Place, Reviews, User, has_expired
 
 ACCEPTED_TOKEN_KEPT = 60.0
 """Seconds for which a token that the server accepted counts as accepted."""
@@ -42,14 +42,14 @@ class ReviewFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whose token it is, None for nobody's, and whether they may do what they ask for."""
+    """The user of a token, None if the API server does not accept it, and whether the request is allowed."""
 
     user: User | None
     allowed: bool
 
 
 class Access:
-    """Asks the API server who somebody is and what they may do, and remembers the answers for a while.
+    """Asks the API server about tokens and rights, and remembers the answers for a while.
 
     The times are those of controller-runtime (pkg/metrics/filters/filters.go, in
     WithAuthenticationAndAuthorization: CacheTTL of one minute for tokens, AllowCacheTTL of five minutes and
@@ -77,11 +77,12 @@ class Access:
         self._right_turns = Turns()
 
     async def verdict(self, token: str, verb: str, what: str | Place, *, client: str = "") -> Verdict:
-        """Whether the bearer of `token` may do `verb` on `what`: on a path, an HTTP method in small letters.
+        """Return whether the bearer of `token` may do `verb` on `what`: on a path, a method in small letters.
 
-        `client` says where they are: strangers of one client wait for each other, and others do not for them.
-        So do users for what they have not been allowed yet.
-        Raises `ReviewFailed` when that cannot be found out in time, `TooManyQuestions` when it is not tried.
+        Unknown tokens of one `client` wait for each other, and other clients do not wait for them. Questions
+        of one user about rights that were not granted yet do the same.
+        Raises `ReviewFailed` when the API server does not answer in time, `TooManyQuestions` when it is not
+        asked.
         """
         if has_expired(token):
             return Verdict(None, allowed=False)
@@ -109,7 +110,7 @@ class Access:
         return await self._users.get(digest, ask)
 
     async def may(self, user: User, verb: str, what: str | Place) -> bool:
-        """Whether a user may do that.
+        """Return whether a user has a right.
 
         Raises KubeError when the server cannot be asked, and `TooManyQuestions` when that is not tried.
         """
