@@ -1,18 +1,19 @@
-"""What happened in each reconcile: the one record of it, of which logs, metrics and pages tell.
+"""The record of each reconcile: logs, metrics, traces, `explain` and the console read it.
 
-The runner makes a `Run` for each reconcile. Whoever sends a request or records an Event within it finds it by
-`current_run`, and adds to it. When it has ended, it is kept as bytes, in a `History`.
+The runner makes a `ReconcileRecord` for each reconcile. The code that sends a request or records an Event
+finds the record by `current_record`, and adds to it. A finished record is kept as bytes, in a `History`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar, Token
 from functools import cache
 
 import msgspec
+from msgspec.structs import replace
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
 
@@ -26,7 +27,7 @@ CALLED = -2
 """Stands for a status code of a call outside of the cluster: `error` has how it ended."""
 
 MOST_TRIGGERS, MOST_REQUESTS, MOST_EVENTS = 16, 32, 16
-"""How many of each a run keeps. The others are counted."""
+"""How many of each a record keeps. The others are counted."""
 
 LONGEST_TEXT = 300
 """Characters of an error's or an Event's text that are kept."""
@@ -67,7 +68,7 @@ class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def text(self) -> str:
-        """What it was, in a few words."""
+        """The trigger in a few words."""
         match self.why:
             case "event":
                 return f"{self.kind} {self.change.lower()}"
@@ -83,8 +84,12 @@ class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
                 return f"{self.name} has answered"
         return _WORDS.get(self.why, self.why)
 
+    def in_unix_time(self, offset: float) -> Trigger:
+        """Return a copy with `offset` added to its time, if it has one."""
+        return replace(self, at=self.at and self.at + offset)
 
-class Sent(msgspec.Struct, array_like=True, gc=False):
+
+class RequestRecord(msgspec.Struct, array_like=True, gc=False):
     """A request to the API server, one that was spared, or a call of something else."""
 
     verb: str
@@ -97,27 +102,27 @@ class Sent(msgspec.Struct, array_like=True, gc=False):
     """When it began, on the loop's clock."""
 
     name: str = ""
-    """Of what is created, which the path does not name."""
+    """Of a created object, which the path does not name."""
 
     code: int = NO_ANSWER
     """The status of the last answer, `NO_ANSWER`, `SPARED`, or `CALLED`."""
 
     attempts: int = 0
     seconds: float = 0.0
-    """What the attempts took, without the waits between them."""
+    """The duration of the attempts, without the waits between them."""
 
     error: str = ""
     """Of a call that failed: a word for it."""
 
-    def answered(self, code: int, seconds: float) -> None:
-        """Another attempt is over."""
+    def add_attempt(self, code: int, seconds: float) -> None:
+        """Count an attempt that has ended with this status code."""
         self.code = code
         self.attempts += 1
         self.seconds += seconds
 
 
 def resource_and_name(path: str) -> tuple[str, str]:
-    """What a request's path is of: the resource and its subresource; and the object's name, if it has one."""
+    """Split an API path into the resource with its subresource, and the object's name if it has one."""
     parts = path.strip("/").split("/")
     rest = parts[2 if parts[0] == "api" else 3 :]
     if rest[:1] == ["namespaces"] and len(rest) > 2:  # noqa: PLR2004 - and the name of one
@@ -125,8 +130,8 @@ def resource_and_name(path: str) -> tuple[str, str]:
     return "/".join(rest[:1] + rest[2:]), "".join(rest[1:2])
 
 
-class Told(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An Event that was recorded."""
+class EventRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An Event that the reconcile recorded."""
 
     type: str
     reason: str
@@ -135,55 +140,57 @@ class Told(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """When, on the loop's clock."""
 
 
-class Run(msgspec.Struct, array_like=True, gc=False):
-    """One reconcile. Times are on the loop's clock."""
+class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
+    """A reconcile. Times are on the loop's clock; reports have copies `in_unix_time`."""
 
     controller: str
     namespace: str
     name: str
-    id: int
+    id: str
+    """64 bits in hexadecimal, as in the log and in traces."""
+
     started: float
     waited: float
-    """Seconds for which it could have been run, and was not."""
+    """Seconds that the object waited for a worker."""
 
     attempt: int
     """How many back-offs there were before it."""
 
     priority: int
     triggers: tuple[Trigger, ...]
-    """What asked for it since it was enqueued: the first of them."""
+    """The first triggers since the object was enqueued."""
 
     triggered: int
-    """How many there were in all."""
+    """The number of all triggers."""
 
     outcome: str = ""
     """`success`, `requeue`, `requeue_after`, `error` or `cancelled`; empty while it runs."""
 
     seconds: float = 0.0
-    requests: list[Sent] = []
+    requests: list[RequestRecord] = []
     requested: int = 0
-    """How many requests to the API server there were in all, without those that were spared."""
+    """The number of all requests to the API server, without spared ones."""
 
     writes: int = 0
     spared: int = 0
     called: int = 0
-    """How many calls there were of what is outside of the cluster."""
+    """The number of calls outside of the cluster."""
 
-    events: list[Told] = []
+    events: list[EventRecord] = []
     recorded: int = 0
-    """How many Events there were in all."""
+    """The number of all Events."""
 
     error: str = ""
     error_type: str = ""
     failure: str = ""
-    """What kind of failure: `terminal`, `race`, `fault`, `unexpected` or `panic`."""
+    """The kind of failure: `terminal`, `race`, `fault`, `unexpected` or `panic`."""
 
     timed_out: bool = False
     next_in: float | None = None
     """Seconds from its end to the next, if it is tried again without a change."""
 
     skipped: bool = False
-    """Whether another run was spared, because only what this one wrote had asked for it."""
+    """Whether another reconcile was spared, because only the writes of this one had asked for it."""
 
     gone: bool = False
     """Whether the object was gone."""
@@ -198,41 +205,52 @@ class Run(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def why(self) -> str:
-        """What asked for it, in a few words."""
+        """The triggers in a few words."""
         texts = list(dict.fromkeys(trigger.text for trigger in self.triggers))
         return ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")  # noqa: PLR2004 - more is no summary
 
     def shows_gone(self, kind: str) -> bool:
-        """Whether the last that was heard of the object itself is that it was deleted."""
+        """Return whether the last event of the object itself is its deletion."""
         last = ""
         for trigger in self.triggers:
             if trigger.source == "for" and trigger.kind == kind:
                 last = trigger.change
         return last == "DELETED"
 
-    def sends(self, verb: str, path: str, name: str) -> Sent:
-        """A request begins; what is returned is to be told what becomes of it."""
-        sent = Sent(verb, path, _now(), name)
+    def begin_request(self, verb: str, path: str, name: str) -> RequestRecord:
+        """Add a request that begins; the caller adds its attempts to the returned record."""
+        sent = RequestRecord(verb, path, _now(), name)
         self.requested += 1
         self.writes += verb != "get"
         if len(self.requests) < MOST_REQUESTS:
             self.requests.append(sent)
         return sent
 
-    def spares(self, verb: str, kind: type[Resource], key: ObjectKey, subresource: str = "") -> None:
-        """A request is not needed."""
+    def add_spared(self, verb: str, kind: type[Resource], key: ObjectKey, subresource: str = "") -> None:
+        """Add a request that was not needed."""
         self.spared += 1
         if len(self.requests) < MOST_REQUESTS:
             within = f"/namespaces/{key.namespace}" if key.namespace else ""
             path = f"{_group_path(kind.gvk)}{within}/{kind.plural}/{key.name}"
             path = f"{path}/{subresource}" if subresource else path
-            self.requests.append(Sent(verb, path, _now(), code=SPARED))
+            self.requests.append(RequestRecord(verb, path, _now(), code=SPARED))
 
-    def records(self, type: str, reason: str, message: str) -> None:  # noqa: A002 - the field's name
-        """An Event is recorded."""
+    def add_event(self, type: str, reason: str, message: str) -> None:  # noqa: A002 - the field's name
+        """Add an Event."""
         self.recorded += 1
         if self.recorded <= MOST_EVENTS:
-            self.events.append(Told(type, reason, message[:LONGEST_TEXT], _now()))
+            self.events.append(EventRecord(type, reason, message[:LONGEST_TEXT], _now()))
+
+    def in_unix_time(self, offset: float) -> ReconcileRecord:
+        """Return a copy with `offset` added to all times: Unix time minus the loop's."""
+        return replace(
+            self,
+            started=self.started + offset,
+            seconds=self.seconds if self.outcome else _now() - self.started,
+            triggers=tuple(each.in_unix_time(offset) for each in self.triggers),
+            requests=[replace(each, at=each.at + offset) for each in self.requests],
+            events=[replace(each, at=each.at + offset) for each in self.events],
+        )
 
 
 @cache
@@ -240,82 +258,81 @@ def _group_path(gvk: GroupVersionKind) -> str:
     return f"/apis/{gvk.group}/{gvk.version}" if gvk.group else f"/api/{gvk.version}"
 
 
-_current: ContextVar[Run | None] = ContextVar("current_run", default=None)
+_current: ContextVar[ReconcileRecord | None] = ContextVar("current_record", default=None)
 
 
-def current_run() -> Run | None:
-    """The reconcile that the calling task belongs to; None outside of one, and after its end."""
-    run = _current.get()
-    return None if run is None or run.outcome else run
+def current_record() -> ReconcileRecord | None:
+    """Return the record of the reconcile that the calling task belongs to, until the reconcile ends."""
+    record = _current.get()
+    return None if record is None or record.outcome else record
 
 
 def called(what: str, seconds: float, error: str = "") -> None:
-    """Note in the record of the reconcile, if this is one, a call of something outside of the cluster.
+    """Note in the record of the current reconcile, if there is one, a call outside of the cluster.
 
-    It has ended, and took so long. `what` is `service/method`, without anything that is different for each
-    object; `error` a word for how it failed, or nothing.
+    The call has ended, and took `seconds`. `what` is `service/method`, without anything that is different for
+    each object; `error` is a word for how it failed, or empty.
     """
-    if (run := current_run()) is not None:
-        run.called += 1
-        if len(run.requests) < MOST_REQUESTS:
-            at = _now() - seconds
-            run.requests.append(
-                Sent("call", what, at, code=CALLED, attempts=1, seconds=seconds, error=error[:LONGEST_TEXT])
-            )
+    if (record := current_record()) is not None:
+        record.called += 1
+        if len(record.requests) < MOST_REQUESTS:
+            at, text = _now() - seconds, error[:LONGEST_TEXT]
+            call = RequestRecord("call", what, at, code=CALLED, attempts=1, seconds=seconds, error=text)
+            record.requests.append(call)
 
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def enter_run(run: Run) -> Token[Run | None]:
-    """Have the calling task, and the tasks that it starts, belong to this reconcile."""
-    return _current.set(run)
+def enter_record(record: ReconcileRecord) -> Token[ReconcileRecord | None]:
+    """Make the calling task, and the tasks that it starts, belong to this reconcile."""
+    return _current.set(record)
 
 
-def leave_run(token: Token[Run | None]) -> None:
-    """Undo the `enter_run` that returned `token`."""
+def leave_record(token: Token[ReconcileRecord | None]) -> None:
+    """Undo the `enter_record` that returned `token`."""
     _current.reset(token)
 
 
 BUDGET = 8 * 1024 * 1024
-"""Bytes of memory for the runs of a process."""
+"""Bytes of memory for the records of a process."""
 
 KEPT_OF_AN_OBJECT = 20
-"""Runs of each object that are kept, if there is room."""
+"""Records of each object that are kept, if there is room."""
 
 GONE_KEPT = 3600.0
-"""Seconds for which the runs of an object are kept after it was found gone."""
+"""Seconds for which the records of an object are kept after it was found gone."""
 
 _SLACK = 64
 """So many dead entries are not worth a rebuild."""
 
-_OF_A_RUN, _OF_AN_OBJECT, _OF_A_GONE_OBJECT = 50, 330, 190
-"""Bytes that a run and an object take besides the encoded runs and the name, and one that is gone besides
-that; as measured."""
+_OF_A_RECORD, _OF_AN_OBJECT, _OF_A_GONE_OBJECT = 50, 330, 190
+"""Bytes that a record and an object take besides the encoded records and the name, and a gone object besides
+those; as measured."""
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Run).decode
+_decode = msgspec.msgpack.Decoder(ReconcileRecord).decode
 
 
 class _Ring(msgspec.Struct, gc=False, eq=False):
-    """The runs of one object."""
+    """The records of one object."""
 
     key: ObjectKey
-    runs: tuple[bytes, ...] = ()
+    records: tuple[bytes, ...] = ()
     dead: int = 0
-    """How many of its entries in the order stand for a run that is gone; they are the first ones."""
+    """How many of its entries in the order stand for a dropped record; they are the first ones."""
 
 
-_NOTHING = ObjectKey("", "")
+_NO_KEY = ObjectKey("", "")
 
 
 def _size_of(key: ObjectKey) -> int:
     return _OF_AN_OBJECT + len(key.namespace) + len(key.name)
 
 
-class Shelf:
-    """The runs of one controller: those of each object, and all in the order of their ends."""
+class ControllerHistory:
+    """The records of one controller: by object, and in the order in which they ended."""
 
     def __init__(self, controller: str, history: History) -> None:
         self.controller = controller
@@ -325,30 +342,30 @@ class Shelf:
         self._gone: OrderedDict[ObjectKey, float] = OrderedDict()
         self._living = 0
         self.bytes = 0
-        """What they take in memory."""
+        """Memory that the records take."""
 
     def __len__(self) -> int:
         return self._living
 
-    def add(self, run: Run) -> None:
-        """Keep a run that has ended; older ones go where there is no room."""
-        encoded = _encode(run)
-        key = ObjectKey(run.namespace, run.name)
+    def add(self, record: ReconcileRecord) -> None:
+        """Keep the record of a reconcile that has ended; older ones make room."""
+        encoded = _encode(record)
+        key = record.key
         ring = self._rings.get(key)
-        size = len(encoded) + _OF_A_RUN
+        size = len(encoded) + _OF_A_RECORD
         if ring is None:
             ring = self._rings[key] = _Ring(key)
             size += _size_of(key)
-        if len(ring.runs) >= KEPT_OF_AN_OBJECT:
+        if len(ring.records) >= KEPT_OF_AN_OBJECT:
             self._drop_first(ring)
             ring.dead += 1
-        ring.runs += (encoded,)
+        ring.records += (encoded,)
         self._order.append(ring)
         self._living += 1
         self._grow(size)
-        now = run.started + run.seconds
-        if not run.gone:
-            self._is_not_gone(key)
+        now = record.started + record.seconds
+        if not record.gone:
+            self._unmark_gone(key)
         elif key not in self._gone:
             self._gone[key] = now
             self._grow(_OF_A_GONE_OBJECT)
@@ -356,52 +373,50 @@ class Shelf:
             self._forget_gone(now)
         self._drop_dead()
         self._history.make_room()
-        for listener in tuple(self._history.listeners):
-            listener(run)
 
-    def of(self, key: ObjectKey) -> list[Run]:
-        """The runs of an object, the oldest first."""
+    def of(self, key: ObjectKey) -> list[ReconcileRecord]:
+        """Return the records of an object, the oldest first."""
         ring = self._rings.get(key)
-        return [] if ring is None else [_decode(each) for each in ring.runs]
+        return [] if ring is None else [_decode(each) for each in ring.records]
 
-    def last(self, key: ObjectKey) -> Run | None:
-        """The last run of an object."""
+    def last(self, key: ObjectKey) -> ReconcileRecord | None:
+        """Return the last record of an object."""
         ring = self._rings.get(key)
-        return None if ring is None else _decode(ring.runs[-1])
+        return None if ring is None else _decode(ring.records[-1])
 
-    def latest(self) -> Iterator[Run]:
-        """All runs, the latest first. Not to be used on after any more have ended."""
+    def latest(self) -> Iterator[ReconcileRecord]:
+        """Yield all records, the latest first. An added record ends the iterator's validity."""
         seen: dict[int, int] = {}
         for ring in reversed(self._order):
             number = seen.get(id(ring), 0) + 1
-            if number <= len(ring.runs):
+            if number <= len(ring.records):
                 seen[id(ring)] = number
-                yield _decode(ring.runs[-number])
+                yield _decode(ring.records[-number])
 
     def drop_oldest(self) -> None:
-        """Let the oldest run go."""
+        """Drop the oldest record."""
         while True:
             ring = self._order.popleft()
             if not ring.dead:
                 break
             ring.dead -= 1
         self._drop_first(ring)
-        if not ring.runs:
+        if not ring.records:
             self._remove(ring)
 
     def _drop_first(self, ring: _Ring) -> None:
-        first, *_ = ring.runs
-        ring.runs = ring.runs[1:]
+        first, *_ = ring.records
+        ring.records = ring.records[1:]
         self._living -= 1
-        self._grow(-len(first) - _OF_A_RUN)
+        self._grow(-len(first) - _OF_A_RECORD)
 
     def _remove(self, ring: _Ring) -> None:
         del self._rings[ring.key]
         self._grow(-_size_of(ring.key))
-        self._is_not_gone(ring.key)
-        ring.key = _NOTHING  # the order may have it for long, and the name is long
+        self._unmark_gone(ring.key)
+        ring.key = _NO_KEY  # the order may keep the ring for long, and the name is long
 
-    def _is_not_gone(self, key: ObjectKey) -> None:
+    def _unmark_gone(self, key: ObjectKey) -> None:
         if self._gone.pop(key, None) is not None:
             self._grow(-_OF_A_GONE_OBJECT)
 
@@ -411,8 +426,8 @@ class Shelf:
             if since > now - GONE_KEPT:
                 return
             ring = self._rings[key]
-            ring.dead += len(ring.runs)
-            while ring.runs:
+            ring.dead += len(ring.records)
+            while ring.records:
                 self._drop_first(ring)
             self._remove(ring)
 
@@ -433,32 +448,30 @@ class Shelf:
 
 
 class History:
-    """The last runs of all controllers of a process, within so many bytes.
+    """The last records of all controllers of a process, within a number of bytes.
 
-    When they are used up, the oldest run goes of the controller that has most: who does much does not wash
-    away what others did.
+    Beyond it, the controller that has most drops its oldest record: a busy controller does not push out the
+    records of a quiet one.
     """
 
     def __init__(self, budget: int = BUDGET) -> None:
         self._budget = budget
-        self._shelves: dict[str, Shelf] = {}
-        self.listeners: list[Callable[[Run], None]] = []
-        """Each is called with every run that has ended. They are quick, and do not raise."""
+        self._controllers: dict[str, ControllerHistory] = {}
         self.bytes = 0
-        """What they take in memory."""
+        """Memory that the records take."""
 
-    def of(self, controller: str) -> Shelf:
-        """The runs of a controller."""
-        shelf = self._shelves.get(controller)
-        if shelf is None:
-            shelf = self._shelves[controller] = Shelf(controller, self)
-        return shelf
+    def of(self, controller: str) -> ControllerHistory:
+        """Return the records of a controller."""
+        found = self._controllers.get(controller)
+        if found is None:
+            found = self._controllers[controller] = ControllerHistory(controller, self)
+        return found
 
     def make_room(self) -> None:
-        """Let the oldest go, as far as needed."""
+        """Drop old records until the rest is within the budget."""
         while self.bytes > self._budget:
-            max(self._shelves.values(), key=_bytes_of).drop_oldest()
+            max(self._controllers.values(), key=_bytes_of).drop_oldest()
 
 
-def _bytes_of(shelf: Shelf) -> int:
-    return shelf.bytes
+def _bytes_of(history: ControllerHistory) -> int:
+    return history.bytes

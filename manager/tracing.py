@@ -21,7 +21,7 @@ from manager.logs import get_logger
 from manager.program import Program
 from manager.proxy_address import NotAProxy, http_url, proxy_for
 from manager.rate_limit import Repeats
-from manager.runs import CALLED, NO_ANSWER, SPARED, Run, Sent, resource_and_name
+from manager.runs import CALLED, NO_ANSWER, SPARED, ReconcileRecord, RequestRecord, resource_and_name
 from manager.small_file import read_small_file
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Tracer:
         """In which span it was done, if we did it."""
         return self._written.get(what)
 
-    def reconcile(self, run: Run) -> ReconcileTrace:
+    def reconcile(self, run: ReconcileRecord) -> ReconcileTrace:
         """A reconcile begins, in the calling task."""
         return ReconcileTrace(self, run)
 
@@ -131,7 +131,7 @@ class _Clock:
 class ReconcileTrace:
     """The spans of one reconcile: its own, which is current in the task, and those of what it sends."""
 
-    def __init__(self, tracer: Tracer, run: Run) -> None:
+    def __init__(self, tracer: Tracer, run: ReconcileRecord) -> None:
         self.tracer = tracer
         self.clock = _Clock()
         self._run = run
@@ -145,7 +145,7 @@ class ReconcileTrace:
                 "k8s.controller.name": run.controller,
                 "k8s.namespace.name": run.namespace,
                 "k8s.object.name": run.name,
-                "reconcile.id": f"{run.id:016x}",
+                "reconcile.id": run.id,
                 "reconcile.attempt": run.attempt,
                 "reconcile.priority": int(run.priority),
                 "reconcile.triggers": run.triggered,
@@ -184,11 +184,11 @@ class ReconcileTrace:
             return None
         return {"trace_id": f"{context.trace_id:032x}", "span_id": f"{context.span_id:016x}"}
 
-    def request(self, sent: Sent) -> RequestTrace:
+    def request(self, sent: RequestRecord) -> RequestTrace:
         """A request to the API server begins."""
         return RequestTrace(self, sent)
 
-    def _called(self, call: Sent) -> None:
+    def _called(self, call: RequestRecord) -> None:
         """What was asked of something outside of the cluster."""
         begun, end = self.clock.at(call.at), self.clock.at(call.at + call.seconds)
         span = self.tracer.spans.start_span(
@@ -236,7 +236,7 @@ class ReconcileTrace:
 class RequestTrace:
     """The span of one request, all its attempts included."""
 
-    def __init__(self, of: ReconcileTrace, sent: Sent) -> None:
+    def __init__(self, of: ReconcileTrace, sent: RequestRecord) -> None:
         self._of, self._sent = of, sent
         tracer = of.tracer
         attributes = {"k8s.verb": sent.verb, "url.path": sent.path}

@@ -24,8 +24,8 @@ from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.explain import manager_namespace, manager_url
 from manager.cli.failure import connected, ended_in_one_line, in_one_line
 from manager.cli.signals import StopSignals
+from manager.console.find_pod import AccountToken, Installed, audience_of
 from manager.console.proxy import Authorization, Proxy
-from manager.console.reaching import AccountToken, Installed, audience_of
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ApiError, ConfigError

@@ -22,9 +22,11 @@ from manager.cli.arguments import cluster_flags, file_flag
 from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import connected, ended_in_one_line, in_one_line
 from manager.cli.operators import kind_named, owned_by, shared_out_by
-from manager.console.owners import Leases, owners_told
-from manager.explain.looking import Looker
-from manager.explain.telling import COLOURED, PLAIN, explanation, text_of, told_by_manager
+from manager.console.shard_holders import ShardLeases
+from manager.diagnose.collect import Collector
+from manager.diagnose.render import COLOURED, PLAIN, Explanation, to_text
+from manager.diagnose.render import explain as explain_state
+from manager.diagnose.report import ManagerReport, ShardOwner, decode_report, to_objects
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import FixedCredentials, TokenFile
 from manager.kube.errors import ApiError, KubeError, ProtocolError, TransportError
@@ -145,32 +147,34 @@ def explain(invocation: Invocation, /, named: tuple[str, ...], **flags: Any) -> 
     ):
         told = runner.run(_explain(invocation.program, arguments, model, operators))
     if arguments.output == "json":
-        sys.stdout.write(json.dumps(told, indent=2) + "\n")  # in ASCII, whatever names there are
+        sys.stdout.write(json.dumps(to_objects(told), indent=2) + "\n")  # in ASCII, whatever names there are
     else:
         coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        sys.stdout.write(text_of(told, COLOURED if coloured else PLAIN))
-    return READY if told["ready"] else NOT_READY
+        sys.stdout.write(to_text(told, COLOURED if coloured else PLAIN))
+    return READY if told.ready else NOT_READY
 
 
 async def _explain(
     program: Program, arguments: ExplainArguments, kind: type[Resource], operators: Sequence[AnyOperator]
-) -> dict[str, Any]:
+) -> Explanation:
     async with connected(program, _COMMAND, kubeconfig=arguments.kubeconfig, context=arguments.context) as (
         transport,
         config,
     ):
         namespace = (arguments.namespace or config.namespace or "default") if kind.namespaced else ""
         key = ObjectKey(namespace, arguments.name)
-        looker = Looker(transport, RestMapper(transport), owned_by(operators))
-        found = await looker.look(kind.gvk, key)
+        found = await Collector(transport, RestMapper(transport), owned_by(operators)).collect(kind.gvk, key)
         uid = found.root.uid
-        controllers, owners, nothing = await _ask(program, arguments, kind, key, uid)
+        report, why_none = await _ask(program, arguments, kind, key, uid)
         own = [operator for operator in operators if operator.kind is kind]
-        if not controllers:
+        if not report.controllers:
             namespace = arguments.manager_namespace or manager_namespace(program)
-            owners = await _owners(Leases(transport, namespace=namespace, name=program.name), own, uid)
+            leases = ShardLeases(transport, namespace=namespace, name=program.name)
+            report.owners = await _owners(leases, own, uid)
     says = any(operator.has_conditions for operator in own)
-    return explanation(found, controllers, says=says, manager=nothing, owners=owners)
+    return explain_state(
+        found, report.controllers, has_conditions=says, manager=why_none, owners=report.owners
+    )
 
 
 def manager_namespace(program: Program) -> str:
@@ -178,27 +182,26 @@ def manager_namespace(program: Program) -> str:
     return f"{program.name}-system"
 
 
-async def _owners(leases: Leases, operators: Sequence[AnyOperator], uid: str) -> list[dict[str, Any]]:
-    """Return the replicas that own the object; none without shards or the right to read the leases."""
+async def _owners(leases: ShardLeases, operators: Sequence[AnyOperator], uid: str) -> list[ShardOwner]:
+    """Return the object's owners; none where the work is not shared, or the leases may not be read."""
     try:
-        shares = await leases.read()
+        holders = await leases.read()
     except KubeError:
         return []
-    return [] if shares is None else list(owners_told(shares, shared_out_by(operators), uid))
-
-
-_Told = list[dict[str, Any]]
+    if holders is None:
+        return []
+    return [holders.owner(name, uid, shared_out=each) for name, each in shared_out_by(operators).items()]
 
 
 async def _ask(
     program: Program, arguments: ExplainArguments, kind: type[Resource], key: ObjectKey, uid: str
-) -> tuple[_Told, _Told, str]:
-    """Return a manager's records of the object, its owners, and why there are none.
+) -> tuple[ManagerReport, str]:
+    """Return a manager's report of the object, and why it is empty if it is.
 
     Raises `ConfigError` for a file of the arguments that cannot be used.
     """
     if arguments.manager == "none":
-        return [], [], ""
+        return ManagerReport([]), ""
     ca, token = arguments.manager_ca_file, arguments.manager_token_file
     server = URL(arguments.manager)
     authorities = None if ca is None else Pem("--manager-ca-file", path=Path(ca))
@@ -217,19 +220,21 @@ async def _ask(
     try:
         async with asyncio.timeout(_PATIENCE):
             body = await _read(transport, f"/api/objects/{where}", {"uid": uid})
-        controllers, owners = told_by_manager(body)
+        report = decode_report(body)
     except ApiError as error:
-        return [], [], f"The manager at {arguments.manager} answers {error.status}: its runs are not known."
+        why = f"The manager at {arguments.manager} answers {error.status}: its runs are not known."
+        return ManagerReport([]), why
     except (TransportError, ProtocolError, TimeoutError, ValueError) as error:
         reason = in_one_line(error) or f"not within {_PATIENCE:g} s"
-        return [], [], f"No manager answers at {arguments.manager} ({reason}): its runs are not known."
+        why = f"No manager answers at {arguments.manager} ({reason}): its runs are not known."
+        return ManagerReport([]), why
     finally:
         await transport.aclose()
-    own = [each for each in controllers if each["uid"] in (None, uid)]
-    other = (
-        "" if own else f"The manager at {arguments.manager} is one of another cluster, or has just started."
-    )
-    return own, owners if own else [], other
+    own = [each for each in report.controllers if each.uid in (None, uid)]
+    if not own:
+        why = f"The manager at {arguments.manager} is one of another cluster, or has just started."
+        return ManagerReport([]), why
+    return ManagerReport(own, report.owners), ""
 
 
 async def _read(transport: Transport, path: str, query: dict[str, str]) -> bytes:

@@ -22,6 +22,10 @@ from manager.cli.flags import SettingsCommand
 from manager.cli.run import settings_of
 from manager.cli.settings import Settings
 from manager.controller import Controller
+from manager.diagnose.differences import replaced_pods, title, unified
+from manager.diagnose.dry_run import DryRunTransport
+from manager.diagnose.plan import OUTSIDE, Planned
+from manager.diagnose.plan import plan as plan_one
 from manager.duration import format_duration, parse_duration
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
@@ -30,10 +34,6 @@ from manager.loop import loop_factory
 from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.operator import AnyOperator, Operator, add_controller
-from manager.planning.differences import replaced_pods, title, unified
-from manager.planning.dry_run import DryRunTransport
-from manager.planning.planner import OUTSIDE, Planned
-from manager.planning.planner import plan as plan_one
 from manager.program import Program
 from manager.settings import SettingValues, parse_text
 from manager.small_file import read_small_file

@@ -418,10 +418,6 @@ class WorkQueue(Generic[K]):
         """What is to be worked on next of `key`, now or when its delay ends; None when nothing is."""
         return self._items.get(key)
 
-    def keys(self) -> set[K]:
-        """Those that wait, or are worked on."""
-        return {*self._items, *self._in_progress}
-
     async def get(self) -> QueueItem[K] | None:
         """The next key to work on, waiting for one; the caller owes a `done` for it.
 

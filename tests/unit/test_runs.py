@@ -1,4 +1,4 @@
-"""The record of reconciles: what a run keeps, and how long runs are kept."""
+"""The record of reconciles: what a record keeps, and how long records are kept."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from manager.runs import (
     MOST_TRIGGERS,
     SPARED,
     History,
-    Run,
+    ReconcileRecord,
     Trigger,
     called,
-    current_run,
-    enter_run,
-    leave_run,
+    current_record,
+    enter_record,
+    leave_record,
     resource_and_name,
 )
 
@@ -49,19 +49,19 @@ def run_of(
     triggers: tuple[Trigger, ...] = (CHANGED,),
     error: str = "",
     gone: bool = False,
-) -> Run:
+) -> ReconcileRecord:
     """A run that has ended, recognised by its id."""
-    run = Run(controller, *key, next(_numbers), at, 0.0, 0, 0, triggers, len(triggers))
+    run = ReconcileRecord(controller, *key, f"{next(_numbers):016x}", at, 0.0, 0, 0, triggers, len(triggers))
     run.outcome, run.error, run.gone = "success", error, gone
     return run
 
 
 @contextmanager
-def entered(run: Run) -> Iterator[Run]:
+def entered(run: ReconcileRecord) -> Iterator[ReconcileRecord]:
     run.outcome = ""
-    token = enter_run(run)
+    token = enter_record(run)
     yield run
-    leave_run(token)
+    leave_record(token)
 
 
 CONTROLLERS, NAMES = ("pet", "foo", "memcached"), "abcd"
@@ -75,12 +75,12 @@ ADDED = st.tuples(
 
 
 @given(added=st.lists(ADDED, max_size=150), budget=st.integers(500, 20_000))
-def test_history_keeps_last_runs_of_each_object_within_its_budget(
+def test_history_keeps_last_records_of_each_object_within_its_budget(
     added: list[tuple[str, str, int, bool, float]], budget: int
 ):
     history, now = History(budget), 0.0
-    ids: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    order: defaultdict[str, list[int]] = defaultdict(list)
+    ids: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    order: defaultdict[str, list[str]] = defaultdict(list)
     for controller, name, size, gone, pause in added:
         now += pause
         run = run_of(ObjectKey("ns", name), controller=controller, at=now, error="x" * size, gone=gone)
@@ -90,18 +90,18 @@ def test_history_keeps_last_runs_of_each_object_within_its_budget(
         assert history.bytes <= budget
         assert history.bytes == sum(history.of(each).bytes for each in CONTROLLERS) >= 0
         for each in CONTROLLERS:
-            shelf, living = history.of(each), set[int]()
+            records, living = history.of(each), set[str]()
             for key in NAMES:
-                kept = [run.id for run in shelf.of(ObjectKey("ns", key))]
+                kept = [run.id for run in records.of(ObjectKey("ns", key))]
                 assert len(kept) <= KEPT_OF_AN_OBJECT
                 assert kept == (ids[each, key][-len(kept) :] if kept else [])
                 living.update(kept)
-            assert [run.id for run in shelf.latest()] == [one for one in order[each][::-1] if one in living]
-            assert len(shelf) == len(living)
-            assert (shelf.bytes == 0) is (not living)
+            assert [run.id for run in records.latest()] == [one for one in order[each][::-1] if one in living]
+            assert len(records) == len(living)
+            assert (records.bytes == 0) is (not living)
 
 
-def test_history_keeps_runs_of_quiet_controller_beside_a_busy_one():
+def test_history_keeps_records_of_quiet_controller_beside_a_busy_one():
     history = History(20_000)
     quiet = run_of(controller="pet")
     history.of("pet").add(quiet)
@@ -112,18 +112,18 @@ def test_history_keeps_runs_of_quiet_controller_beside_a_busy_one():
     assert latest == [f"{number}" for number in range(999, 999 - len(latest), -1)]
 
 
-def test_shelf_keeps_only_the_last_runs_of_a_busy_object():
+def test_history_keeps_only_the_last_records_of_a_busy_object():
     history = History()
-    shelf = history.of("foo")
-    shelf.add(run_of(ObjectKey("ns", "quiet")))
+    records = history.of("foo")
+    records.add(run_of(ObjectKey("ns", "quiet")))
     for _ in range(10_000):
-        shelf.add(run_of())
-    assert len(shelf) == KEPT_OF_AN_OBJECT + 1
-    assert len(shelf._order) < 200
+        records.add(run_of())
+    assert len(records) == KEPT_OF_AN_OBJECT + 1
+    assert len(records._order) < 200
 
 
 @pytest.mark.whole
-async def test_runs_of_ten_thousand_objects_take_no_more_memory_than_the_budget_says():
+async def test_history_of_ten_thousand_objects_takes_no_more_memory_than_its_budget():
     history = History()
     keys = [ObjectKey("default", f"memcached-{number}") for number in range(10_000)]
     gc.collect()
@@ -131,7 +131,7 @@ async def test_runs_of_ten_thousand_objects_take_no_more_memory_than_the_budget_
     for _ in range(5):
         for key in keys:
             run = run_of(key)
-            run.spares("apply", Deployment, key)
+            run.add_spared("apply", Deployment, key)
             history.of("memcached").add(run)
     del run
     gc.collect()
@@ -142,16 +142,16 @@ async def test_runs_of_ten_thousand_objects_take_no_more_memory_than_the_budget_
     assert len(history.of("memcached")) > 1.5 * len(keys)
 
 
-def test_names_of_what_is_gone_take_no_memory_that_the_budget_does_not_know():
+def test_history_counts_the_memory_of_long_names_of_gone_objects():
     history, pinned = History(BUDGET // 8), ObjectKey("default", "a")
-    shelf = history.of("pet")
+    records = history.of("pet")
     gc.collect()
     tracemalloc.start()
-    shelf.add(run_of(pinned, gone=True))
+    records.add(run_of(pinned, gone=True))
     for number in range(6_000):
-        shelf.add(run_of(ObjectKey("default", f"{number:0253}"), at=number / 10, gone=True))
+        records.add(run_of(ObjectKey("default", f"{number:0253}"), at=number / 10, gone=True))
         if number % 100 == 0:  # it has been there again ever since, and keeps its runs
-            shelf.add(run_of(pinned, at=number / 10))
+            records.add(run_of(pinned, at=number / 10))
     gc.collect()
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -171,52 +171,52 @@ def test_history_memory_stays_bounded_for_object_that_comes_and_goes():
     assert taken < 50_000
 
 
-def test_shelf_keeps_runs_of_deleted_object_for_an_hour():
-    shelf = History().of("foo")
-    shelf.add(run_of(at=10.0, gone=True))
+def test_history_keeps_records_of_a_deleted_object_for_an_hour():
+    records = History().of("foo")
+    records.add(run_of(at=10.0, gone=True))
     again = ObjectKey("default", "again")
-    shelf.add(run_of(again, at=10.0, gone=True))
-    shelf.add(run_of(again, at=20.0))  # another of its name
-    shelf.add(run_of(ObjectKey("ns", "other"), at=GONE_KEPT + 9))
-    assert len(shelf.of(WEB)) == 1
-    shelf.add(run_of(ObjectKey("ns", "other"), at=GONE_KEPT + 10))
-    assert shelf.of(WEB) == []
-    assert len(shelf.of(again)) == 2
-    assert len(shelf) == 4
+    records.add(run_of(again, at=10.0, gone=True))
+    records.add(run_of(again, at=20.0))  # another of its name
+    records.add(run_of(ObjectKey("ns", "other"), at=GONE_KEPT + 9))
+    assert len(records.of(WEB)) == 1
+    records.add(run_of(ObjectKey("ns", "other"), at=GONE_KEPT + 10))
+    assert records.of(WEB) == []
+    assert len(records.of(again)) == 2
+    assert len(records) == 4
 
 
-def test_run_shows_gone_when_its_last_trigger_is_the_deletion():
+def test_record_shows_gone_when_its_last_trigger_is_the_deletion():
     child = Trigger("event", 1.0, "DELETED", "owns", "Pod", *WEB, 1, 0)
     assert run_of(triggers=(CHANGED, GONE)).shows_gone("Memcached")
     assert not run_of(triggers=(GONE, CHANGED)).shows_gone("Memcached")  # there is another of its name
     assert not run_of(triggers=(child,)).shows_gone("Memcached")
 
 
-async def test_run_keeps_first_entries_and_counts_the_others():
+async def test_record_keeps_first_entries_and_counts_the_others():
     run = run_of()
     run.outcome = ""
-    token = enter_run(run)
+    token = enter_record(run)
     for number in range(1000):
-        run.sends("get", f"/api/v1/pods/{number}", "").answered(200, 0.1)
-        run.spares("apply", Deployment, WEB)
-        run.records("Normal", "Reason", "message " * 1000)
+        run.begin_request("get", f"/api/v1/pods/{number}", "").add_attempt(200, 0.1)
+        run.add_spared("apply", Deployment, WEB)
+        run.add_event("Normal", "Reason", "message " * 1000)
         called("store/Add", 0.1, "Unavailable")
-    leave_run(token)
+    leave_record(token)
     called("store/Add", 0.1)
     run.outcome = "success"
-    shelf = History().of("foo")
-    shelf.add(run)
-    [kept] = shelf.of(WEB)
+    records = History().of("foo")
+    records.add(run)
+    [kept] = records.of(WEB)
     assert (kept.requested, kept.spared, kept.called, kept.recorded) == (1000, 1000, 1000, 1000)
     assert (len(kept.requests), len(kept.events)) == (MOST_REQUESTS, MOST_EVENTS)
-    assert shelf.bytes < 12_000
+    assert records.bytes < 12_000
     spared = kept.requests[1]
     assert (spared.path, spared.code) == ("/apis/apps/v1/namespaces/default/deployments/web", SPARED)
     call = kept.requests[2]
     assert (call.verb, call.path, call.code, call.error) == ("call", "store/Add", CALLED, "Unavailable")
 
 
-def test_run_why_summarises_its_triggers():
+def test_record_why_summarises_its_triggers():
     triggers = [Trigger("event", kind=f"Kind{number % 5}", change="ADDED") for number in range(MOST_TRIGGERS)]
     assert run_of(triggers=tuple(triggers)).why == "Kind0 added, Kind1 added, Kind2 added, ..."
     assert run_of(triggers=()).why == ""
@@ -231,19 +231,43 @@ def test_run_why_summarises_its_triggers():
     ]
 
 
-async def test_current_run_is_inherited_by_tasks_until_the_run_ends():
-    found: list[Run | None] = []
+async def test_history_returns_each_record_as_it_was_added():
+    record = run_of(triggers=(CHANGED, GONE), error="no answer")
+    record.outcome, record.next_in = "", 2.5
+    record.begin_request("apply", "/api/v1/pods", "web").add_attempt(201, 0.1)
+    record.add_event("Normal", "Created", "a pod")
+    record.outcome = "error"
+    history = History().of("memcached")
+    history.add(record)
+    assert history.of(WEB) == [record]
+
+
+@pytest.mark.virtual_time
+async def test_record_in_unix_time_shifts_all_times():
+    record = run_of(at=5.0, triggers=(CHANGED, Trigger("resync")))
+    record.outcome = ""
+    record.begin_request("get", "/api/v1/pods", "")
+    record.add_event("Normal", "Created", "a pod")
+    now = asyncio.get_running_loop().time()
+    shown = record.in_unix_time(1000.0)
+    assert (shown.started, shown.seconds) == (1005.0, now - 5.0)
+    assert [each.at for each in shown.triggers] == [CHANGED.at + 1000, 0.0]
+    assert [each.at for each in (*shown.requests, *shown.events)] == [now + 1000, now + 1000]
+
+
+async def test_current_record_is_inherited_by_tasks_until_the_reconcile_ends():
+    found: list[ReconcileRecord | None] = []
 
     async def look() -> None:
-        found.append(current_run())
+        found.append(current_record())
 
-    assert current_run() is None
+    assert current_record() is None
     with entered(run_of()) as run:
-        assert current_run() is run
+        assert current_record() is run
         await asyncio.create_task(look())
         left_behind = asyncio.create_task(look())
         run.outcome = "success"
-        assert current_run() is None
+        assert current_record() is None
     await left_behind
     assert found == [run, None]
 

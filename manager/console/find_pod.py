@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
 import orjson
 
-from manager.api.shapes import fields, objects
+from manager.api.shapes import fields, objects, text
 from manager.certificates.targets import bundle_of, hosts_of
 from manager.election.lease import Lease
 from manager.kube.credentials import Credentials, Obtained, one_line
-from manager.kube.decoding import Decoder, json_object, not_a
+from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import ApiError, ConfigError, NotFound
 from manager.kube.transport import Transport
 from manager.logs import on_one_line
@@ -23,7 +22,7 @@ from manager.webhook.configurations import MUTATING, VALIDATING
 
 _ACCOUNT = "controller-manager"
 _HOST_NAME = 63
-"""Characters of a pod's name that are its host name, which a lease names."""
+"""Characters of a pod's name that are its host name, which a lease has."""
 
 _POD_NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}")
 _ENDED = ("Succeeded", "Failed")
@@ -31,7 +30,7 @@ _TOKEN_SECONDS, _RENEWED_AFTER = 3600, 2400.0
 
 
 def audience_of(program: Program) -> str:
-    """The audience of tokens that are valid for the program's console alone."""
+    """Return the audience of tokens that are valid for the program's console alone."""
     return f"{program.name}-console"
 
 
@@ -44,42 +43,41 @@ class Installed:
     prefix: str
 
     @property
-    def _place(self) -> str:
-        return f"namespaces/{quote(self.namespace, safe='')}"
+    def metrics_host(self) -> str:
+        """The name in a certificate for `/metrics`, which the console may have too."""
+        return f"{self.prefix}{_ACCOUNT}-metrics-service.{self.namespace}.svc"
 
     async def pod(self, transport: Transport, wanted: str | None = None) -> str:
-        """The name of its pod that leads, or of the `wanted` one; of any while nobody leads.
+        """Return the name of the pod that leads, or of the `wanted` one; of any pod while none leads.
 
-        A lease names whom whoever writes it likes. So a pod counts only if it runs as the manager's account:
-        who can make such a pod has the manager's rights. Raises `KubeError`.
+        Any writer of the lease can put a name into it. So a pod counts only if it runs as the manager's
+        account: such a pod can do all that the manager can. Raises `KubeError`.
         """
         account = f"{self.prefix}{_ACCOUNT}"
         labels = ",".join(f"{name}={value}" for name, value in self.program.labels.items())
-        path = f"/api/v1/{self._place}/pods"
-        answer = await transport.request("GET", path, query={"labelSelector": labels})
-        names = sorted(_names_of(json_object(answer, "a list of pods"), account))
+        namespace = f"namespaces/{quote(self.namespace, safe='')}"
+        answer = await transport.request("GET", f"/api/v1/{namespace}/pods", query={"labelSelector": labels})
+        pods = objects(json_object(answer, "a list of pods").get("items"))
+        names = sorted(name for pod in pods if (name := _name_of(pod, account)))
         if not names:
             raise ConfigError(
                 f"no pod in namespace {self.namespace} is labelled {labels} and runs as {account}: "
                 "--namespace and --name-prefix say where the manager is"
             )
         if wanted is not None:
-            found, told = [name for name in names if name == wanted], f"{wanted} is"
-        elif host := await self._leader(transport):
-            found, told = (
-                [name for name in names if name[:_HOST_NAME] == host],
-                f"the lease names {host}, which is",
-            )
+            found, problem = [name for name in names if name == wanted], f"{wanted} is"
+        elif host := await self._leader(transport, namespace):
+            found = [name for name in names if name[:_HOST_NAME] == host]
+            problem = f"the lease names {host}, which is"
         else:
             return names[0]
         if not found:
-            raise ConfigError(
-                on_one_line(f"{told} no pod of the manager; --pod may be one of: {', '.join(names)}")
-            )
+            text = f"{problem} no pod of the manager; --pod may be one of: {', '.join(names)}"
+            raise ConfigError(on_one_line(text))
         return found[0]
 
-    async def _leader(self, transport: Transport) -> str:
-        path = f"/apis/coordination.k8s.io/v1/{self._place}/leases/{self.program.name}"
+    async def _leader(self, transport: Transport, namespace: str) -> str:
+        path = f"/apis/coordination.k8s.io/v1/{namespace}/leases/{self.program.name}"
         try:
             lease = Lease.decode(await transport.request("GET", path))
         except ApiError:
@@ -87,7 +85,7 @@ class Installed:
         return lease.holder.rpartition("_")[0]
 
     async def trust(self, transport: Transport) -> tuple[str, bytes]:
-        """The name in its certificate, and who vouches for it: as API servers know that of its webhooks.
+        """Return the name in the pod's certificate, and the CA bundle, as webhook configurations have them.
 
         Raises `KubeError`.
         """
@@ -107,36 +105,15 @@ class Installed:
             f"no webhook configuration {self.prefix}... has a CA bundle for a Service in {self.namespace}"
         )
 
-    @property
-    def metrics_host(self) -> str:
-        """The name in a certificate that somebody made for `/metrics`, and so for the console."""
-        return f"{self.prefix}{_ACCOUNT}-metrics-service.{self.namespace}.svc"
 
-
-def _names_of(pods: dict[str, Any], account: str) -> list[str]:
-    """Those that run as the account, or as one of an operator by itself."""
-    try:
-        return [
-            str(pod["metadata"]["name"])
-            for pod in pods["items"]
-            if _POD_NAME.fullmatch(str(pod["metadata"]["name"]))
-            and "deletionTimestamp" not in pod["metadata"]
-            and pod.get("status", {}).get("phase") not in _ENDED
-            and f"{pod['spec'].get('serviceAccountName')}-".startswith(f"{account}-")
-        ]
-    except (LookupError, TypeError, AttributeError) as error:
-        raise not_a("a list of pods", error) from None
-
-
-class _Issued(msgspec.Struct):
-    token: str
-
-
-class _TokenRequest(msgspec.Struct):
-    status: _Issued
-
-
-_decode_token = Decoder(_TokenRequest, "a TokenRequest")
+def _name_of(pod: Any, account: str) -> str:
+    """Return a pod's name if it runs as the account, or as the account of one operator alone."""
+    metadata = fields(pod, "metadata")
+    runs_as = text(fields(pod, "spec").get("serviceAccountName"))
+    has_ended = text(fields(pod, "status").get("phase")) in _ENDED or "deletionTimestamp" in metadata
+    name = text(metadata.get("name"))
+    is_ours = f"{runs_as}-".startswith(f"{account}-") and not has_ended
+    return name if is_ours and _POD_NAME.fullmatch(name) else ""
 
 
 class AccountToken(Credentials):
@@ -162,5 +139,7 @@ class AccountToken(Credentials):
             answer = await self._transport.request("POST", self._path, body=orjson.dumps(body))
         except ApiError as error:
             raise ConfigError(f"{label} cannot be had: {error}") from error
-        token = _decode_token(answer).status.token
+        token = text(fields(json_object(answer, "a TokenRequest"), "status").get("token"))
+        if not token:
+            raise not_a("a TokenRequest", ValueError("it has no token"))
         return Obtained(one_line(f"Bearer {token}", label), lifetime=_RENEWED_AFTER, validity=_TOKEN_SECONDS)

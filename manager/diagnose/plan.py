@@ -1,4 +1,4 @@
-"""Reconciles an object as a dry run, and tells what it would have written."""
+"""A plan: the writes of an object's reconcile, tried as a dry run."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import NamedTuple
 from manager.api import ObjectKey
 from manager.controller import Controller
 from manager.controller.failure import Failure, explain
+from manager.diagnose.differences import differs
+from manager.diagnose.dry_run import IN_A_POD, Change, DryRunTransport
 from manager.kube.errors import Fenced
 from manager.logs import get_logger
-from manager.planning.differences import differs
-from manager.planning.dry_run import IN_A_POD, Change, DryRunTransport
 
 OUTSIDE = "what comes next is outside of the cluster, and a plan calls nothing there"
-"""Why nothing is permitted that needs leadership, in the words that people see."""
+"""The reason why nothing is permitted that needs leadership, as people see it."""
 
 _log = get_logger("plan")
 
 
 class Planned(NamedTuple):
-    """What the reconcile of an object would do."""
+    """The writes that the reconcile of an object would send."""
 
     changes: list[Change]
     other: list[str]
@@ -33,7 +33,7 @@ class Planned(NamedTuple):
 
 
 async def plan(controller: Controller, key: ObjectKey, transport: DryRunTransport) -> Planned:
-    """Reconcile one object."""
+    """Reconcile one object as a dry run."""
     ends, failed = "", False
     with transport.planning() as taken:
         try:

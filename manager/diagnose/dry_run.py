@@ -1,4 +1,4 @@
-"""A transport that stores nothing, and notes what would have been stored."""
+"""A transport that stores nothing, and notes the writes."""
 
 from __future__ import annotations
 
@@ -71,26 +71,25 @@ _plan: ContextVar[_Plan | None] = ContextVar("plan", default=None)
 
 
 class DryRunTransport(Transport):
-    """Has every write tried by the server, and not stored; who reads on sees what it would have led to.
+    """A transport that makes every write a dry run; later reads have the result.
 
-    It is all that leads to the server: there is no way to write around it.
+    It is the only way to the server, so no write can go around it.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._of_nobody = _Plan()
+        self._default = _Plan()
         self._versions = _UNSTORED
 
     @property
     def _plan(self) -> _Plan:
-        return _plan.get() or self._of_nobody
+        return _plan.get() or self._default
 
     @contextmanager
     def planning(self) -> Iterator[Callable[[], tuple[list[Change], list[str]]]]:
-        """What is sent in the context, and by tasks that are begun there, is the work of one reconcile.
+        """Collect the writes of one reconcile: of the context, and of tasks that begin there.
 
-        What this yields answers what would have changed, and other requests that would have been sent. After
-        that only the cache knows of it.
+        The yielded function returns the changes, and the other requests. After that only the cache has them.
         """
         plan = _Plan()
         token = _plan.set(plan)
@@ -113,7 +112,7 @@ class DryRunTransport(Transport):
         name: str = "",
         head: Head | None = None,
     ) -> bytes:
-        """As `Transport.request`, but a write is not stored."""
+        """Send a request as `Transport.request` does, a write as a dry run."""
         answer = await self._request(
             method,
             path,
@@ -169,10 +168,10 @@ class DryRunTransport(Transport):
             raw = await send(method, path, query=query, body=body, name=name)
             created = json_object(raw, "an object")
             called = name or (created.get("metadata") or {}).get("name")
-            # What has no name is a question, as a SubjectAccessReview is.
+            # An object without a name is a question, such as a SubjectAccessReview.
             return self._becomes(f"{path}/{called}", _Planned(None), created) if called else raw
         if steps >= _OBJECT and subresource in {"", "status"} and method != "POST":
-            # What it is now; NotFound where it is not, as the write would have it.
+            # NotFound for a missing object, as the write itself would raise.
             planned = await self._of(where, missing=content_type == APPLY_PATCH)
             body = _of_stored(body, planned, content_type)
             write = _Write(method, query, body, content_type, subresource)
@@ -189,7 +188,7 @@ class DryRunTransport(Transport):
     async def _write(
         self, where: str, planned: _Planned, write: _Write, send: Callable[..., Awaitable[bytes]]
     ) -> bytes:
-        """A write to an object that is there, or would be."""
+        """Write to an object that exists, or would exist."""
         if planned.stored is None and planned.after is not None:
             return self._becomes(where, planned, write.put_into_effect(planned.after))
         applies = bool(planned.taken_over) and write.content_type == APPLY_PATCH
@@ -267,7 +266,7 @@ class DryRunTransport(Transport):
         return planned
 
     def _shown(self, where: str, planned: _Planned) -> bytes:
-        """The planned object, with a resource version that is later than all before it."""
+        """Return the planned object, with a resource version that is later than all before it."""
         after = planned.after
         if after is None:
             raise _not_found(where)
@@ -287,7 +286,7 @@ class _Write(NamedTuple):
     subresource: str
 
     def put_into_effect(self, there: Object) -> Object | None:
-        """What it makes of an object that no server can try it on: what it builds on is not stored."""
+        """Apply the write to an object that is not stored, so that no server can try it."""
         if self.method == "DELETE":
             return None
         wanted: Any = orjson.loads(self.body or b"null")
@@ -299,7 +298,7 @@ class _Write(NamedTuple):
 
 
 def _of_stored(body: bytes | None, planned: _Planned, content_type: str) -> bytes | None:
-    """The body, with the version that is stored in place of one that never was."""
+    """Return the body with the stored version in place of a planned one."""
     if not body or content_type == JSON_PATCH or b'"resourceVersion"' not in body:
         return body
     told = orjson.loads(body)
@@ -311,7 +310,7 @@ def _of_stored(body: bytes | None, planned: _Planned, content_type: str) -> byte
 
 
 def _place(path: str) -> tuple[str, int, str]:
-    """The path of the object, or of the collection; the steps below the namespace, and the subresource."""
+    """Split a path: the object's or collection's path, the steps below the namespace, and the subresource."""
     parts = path.strip("/").split("/")
     skipped = 2 if parts[0] == "api" else 3
     rest = parts[skipped:]
@@ -329,7 +328,7 @@ def _not_found(path: str) -> ApiError:
 
 
 def _merged(there: Any, patch: Any) -> Any:
-    """A merge patch, put into effect; of a list, the patch has all."""
+    """Apply a merge patch; a list in it replaces the whole list."""
     if not isinstance(patch, Mapping):
         return patch
     result = dict(there) if isinstance(there, Mapping) else {}
@@ -351,7 +350,7 @@ def _has(there: Any, wanted: Any) -> bool:
 
 
 def _patched(there: Object, operations: list[Any]) -> Object:
-    """A JSON patch as we write them, put into effect; what it tests is for the server alone."""
+    """Apply a JSON patch as the client writes it; only the server tests the `test` operations."""
     document = copy.deepcopy(there)
     at: Any
     for each in operations:
@@ -375,7 +374,7 @@ def _patched(there: Object, operations: list[Any]) -> Object:
 
 
 def _with_released(body: bytes | None, planned: _Planned) -> bytes:
-    """An apply, with the values of fields that are released: to the server they would seem to be dropped."""
+    """Return an apply with the released fields' values: the server would take them for dropped otherwise."""
     wanted = orjson.loads(body or b"{}")
     ours, *taken_over = planned.taken_over
     for each in taken_over:

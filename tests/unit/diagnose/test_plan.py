@@ -1,4 +1,4 @@
-"""What a plan shows of each write, and that nothing of it is stored."""
+"""A plan shows each write, and stores nothing."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from manager.cache import Cache
 from manager.cli import plan as command
 from manager.client import Client
 from manager.controller import Controller
+from manager.diagnose.differences import differs, replaced_pods, title, to_yaml, unified
+from manager.diagnose.dry_run import IN_A_POD, Change, DryRunTransport
+from manager.diagnose.plan import OUTSIDE, Planned, plan
 from manager.kube.errors import Fenced
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.operator import add_controller
-from manager.planning.differences import differs, replaced_pods, title, unified
-from manager.planning.dry_run import IN_A_POD, Change, DryRunTransport
-from manager.planning.planner import OUTSIDE, Planned, plan
 from manager.program import Program
 from manager_tools.codegen import custom_resource_definitions
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
@@ -61,13 +61,13 @@ class Cluster:
         self.manager.leadership.ended(OUTSIDE)
 
     async def plan(self, do: Do, **members: Any) -> Planned:
-        """What an operator with this reconcile would do."""
+        """Plan the reconcile of an operator."""
         async with self.controller(do, **members) as controller:
             return await plan(controller, KEY, self.transport)
 
     @asynccontextmanager
     async def controller(self, do: Do, **members: Any) -> AsyncIterator[Controller]:
-        """Of an operator with this reconcile, and a cache that follows; after it the cluster is as before."""
+        """Make a controller with this reconcile, and check that the cluster stays as before."""
 
         class Planner(Operator[Greeting]):
             owns = (ConfigMap,)
@@ -510,3 +510,30 @@ async def test_objects_are_planned_some_at_a_time_and_each_is_told_of_its_own_ch
     told_of += "hello.example.com.v1.Greeting.default.{0}"
     assert told == [*map(told_of.format, names), "21 of 21 objects would change something"]
     assert (code, most) == (command.CHANGES, 8)
+
+
+def test_yaml_hides_confidential_values_and_managed_fields():
+    obj = {
+        "metadata": {
+            "name": "web",
+            "annotations": {LAST_APPLIED: "HUNTER2"},
+            "managedFields": [{"manager": "m"}],
+        },
+        "spec": {"sqlrootpassword": "HUNTER2", "tier": "a\u202eb\x1b"},
+    }
+    text = to_yaml(orjson.dumps(obj), Wordpress.gvk)
+    assert text.startswith(f"apiVersion: {Wordpress.gvk.api_version}\nkind: Wordpress\nmetadata:\n")
+    assert "sqlrootpassword: " in text
+    for hidden in ("HUNTER2", "managedFields", "\u202e", "\x1b"):
+        assert hidden not in text
+    secret = orjson.dumps({"metadata": {}, "data": {"key": "HUNTER2"}})
+    assert "HUNTER2" not in to_yaml(secret, Secret.gvk)
+
+
+@pytest.mark.parametrize("depth", [300, 900, 5000])
+def test_yaml_says_so_when_an_object_is_too_large_or_nested_too_deeply(depth: int):
+    nested = b'{"metadata":{},"spec":' + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
+    text = to_yaml(nested, Wordpress.gvk)
+    assert text == "it is nested too deeply to be shown\n" or text.count(" a:") == depth
+    large = orjson.dumps({"metadata": {"name": "x" * 300_000}})
+    assert to_yaml(large, Wordpress.gvk) == "it is too large to be shown\n"

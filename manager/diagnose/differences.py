@@ -6,16 +6,21 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import orjson
 import yaml
 
+from manager.api import GroupVersionKind
 from manager.api.confidential import masked
+from manager.diagnose.dry_run import Change
 from manager.logs import on_one_line, shortened
-from manager.planning.dry_run import Change
 
 _MOST_LINES = 20_000
 """Of an object: to compare more takes long, and nobody reads them."""
 
 _LONGEST_LINE = 2_000
+
+_LARGEST = 256 * 1024
+"""Bytes of JSON of the largest object that is written as YAML by itself."""
 
 _HIDDEN = ("managedFields", "resourceVersion")
 _DRAWN = ("uid", "creationTimestamp")
@@ -42,7 +47,7 @@ _Dumper.add_representer(str, _text)
 
 
 def title(change: Change) -> str:
-    """The object's name, as `kubectl diff` names its files."""
+    """Return the object's name, as `kubectl diff` names its files."""
     known = change.after or change.before or {}
     version, metadata = str(known.get("apiVersion", "")).replace("/", "."), known.get("metadata", {})
     named = (version, known.get("kind"), metadata.get("namespace"), metadata.get("name"))
@@ -50,7 +55,7 @@ def title(change: Change) -> str:
 
 
 def differs(change: Change) -> bool:
-    """Whether more than the server's own metadata would change."""
+    """Return whether more than the server's own metadata would change."""
     before, after = _shown(change)
     return before != after
 
@@ -78,7 +83,7 @@ _ROLLED_OUT = {
 
 
 def unified(change: Change, *, coloured: bool = False) -> Iterator[str]:
-    """The lines of `diff -u`, without confidential values and control characters."""
+    """Yield the lines of `diff -u`, without confidential values and control characters."""
     before, after = _shown(change)
     name = title(change)
     old, new = _lines(before), _lines(after)
@@ -94,6 +99,18 @@ def unified(change: Change, *, coloured: bool = False) -> Iterator[str]:
         yield f"{colour}{safe}\x1b[0m" if colour else safe
 
 
+def to_yaml(raw: bytes, gvk: GroupVersionKind) -> str:
+    """Write an object as YAML, without confidential values, control characters and `managedFields`."""
+    if len(raw) > _LARGEST:
+        return "it is too large to be shown\n"
+    try:
+        obj = masked({"apiVersion": gvk.api_version, "kind": gvk.kind, **orjson.loads(raw)})
+        obj["metadata"] = {name: each for name, each in obj["metadata"].items() if name != "managedFields"}
+        return "".join(f"{on_one_line(line)}\n" for line in _lines(obj))
+    except (ValueError, TypeError, RecursionError):
+        return "it is nested too deeply to be shown\n"
+
+
 def _lines(obj: Mapping[str, Any] | None) -> list[str]:
     if obj is None:
         return []
@@ -102,7 +119,7 @@ def _lines(obj: Mapping[str, Any] | None) -> list[str]:
 
 
 def _shown(change: Change) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Both states, without the server's own metadata and confidential values."""
+    """Return both states, without the server's own metadata and confidential values."""
     before, after = change.before, change.after
     return (
         before and _cleaned(masked(before, after, "before"), change),

@@ -1,4 +1,4 @@
-"""Of which pod the console of a cluster is asked, who it has to be, and with what token."""
+"""The pod, the certificate and the token of the command `console`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controllers.main import PROGRAM
-from manager.console.reaching import AccountToken, Installed
+from manager.console.find_pod import AccountToken, Installed
 from manager.kube.errors import ConfigError, Forbidden, KubeError, ProtocolError
 from manager.kube.transport import Transport
 from tests.support.scripted_wire import Reply, ScriptedWire

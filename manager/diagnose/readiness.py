@@ -1,4 +1,4 @@
-"""Decides by an object's own status whether it is ready, and if not, why."""
+"""Readiness of an object, by its own status, and the reason if it is not ready."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FINE, SILENT = Verdict(True), Verdict(None)
 
 
 def judge(obj: Object) -> Verdict:
-    """Whether it is ready, by its kind's own rules if they are known here."""
+    """Return whether an object is ready, by its kind's own rules if they are known here."""
     deleting = _deleting(obj)
     if deleting is not None:
         return deleting
@@ -47,7 +47,7 @@ def judge(obj: Object) -> Verdict:
 
 
 def conditions_of(obj: Object) -> list[Mapping[str, Any]]:
-    """Its conditions, each with its text fields and `observedGeneration`."""
+    """Return an object's conditions, each with its text fields and `observedGeneration`."""
     return [
         {
             **{name: text(each[name]) for name in _SAID if name in each},
@@ -58,7 +58,7 @@ def conditions_of(obj: Object) -> list[Mapping[str, Any]]:
 
 
 def bad_conditions(obj: Object) -> Iterator[Mapping[str, Any]]:
-    """The conditions that report a problem, the worst first."""
+    """Yield the conditions that report a problem, the worst first."""
     bad = []
     for each in conditions_of(obj):
         kind, status = each.get("type"), each.get("status")
@@ -68,7 +68,7 @@ def bad_conditions(obj: Object) -> Iterator[Mapping[str, Any]]:
 
 
 def is_behind(obj: Object) -> bool:
-    """Whether its status is of an earlier spec."""
+    """Return whether an object's status describes an earlier spec."""
     generation = number(fields(obj, "metadata").get("generation"), _UNKNOWN)
     observed = number(fields(obj, "status").get("observedGeneration"), _UNKNOWN)
     known: int = max(observed, *(each["observedGeneration"] for each in conditions_of(obj)), _UNKNOWN)
@@ -131,7 +131,7 @@ def _deployment(obj: Object) -> Verdict:
 
 
 def wanted_replicas(obj: Object) -> int:
-    """The wanted number of pods of a Deployment, ReplicaSet or StatefulSet."""
+    """Return the wanted number of pods of a Deployment, ReplicaSet or StatefulSet."""
     return number(fields(obj, "spec").get("replicas"), 1)
 
 

@@ -1,4 +1,4 @@
-"""What built-in kinds and others say of themselves, as Kubernetes writes it."""
+"""Readiness of built-in and other kinds, by statuses as Kubernetes writes them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from manager.explain.judging import FINE, SILENT, Verdict, bad_conditions, is_behind, judge
+from manager.diagnose.readiness import FINE, SILENT, Verdict, bad_conditions, is_behind, judge
 
 
 def condition(kind: str, status: str, reason: str = "", message: str = "", **more: Any) -> dict[str, Any]:

@@ -1,13 +1,13 @@
-"""Reads what an explanation needs: the object, the tree of its children, and Events."""
+"""Collects what an explanation needs: the object, the tree of its children, and Events."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -16,7 +16,8 @@ from manager import clock
 from manager.api import GroupVersionKind, ObjectKey
 from manager.api.pod_health import FAILED_SCHEDULING, PodHealth, one_line
 from manager.api.shapes import event_time, fields, number, objects, text
-from manager.explain.judging import Object, Verdict, conditions_of, judge, wanted_replicas
+from manager.cache import Informer
+from manager.diagnose.readiness import Object, conditions_of, judge, wanted_replicas
 from manager.kube.decoding import Decoder, json_object
 from manager.kube.errors import Forbidden, KubeError, NotFound, ProtocolError
 from manager.kube.listing import Listing
@@ -27,7 +28,7 @@ from manager.loop import Portions, own_turn
 from manager.server.reviews import Place
 
 PATIENCE = 20.0
-"""Time limit for everything, in seconds. What is not read by then is listed as missing."""
+"""Time limit for everything, in seconds. After it, the rest counts as missing."""
 
 MOST_OBJECTS = 20_000
 """The most objects of one kind that are read."""
@@ -105,44 +106,43 @@ class _Owned(msgspec.Struct):
 _decode_owned = Decoder(_Owned, "an object with metadata")
 
 
-@dataclass
-class Node:
+class Counts(msgspec.Struct):
+    """Children that are counted and not shown, by kind."""
+
+    ready: dict[str, int] = {}
+    not_ready: dict[str, int] = {}
+
+    def count(self, kind: str, *, ready: bool) -> None:
+        """Count a child."""
+        counts = self.ready if ready else self.not_ready
+        counts[kind] = counts.get(kind, 0) + 1
+
+
+class Node(msgspec.Struct):
     """An object in the tree."""
 
     kind: str
     namespace: str
     name: str
     uid: str
-    verdict: Verdict
-    children: list[Node] = field(default_factory=list)
-    fine: dict[str, int] = field(default_factory=dict)
-    """By kind, how many more children are ready."""
+    ready: bool | None
+    """None if the object does not say."""
 
-    bad: dict[str, int] = field(default_factory=dict)
-    """By kind, how many more children are not ready."""
+    reason: str = ""
+    message: str = ""
+    resource: str = ""
+    """Such as `deployments.apps`."""
 
-
-class Listed(NamedTuple):
-    """A list that was read."""
-
-    gvk: GroupVersionKind
-    namespace: str
-    path: str
-    query: tuple[tuple[str, str], ...]
-    """Selectors."""
-
-    @property
-    def all_concern(self) -> bool:
-        """Whether all objects of the list concern this one, as Events do, which are selected by object."""
-        return any(name == "fieldSelector" for name, _ in self.query)
+    children: list[Node] = []
+    more: Counts = msgspec.field(default_factory=Counts)
 
 
 @dataclass
-class Found:
-    """What was read from the API server."""
+class Collected:
+    """The state of an object and its children, as it was read."""
 
     object: Object
-    """Its generation and status, as far as they are shown."""
+    """The object's generation and status, as far as they are shown."""
 
     root: Node
     events: list[Mapping[str, Any]]
@@ -151,30 +151,12 @@ class Found:
     missing: list[str]
     """What could not be read, in words."""
 
-    listed: dict[Listed, str]
-    """The lists that were read, with their resource versions."""
-
 
 class _Withheld(KubeError):
-    """We may read it, but the user may not."""
+    """The manager may read it, but the user may not."""
 
 
-async def listed_alone(
-    transport: Transport, mapper: RestMapper, gvk: GroupVersionKind, key: ObjectKey
-) -> bytes:
-    """Read an object by a list with a field selector: a manager may list its kinds, but perhaps not get them.
-
-    Raises NotFound where there is none, and `KubeError`.
-    """
-    path = (await mapper.resolve(gvk)).path(key.namespace)
-    asked = {"fieldSelector": f"metadata.name={key.name}", "limit": "1"}
-    for raw in map(bytes, (await Listing(transport.request, path, longest=_MOST_BYTES).page(asked)).items):
-        if _decode_owned(raw).metadata.name == key.name:  # a name may look like a selector
-            return raw
-    raise NotFound(_NOT_FOUND, "NotFound", "it is not in the list")
-
-
-class Looker:
+class Collector:
     """Reads an object and its children, with the rights of the user."""
 
     def __init__(
@@ -184,29 +166,32 @@ class Looker:
         owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]],
         *,
         may_get: Callable[[Place], Awaitable[bool]] | None = None,
-        known: bytes | None = None,
+        informers: Iterable[Informer] = (),
+        lists: bool = False,
     ) -> None:
-        """`owned` has the kinds of children, by the operators' kinds.
-
-        `may_get` says what the one whom it is told may get, where that is less than what we may. `known` is
-        the object itself, where somebody has it already.
+        """Args:
+        owned: the kinds of children, by the operators' kinds.
+        may_get: whether the reader may get an object, where the reader has fewer rights than `transport`.
+        informers: caches, which are read first.
+        lists: whether to read the object by a list: a manager may list its kinds, but perhaps not get them.
         """
-        self._known = known
         self._may_get = may_get
+        self._informers = informers
+        self._lists = lists
         self._transport = transport
         self._mapper = mapper
         self._owned = owned
         self._missing: dict[str, None] = {}
         self._claims: dict[str, Node] = {}
-        self._listed: dict[Listed, str] = {}
         self._logs_read = 0
         self._grown: set[str] = set()
         """The UIDs whose children were read: objects may own each other."""
 
-    async def look(self, gvk: GroupVersionKind, key: ObjectKey) -> Found:
-        """Read everything. Raises ApiError when the object itself cannot be read."""
-        obj = await self._get(gvk, key, self._known)
-        root = _node(obj, gvk.kind, key)
+    async def collect(self, gvk: GroupVersionKind, key: ObjectKey) -> Collected:
+        """Read everything. Raises `KubeError` when the object itself cannot be read."""
+        mapping = await self._mapper.resolve(gvk)
+        obj = json_object(await self.read(gvk, key), f"a {gvk.kind}")
+        root = _node(obj, mapping, key)
         events: list[Mapping[str, Any]] = []
         try:
             async with asyncio.timeout(PATIENCE):
@@ -214,7 +199,40 @@ class Looker:
                 await self._grow(root, obj, gvk, MOST_LEVELS)
         except TimeoutError:
             self._missing[f"what is not found within {PATIENCE:g} s"] = None
-        return Found(_said_of_itself(obj), root, events, list(self._missing), self._listed)
+        return Collected(_shown_parts(obj), root, events, list(self._missing))
+
+    async def read(self, gvk: GroupVersionKind, key: ObjectKey) -> bytes:
+        """Read an object. Raises `NotFound` where there is none, and `KubeError`."""
+        path = object_path(await self._resolve(gvk, key.namespace, key.name), key)
+        raw = self._cached(gvk, key)
+        if raw is None and self._lists:
+            with suppress(Forbidden):
+                raw = await self._read_by_list(path.rpartition("/")[0], key.name)
+        if raw is None:
+            raw = await self._transport.request("GET", path)
+        await own_turn(len(raw))
+        return raw
+
+    async def _read_by_list(self, path: str, name: str) -> bytes:
+        query = {"fieldSelector": f"metadata.name={name}", "limit": "1"}
+        page = await Listing(self._transport.request, path, longest=_MOST_BYTES).page(query)
+        for raw in map(bytes, page.items):
+            if _decode_owned(raw).metadata.name == name:  # a name may look like a selector
+                return raw
+        raise NotFound(_NOT_FOUND, "NotFound", "it is not in the list")
+
+    def _cached(self, gvk: GroupVersionKind, key: ObjectKey) -> bytes | None:
+        """Return an object from a cache. Raises NotFound where the cache would have it."""
+        is_missing = False
+        for informer in self._informers:
+            if informer.spec.gvk != gvk or informer.spec.projection != "full":
+                continue
+            if (record := informer.get(key)) is not None:
+                return None if record.is_cut else record.raw
+            is_missing = is_missing or informer.has_all_of(key.namespace)
+        if is_missing:
+            raise NotFound(_NOT_FOUND, "NotFound", "it is not in the cache")
+        return None
 
     async def _grow(self, node: Node, obj: Object, gvk: GroupVersionKind, levels: int) -> None:
         kinds = self._owned.get(gvk, _MADE_OF.get(gvk.kind, ()))
@@ -224,23 +242,23 @@ class Looker:
                 self._missing[f"what is more than {MOST_LEVELS} levels down"] = None
             for kind in kinds if levels else ():
                 await self._add_children(node, obj, kind, levels - 1)
-        if gvk.kind == "Pod" and node.verdict.ready is False:
+        if gvk.kind == "Pod" and node.ready is False:
             await self._add_claims(node, obj)
             await self._add_last_line(node, obj)
-        if node.verdict.ready is False and not node.children and node.verdict.reason in _VAGUE:
+        if node.ready is False and not node.children and node.reason in _VAGUE:
             await self._ask_events(node)
 
     async def _add_children(self, node: Node, obj: Object, gvk: GroupVersionKind, levels: int) -> None:
         selector = _selector(obj) if gvk in (POD, _REPLICA_SET) else ""
-        # In a namespace there may be very many of others, of which few are ours.
+        # A namespace may have very many of others, and few of ours.
         whole = gvk == POD or bool(selector)
         found = 0
         try:
             mapping = await self._resolve(gvk, node.namespace)
-            query = (("labelSelector", selector),) if selector else ()
-            path = _path(mapping, ObjectKey(node.namespace, ""))
-            listed = Listed(gvk, node.namespace, path, query)
-            async with aclosing(self._pages(listed, _JSON if whole else _METADATA)) as pages:
+            query = {"labelSelector": selector} if selector else {}
+            path = object_path(mapping, ObjectKey(node.namespace, ""))
+            accept = _JSON if whole else _METADATA
+            async with aclosing(self._pages(gvk.kind, path, query, accept)) as pages:
                 async for raw in pages:
                     if (meta := self._owned_meta(node, gvk, raw)) is None:
                         continue
@@ -248,13 +266,13 @@ class Looker:
                     if not whole and found > MOST_READ:
                         self._missing[f"{gvk.kind}: only the first {MOST_READ} were looked at"] = None
                         return
-                    await self._add_child(node, gvk, meta, raw, levels, whole=whole)
+                    await self._add_child(node, mapping, meta, raw, levels, whole=whole)
         except KubeError as error:
             why = "you may not list them" if isinstance(error, Forbidden) else str(error)
             self._missing[f"{gvk.kind}: {why}"] = None
 
     def _owned_meta(self, node: Node, gvk: GroupVersionKind, raw: bytes) -> _OwnedMeta | None:
-        """The metadata of an object, if the node owns it."""
+        """Return the metadata of an object, if the node owns it."""
         try:
             meta = _decode_owned(raw).metadata
         except ProtocolError:
@@ -266,8 +284,9 @@ class Looker:
         self._missing[f"{gvk.kind}: what has another shape is left out"] = None
 
     async def _add_child(
-        self, node: Node, gvk: GroupVersionKind, meta: _OwnedMeta, raw: bytes, levels: int, *, whole: bool
+        self, node: Node, mapping: RestMapping, meta: _OwnedMeta, raw: bytes, levels: int, *, whole: bool
     ) -> None:
+        gvk = mapping.gvk
         key = ObjectKey(meta.namespace or node.namespace, meta.name)
         child: Object
         try:
@@ -282,14 +301,11 @@ class Looker:
             return
         if gvk.kind == "ReplicaSet" and not wanted_replicas(child):
             return  # of an earlier revision
-        made = _node(child, gvk.kind, key)
-        if made.verdict.ready is not False and gvk == POD:
-            node.fine[gvk.kind] = node.fine.get(gvk.kind, 0) + 1
-            return
+        made = _node(child, mapping, key)
+        ready = made.ready is not False
         shown = sum(each.kind == gvk.kind for each in node.children)
-        if shown >= MOST_SHOWN:
-            counts = node.bad if made.verdict.ready is False else node.fine
-            counts[gvk.kind] = counts.get(gvk.kind, 0) + 1
+        if (ready and gvk == POD) or shown >= MOST_SHOWN:
+            node.more.count(gvk.kind, ready=ready)
             return
         node.children.append(made)
         await self._grow(made, child, gvk, levels)
@@ -307,12 +323,13 @@ class Looker:
                 key = ObjectKey(node.namespace, name)
                 try:
                     found = await self._get(CLAIM, key)
+                    mapping = await self._mapper.resolve(CLAIM)
                 except KubeError:
                     continue
-                claim = self._claims[name] = _node(found, CLAIM.kind, key)
-                if claim.verdict.ready is False:
+                claim = self._claims[name] = _node(found, mapping, key)
+                if claim.ready is False:
                     await self._ask_events(claim)
-            if claim.verdict.ready is False:
+            if claim.ready is False:
                 node.children.append(claim)
 
     async def _add_last_line(self, node: Node, pod: Object) -> None:
@@ -330,50 +347,49 @@ class Looker:
             query["previous"] = "true"
         try:
             mapping = await self._mapper.resolve(POD)
-            path = f"{_path(mapping, ObjectKey(node.namespace, node.name))}/log?{urlencode(query)}"
+            path = f"{object_path(mapping, ObjectKey(node.namespace, node.name))}/log?{urlencode(query)}"
             line = one_line((await self._transport.request("GET", path)).decode(errors="replace"))
         except KubeError:
             return  # there is no right to it, or no log any more
         if line:
-            node.verdict = node.verdict._replace(message=f"{node.verdict.message}: {line}")
+            node.message = f"{node.message}: {line}"
 
     async def _ask_events(self, node: Node) -> None:
         """Take the reason from the last warning Event, if the object itself gives none."""
         for event in reversed(await self._events(node)):
             reason, message = event["reason"], event["message"]
             if node.kind == CLAIM.kind:
-                node.verdict = node.verdict._replace(message=f"{reason}: {message}")
+                node.message = f"{reason}: {message}"
                 return
             if event["type"] == "Warning" and reason != FAILED_SCHEDULING:
-                node.verdict = node.verdict._replace(reason=reason, message=message)
+                node.reason, node.message = reason, message
                 return
 
     async def _events(self, node: Node) -> list[Mapping[str, Any]]:
-        """The last Events about an object, the oldest first."""
+        """Return the last Events about an object, the oldest first."""
         namespace = node.namespace or "default"
-        about = (("fieldSelector", f"involvedObject.uid={node.uid}"),)
+        query = {"fieldSelector": f"involvedObject.uid={node.uid}"}
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
         items: list[Mapping[str, Any]] = []
         if not node.uid:
             return items
         try:
             await self._check(Place("", "events", namespace))
-            async with aclosing(self._pages(Listed(_EVENT, namespace, path, about))) as pages:
+            async with aclosing(self._pages(_EVENT.kind, path, query)) as pages:
                 async for raw in pages:
                     try:
                         event = json_object(raw, "an Event")
                     except ProtocolError:
                         self._leave_out(_EVENT)
                     else:
-                        items = sorted([*items, _said_by(event)], key=itemgetter("at"))[-MOST_EVENTS:]
+                        items = sorted([*items, _event_parts(event)], key=itemgetter("at"))[-MOST_EVENTS:]
         except KubeError as error:
             self._missing[f"Events: {error}"] = None
         return items
 
-    async def _get(self, gvk: GroupVersionKind, key: ObjectKey, raw: bytes | None = None) -> Object:
+    async def _get(self, gvk: GroupVersionKind, key: ObjectKey) -> Object:
         mapping = await self._resolve(gvk, key.namespace, key.name)
-        if raw is None:
-            raw = await self._transport.request("GET", _path(mapping, key))
+        raw = await self._transport.request("GET", object_path(mapping, key))
         await own_turn(len(raw))
         return json_object(raw, f"a {gvk.kind}")
 
@@ -386,13 +402,13 @@ class Looker:
         if self._may_get is not None and not await self._may_get(place):
             raise _Withheld("you may not get them")
 
-    async def _pages(self, listed: Listed, accept: str = _JSON) -> AsyncGenerator[bytes, None]:
-        listing = Listing(self._transport.request, listed.path, accept=accept, longest=_MOST_BYTES)
+    async def _pages(
+        self, kind: str, path: str, query: Mapping[str, str], accept: str = _JSON
+    ) -> AsyncGenerator[bytes, None]:
+        listing = Listing(self._transport.request, path, accept=accept, longest=_MOST_BYTES)
         limit, seen, size, resume = _FIRST_PAGE, 0, 0, ""
         while True:
-            page = await listing.page({**dict(listed.query), "limit": f"{limit}"}, resume)
-            if not seen:
-                self._listed[listed] = page.version
+            page = await listing.page({**query, "limit": f"{limit}"}, resume)
             portions = Portions()
             for raw in map(bytes, page.items):
                 await portions.begin(len(raw))
@@ -402,7 +418,7 @@ class Looker:
             if not resume:
                 return
             if seen >= MOST_OBJECTS or size >= _MOST_BYTES:
-                self._missing[f"{listed.gvk.kind}: only the first {seen} were looked at"] = None
+                self._missing[f"{kind}: only the first {seen} were looked at"] = None
                 return
             limit = min(_PAGE, 10 * limit, max(1, _PAGE_BYTES * len(page.items) // page.size))
 
@@ -410,16 +426,16 @@ class Looker:
 _VAGUE = {"NotEnoughReady", "RollingOut", "Pending", "ContainersNotReady", ""}
 
 
-def _said_by(event: Object) -> dict[str, Any]:
-    """The parts of an Event that are shown. The rest may be large."""
+def _event_parts(event: Object) -> dict[str, Any]:
+    """Return the parts of an Event that are shown; the rest may be large."""
     told = {name: text(event.get(name)) for name in ("type", "reason", "message")}
     told["at"] = event_time(event)
     count = number(fields(event, "series").get("count")) or number(event.get("count")) or 1
     return {**_cut(told), "count": count}
 
 
-def _said_of_itself(obj: Object) -> Object:
-    """The parts of an object that are shown."""
+def _shown_parts(obj: Object) -> Object:
+    """Return the parts of an object that are shown."""
     status = {
         "observedGeneration": number(fields(obj, "status").get("observedGeneration"), -1),
         "conditions": [_cut(each) for each in conditions_of(obj)[:_MOST_CONDITIONS]],
@@ -436,7 +452,7 @@ def _cut(told: Object) -> dict[str, Any]:
 
 
 def _selector(obj: Object) -> str:
-    """The label selector of an object's pods; empty if it cannot be written as `name=value` pairs."""
+    """Return the label selector of an object's pods; empty if it is no list of `name=value` pairs."""
     selector = fields(obj, "spec", "selector")
     labels = fields(selector, "matchLabels")
     if selector.get("matchExpressions") or not all(isinstance(each, str) for each in labels.values()):
@@ -445,44 +461,72 @@ def _selector(obj: Object) -> str:
     return said if len(said) <= _LONGEST_SELECTOR else ""
 
 
-def _path(mapping: RestMapping, key: ObjectKey) -> str:
+def resource_name(mapping: RestMapping) -> str:
+    """Return a resource such as `deployments.apps`, or `pods` of the core group."""
+    return f"{mapping.plural}.{mapping.gvk.group}".rstrip(".")
+
+
+def kinds_of(
+    owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]],
+) -> Iterable[GroupVersionKind]:
+    """Return the kinds of trees: those of operators, and all that these own; not Secrets."""
+    found = dict.fromkeys((*owned, CLAIM))
+    pending = [each for kinds in owned.values() for each in kinds]
+    while pending:
+        kind = pending.pop()
+        if kind not in found and (kind.group, kind.kind) != ("", "Secret"):
+            found[kind] = None
+            pending += _MADE_OF.get(kind.kind, ())
+    return found
+
+
+def object_path(mapping: RestMapping, key: ObjectKey) -> str:
+    """Return the path of an object. Raises NotFound for a name or namespace that no object can have."""
     try:
         return mapping.path(*key)
     except ValueError as error:
         raise NotFound(_NOT_FOUND, "NotFound", str(error)) from None
 
 
-def _node(obj: Object, kind: str, key: ObjectKey) -> Node:
+def _node(obj: Object, mapping: RestMapping, key: ObjectKey) -> Node:
     """Judge an object, and make its node; `key` is what it was read by."""
-    metadata = fields(obj, "metadata")
-    ready, *said = judge({**obj, "kind": kind})
-    verdict = Verdict(ready, *(shortened(each, _LONGEST) for each in said))
-    name = shortened(text(metadata.get("name")) or key.name, _LONGEST)
-    return Node(kind, key.namespace, name, text(metadata.get("uid")), verdict)
+    metadata, kind = fields(obj, "metadata"), mapping.gvk.kind
+    ready, reason, message = judge({**obj, "kind": kind})
+    return Node(
+        kind,
+        key.namespace,
+        shortened(text(metadata.get("name")) or key.name, _LONGEST),
+        text(metadata.get("uid")),
+        ready,
+        shortened(reason, _LONGEST),
+        shortened(message, _LONGEST),
+        resource_name(mapping),
+    )
 
 
 def bad_leaves(node: Node) -> Sequence[Node]:
-    """The nodes that are not ready, and have only ready children. Those with a reason come first.
+    """Return the nodes that are not ready, and have only ready children.
 
-    Nodes below a ready one do not count, such as pods that were evicted and replaced.
+    Those with a clear reason come first. Nodes below a ready one do not count, such as pods that were evicted
+    and replaced.
     """
     found: list[Node] = []
 
     def walk(each: Node) -> bool:
-        if each is not node and each.verdict.ready:
+        if each is not node and each.ready:
             return False
         below = [walk(child) for child in each.children]
         if any(below):
             return True
-        if each.verdict.ready is False and each is not node:
+        if each.ready is False and each is not node:
             found.append(each)
             return True
         return False
 
     walk(node)
-    return sorted(found, key=lambda each: each.verdict.reason in _VAGUE)
+    return sorted(found, key=lambda each: each.reason in _VAGUE)
 
 
 def stuck_pods(node: Node) -> Sequence[Node]:
-    """The pods among the bad leaves that say what keeps them from running."""
-    return [each for each in bad_leaves(node) if each.kind == "Pod" and each.verdict.reason not in _VAGUE]
+    """Return the pods among the bad leaves that say what keeps them from running."""
+    return [each for each in bad_leaves(node) if each.kind == "Pod" and each.reason not in _VAGUE]

@@ -1,11 +1,10 @@
-"""The pages of a replica that has a part of the work: whose an object is, and who is told."""
+"""The console of a replica that shares the work: the owner of an object, and who may know it."""
 
 from __future__ import annotations
 
 import random
 from typing import Any
 
-import aiohttp
 import orjson
 import pytest
 
@@ -14,8 +13,9 @@ from controllers.main import OPERATORS
 from devcluster.exchange import ApiResponse
 from manager.cli.operators import owned_by
 from manager.clock import now
-from manager.console.owners import Leases, Owners
 from manager.console.pages import Console
+from manager.console.shard_holders import ShardHolders, ShardLeases
+from manager.diagnose.collect import Collector
 from manager.election.guard import Leadership
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
@@ -34,7 +34,6 @@ from tests.unit.http.test_console import (
     asked,
     get,
     lonely,
-    one_event,
     post,
     serving,
 )
@@ -51,14 +50,14 @@ class Part:
         self.transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="console")
         self.world = world
         self.owned = OwnedShards(COUNT, Metrics())
-        leases = Leases(self.transport, namespace="default", name="test")
+        leases = ShardLeases(self.transport, namespace="default", name="test")
         self.console = Console(
             world.manager,
             self.transport,
             access,
             owned=owned_by(OPERATORS),
             with_conditions=[Foo.gvk],
-            owners=Owners(leases, self.owned, {"foo": shared_out}),
+            holders=ShardHolders(leases, self.owned, {"foo": shared_out}),
         )
 
     async def hold(self, *numbers: int) -> None:
@@ -99,7 +98,7 @@ async def test_a_page_of_the_replica_that_works_on_an_object_says_so(serve_pages
         site = await serving(serve_pages, part.console)
         status, text = await get(site, PATH)
         assert status == 200
-        assert f"range {number} of 4, which test holds" in text
+        assert f"shard {number} of 4, which test holds" in text
         assert "this replica</span>" in text
         assert "looks at it again when a pod named jack comes" in text
         assert "Reconcile now" in text
@@ -117,7 +116,7 @@ async def test_a_page_of_another_replica_names_the_one_to_ask_and_acts_on_nothin
         await part.hold(*({*range(COUNT)} - {number}))
         site = await serving(serve_pages, part.console)
         _, text = await get(site, PATH)
-        assert f"range {number} of 4, which {OTHER} holds" in text
+        assert f"shard {number} of 4, which {OTHER} holds" in text
         assert "another replica</span>" in text
         assert "may be older than what the other one knows" in text
         assert "Reconcile now" not in text
@@ -141,7 +140,7 @@ async def test_console_api_finds_the_owner_of_an_uncached_object_by_its_uid(serv
         unknown = PAGE.replace("lonely", "elsewhere")
         assert orjson.loads((await get(site, unknown))[1])["owners"] == []
         [owner] = orjson.loads((await get(site, f"{unknown}?uid=a-uid"))[1])["owners"]
-        assert owner["range"] == part.owned.number_of("a-uid")
+        assert owner["shard"] == part.owned.number_of("a-uid")
         assert (owner["holder"], owner["here"]) == (OTHER, False)
         assert (await post(site, f"{PATH.replace('lonely', 'elsewhere')}/reconcile"))[0] == 409
 
@@ -156,8 +155,8 @@ async def test_an_object_that_is_not_in_the_cache_is_listed_because_a_manager_ma
             asked_for.append(request.path.partition("?")[0])
             return await super().answer(request)
 
-    monkeypatch.setattr("tests.unit.http.test_console_owners.LocalWire", Wire)
-    monkeypatch.setattr("manager.console.pages._cached", lambda *_: None)
+    monkeypatch.setattr("tests.unit.http.test_console_shards.LocalWire", Wire)
+    monkeypatch.setattr(Collector, "_cached", lambda *_: None)
     async with lonely() as world:
         part = Part(world)
         await part.hold()
@@ -174,31 +173,31 @@ async def test_an_object_that_is_not_in_the_cache_is_listed_because_a_manager_ma
     assert not [path for path in asked_for if path.startswith(f"{foos}/")]
 
 
-async def test_first_range_holder_owns_objects_of_a_controller_that_is_not_shared_out(
+async def test_first_shard_holder_owns_objects_of_a_controller_that_is_not_shared_out(
     serve_pages: ServePages,
 ):
     async with lonely() as world:
         part = Part(world, shared_out=False)
         await part.hold(0)
         site = await serving(serve_pages, part.console)
-        assert "range 0 of 4, which test holds" in (await get(site, PATH))[1]
+        assert "shard 0 of 4, which test holds" in (await get(site, PATH))[1]
         assert (await post(site, f"{PATH}/reconcile"))[0] == 303
         # And it knows that there is no such object, as no other replica has one either.
         assert (await post(site, f"{PATH.replace('lonely', 'elsewhere')}/reconcile"))[0] == 404
 
 
-async def test_the_overview_lists_all_replicas_with_their_ranges(serve_pages: ServePages):
+async def test_overview_lists_all_replicas_with_their_shards(serve_pages: ServePages):
     async with lonely() as world:
         part = Part(world)
         await part.hold(0, 1, 3)
         site = await serving(serve_pages, part.console)
         _, text = await get(site, "/")
-        assert "Replicas and their ranges" in text
-        shown = " ".join(text[text.index("Replicas and their ranges") :].split())
+        assert "Replicas and their shards" in text
+        shown = " ".join(text[text.index("Replicas and their shards") :].split())
         assert 'test <span class="badge good">this one</span></td>' in shown
         assert '<td data-label="Which">0-1, 3</td>' in shown
         assert (
-            f'{OTHER}</td> <td data-label="Ranges" class="number">1</td> <td data-label="Which">2</td>'
+            f'{OTHER}</td> <td data-label="Shards" class="number">1</td> <td data-label="Which">2</td>'
             in shown
         )
         assert "lonely" not in text
@@ -216,7 +215,7 @@ def who_may_not_get_leases(wire: ScriptedWire) -> None:
 
 
 @pytest.mark.parametrize("may", [True, False])
-async def test_console_shows_range_holders_only_with_the_right_to_get_the_lease(
+async def test_console_shows_shard_holders_only_with_the_right_to_get_the_lease(
     serve_pages: ServePages, may: bool
 ):
     wire = api_server()
@@ -227,15 +226,12 @@ async def test_console_shows_range_holders_only_with_the_right_to_get_the_lease(
         await part.hold()
         number = await part.number()
         site = await serving(serve_pages, part.console)
-        for path in (PATH, "/", PAGE, f"{PATH}?live=1", "/?live=1"):
-            if "live" in path:
-                status, text = 200, await first_event(site.address, path)
-            else:
-                status, text = await get(site, path, Authorization="Bearer ann")
+        for path in (PATH, "/", PAGE, f"{PATH}?part=1", "/?part=1"):
+            status, text = await get(site, path, Authorization="Bearer ann")
             assert status == 200
             assert (OTHER in text) is may, path
             if "objects" in path and "api" not in path:
-                assert f"range {number} of 4" in text
+                assert f"shard {number} of 4" in text
         assert (
             "you may not get its lease" in (await get(site, PATH, Authorization="Bearer ann"))[1]
         ) is not may
@@ -247,15 +243,7 @@ async def test_console_shows_range_holders_only_with_the_right_to_get_the_lease(
     }
 
 
-async def first_event(address: object, path: str) -> str:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"http://{address}{path}", headers={"Authorization": "Bearer ann"}) as answer,
-    ):
-        return await one_event(answer)
-
-
-async def test_console_pages_do_not_mention_ranges_without_shards(serve_pages: ServePages):
+async def test_console_pages_do_not_mention_shards_without_them(serve_pages: ServePages):
     async with lonely() as world:
         transport = Transport(
             LocalWire(world.cluster), metrics=Metrics(), rng=random.Random(1), user_agent="console"
@@ -263,6 +251,6 @@ async def test_console_pages_do_not_mention_ranges_without_shards(serve_pages: S
         site = await serving(serve_pages, Console(world.manager, transport, None, owned=owned_by(OPERATORS)))
         for path in (PATH, "/", "/search"):
             text = (await get(site, path))[1]
-            assert "range" not in text
+            assert "shard" not in text
             assert "Whose it is" not in text
         assert orjson.loads((await get(site))[1])["owners"] == []
