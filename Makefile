@@ -26,7 +26,7 @@ export PYTHONDONTWRITEBYTECODE =
 PYTEST = $(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -q
 
 # Names as in kubebuilder.
-VERSION := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' manager/version.py)
+VERSION := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' manager/util/version.py)
 IMG ?= operator-manager:$(VERSION)
 PETSTORE_IMG ?= petstore:$(VERSION)
 # docker, podman or buildah

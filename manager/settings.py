@@ -12,10 +12,10 @@ from functools import cached_property
 from types import UnionType
 from typing import Any, Generic, Protocol, Required, Self, TypedDict, TypeVar, Unpack, cast, overload
 
-from manager.address import in_pod, parse_address, parse_bind_address
-from manager.duration import format_duration, parse_duration, parse_wait
-from manager.program import Program
-from manager.small_file import read_small_file
+from manager.util.address import in_pod, parse_address, parse_bind_address
+from manager.util.duration import format_duration, parse_duration, parse_wait
+from manager.util.program import Program
+from manager.util.small_file import read_small_file
 
 __all__ = [
     "Setting",
@@ -367,7 +367,7 @@ def _read_file(path: str) -> dict[Any, Any]:
 
     Raises `SettingsError` that names the file, and the line where there is one.
     """
-    from manager import yaml_text  # noqa: PLC0415 - most are started without a file
+    from manager.util import yaml_text  # noqa: PLC0415 - most are started without a file
 
     try:
         content = yaml_text.load(read_small_file(path), unique_keys=True)

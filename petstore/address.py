@@ -6,7 +6,7 @@ import os
 import socket
 from dataclasses import dataclass
 
-from manager import address
+from manager.util import address
 
 __all__ = ["BindAddress", "parse_address"]
 

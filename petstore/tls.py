@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from manager.small_file import read_small_file
+from manager.util.small_file import read_small_file
 
 __all__ = ["ServerTls", "Tls", "TlsContent", "TlsFiles", "TlsUnusable"]
 

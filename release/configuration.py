@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from manager.cli.flags import settings_by_heading
 from manager.operator import AnyOperator
-from manager.program import Program
 from manager.settings import parse_bool
+from manager.util.program import Program
 from release.artifacts import CannotRelease
 
 __all__ = ["BEGIN", "END", "NoTables", "with_tables"]

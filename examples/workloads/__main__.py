@@ -15,7 +15,7 @@ def main() -> int:
 
     from examples.workloads.options import parse_options
     from examples.workloads.program import run
-    from manager.logs import configured
+    from manager.telemetry.logs import configured
 
     options = parse_options(sys.argv[1:])
     # What the library logs is for operators; what matters to the user of this program comes as exceptions.

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from manager.address import BindAddress, in_pod, is_loopback
 from manager.cli.failure import ServerWait
 from manager.cli.operators import owned_by, shared_out_by
 from manager.cli.settings import Settings
@@ -20,24 +19,25 @@ from manager.controller import ControllerOptions
 from manager.election.config import ElectionConfig, host_clock, new_identity
 from manager.election.coordinator import Coordinator
 from manager.election.elector import LeaderElector
-from manager.garbage import settle
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.logs import get_logger
-from manager.loop import count_tasks, observe_lag
-from manager.manager import Lifespan, Manager, Runnable
-from manager.metrics import Metrics
-from manager.open_files import tell_when_none_is_left
 from manager.operator import AnyOperator, add_controller
 from manager.operator.definitions import Definitions
-from manager.program import Program
+from manager.process.manager import Lifespan, Manager, Runnable
 from manager.server.access import Access
 from manager.settings import Setting, SettingValues
 from manager.shards.coordinator import ShardCoordinator
 from manager.shards.owned import OwnedShards
+from manager.telemetry.logs import get_logger
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.open_files import tell_when_none_is_left
+from manager.telemetry.watchdog import Watchdog
 from manager.tls.served import CertificateFiles, CertificateSource, SelfSigned, ServedCertificate
-from manager.watchdog import Watchdog
+from manager.util.address import BindAddress, in_pod, is_loopback
+from manager.util.garbage import settle
+from manager.util.loop import count_tasks, observe_lag
+from manager.util.program import Program
 
 if TYPE_CHECKING:
     from manager.console.shard_holders import ShardHolders

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from manager.cli.arguments import origin_of
-from manager.program import Program
+from manager.util.program import Program
 
 if TYPE_CHECKING:
     from manager.operator import AnyOperator

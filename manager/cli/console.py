@@ -18,7 +18,6 @@ from typing import Any, NoReturn
 import click
 from yarl import URL
 
-from manager.address import BindAddress, is_loopback, parse_bind_address
 from manager.cli.arguments import cluster_flags, file_flag
 from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.explain import manager_namespace, manager_url
@@ -31,13 +30,14 @@ from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ApiError, ConfigError
 from manager.kube.tls import Pem, TlsFiles
 from manager.kube.transport import Transport
-from manager.logs import configured
-from manager.loop import loop_factory
-from manager.program import Program
 from manager.server.reviews import account_of, is_for
 from manager.server.server import routes_of, serve
 from manager.settings import parse_text
-from manager.watchdog import Watchdog
+from manager.telemetry.logs import configured
+from manager.telemetry.watchdog import Watchdog
+from manager.util.address import BindAddress, is_loopback, parse_bind_address
+from manager.util.loop import loop_factory
+from manager.util.program import Program
 
 _COMMAND = "console"
 _BEARER = "Bearer "

@@ -16,7 +16,6 @@ from urllib.parse import quote, urlsplit
 import click
 from yarl import URL
 
-from manager.address import is_loopback
 from manager.api import ObjectKey, Resource
 from manager.cli.arguments import cluster_flags, file_flag
 from manager.cli.commands import Invocation, pass_invocation
@@ -34,12 +33,13 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.tls import Pem, Tls, TlsFiles
 from manager.kube.transport import Transport
-from manager.logs import configured
-from manager.loop import loop_factory
-from manager.metrics import Metrics
 from manager.operator import AnyOperator
-from manager.program import Program
 from manager.settings import parse_text
+from manager.telemetry.logs import configured
+from manager.telemetry.metrics import Metrics
+from manager.util.address import is_loopback
+from manager.util.loop import loop_factory
+from manager.util.program import Program
 
 READY, NOT_READY = 0, 3
 

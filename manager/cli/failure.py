@@ -12,8 +12,6 @@ from contextlib import asynccontextmanager, contextmanager
 import click
 import orjson
 
-from manager import clock
-from manager.backoff import Backoff
 from manager.election.guard import LeadershipLost
 from manager.kube.config import ClusterConfig, load_config
 from manager.kube.errors import (
@@ -27,11 +25,13 @@ from manager.kube.errors import (
 )
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.logs import get_logger, on_one_line
-from manager.metrics import Metrics
-from manager.program import Program
-from manager.runnables import CannotStart
+from manager.process.runnables import CannotStart
 from manager.settings import SettingsError
+from manager.telemetry.logs import get_logger, on_one_line
+from manager.telemetry.metrics import Metrics
+from manager.util import clock
+from manager.util.backoff import Backoff
+from manager.util.program import Program
 
 _ANSWER_TIMEOUT = 5.0
 """Seconds in which the API server has to answer one attempt: enough for a pod whose network comes up late."""

@@ -13,8 +13,8 @@ from manager.cli.commands import Invocation
 from manager.cli.operators import installed_operators
 from manager.cli.settings import OWN, Settings
 from manager.operator import AnyOperator
-from manager.program import Program
 from manager.settings import Setting, SettingsError, parse_bool
+from manager.util.program import Program
 
 __all__ = ["SettingsCommand", "settings_by_heading"]
 

@@ -14,8 +14,8 @@ import click
 from click.exceptions import Exit, NoArgsIsHelpError
 
 from manager.cli.commands import Commands, Invocation
-from manager.garbage import tune_garbage_collector
-from manager.program import Program
+from manager.util.garbage import tune_garbage_collector
+from manager.util.program import Program
 
 if TYPE_CHECKING:
     from manager.operator import AnyOperator
@@ -78,7 +78,7 @@ def _run(argv: Sequence[str], invocation: Invocation) -> int:
 
 def _complain(name: str, error: click.ClickException, context: click.Context | None) -> None:
     """Print an error as one line that begins with the program and the command."""
-    from manager.logs import on_one_line  # noqa: PLC0415 - not for the help and the version
+    from manager.telemetry.logs import on_one_line  # noqa: PLC0415 - not for the help and the version
 
     command = context.invoked_subcommand if context else None
     if isinstance(error, click.UsageError) and error.ctx is not None:

@@ -18,8 +18,8 @@ from manager.cli.arguments import OperatorUnusable, origin_of
 from manager.cli.settings import OWN, SERVICE_LINK
 from manager.operator import AnyOperator, Operator, Owns
 from manager.operator.reconciler import check_work
-from manager.program import Program
 from manager.settings import Setting, SettingsError
+from manager.util.program import Program
 from manager.webhook.methods import webhooks_of
 
 _ALL = "*"

@@ -26,18 +26,18 @@ from manager.diagnose.differences import replaced_pods, title, unified
 from manager.diagnose.dry_run import DryRunTransport
 from manager.diagnose.plan import OUTSIDE, Planned
 from manager.diagnose.plan import plan as plan_one
-from manager.duration import format_duration, parse_duration
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
-from manager.logs import configured, on_one_line, shortened
-from manager.loop import loop_factory
-from manager.manager import Manager
-from manager.metrics import Metrics
 from manager.operator import AnyOperator, Operator, add_controller
-from manager.program import Program
+from manager.process.manager import Manager
 from manager.settings import SettingValues, parse_text
-from manager.small_file import read_small_file
-from manager.yaml_text import load_all
+from manager.telemetry.logs import configured, on_one_line, shortened
+from manager.telemetry.metrics import Metrics
+from manager.util.duration import format_duration, parse_duration
+from manager.util.loop import loop_factory
+from manager.util.program import Program
+from manager.util.small_file import read_small_file
+from manager.util.yaml_text import load_all
 
 NOTHING, FAILED, CHANGES = 0, 1, 3
 

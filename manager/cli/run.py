@@ -19,15 +19,15 @@ from manager.cli.settings import OWN, Settings, unknown_variables
 from manager.cli.signals import StopSignals
 from manager.kube.errors import ConfigError
 from manager.kube.transport import writes_beside_work
-from manager.logs import configured, get_logger
-from manager.loop import loop_factory
-from manager.manager import STOP_MARGIN, Manager
-from manager.open_files import LEAST, raised_limit
 from manager.operator import AnyOperator
-from manager.program import Program
+from manager.process.manager import STOP_MARGIN, Manager
 from manager.settings import SettingsError, SettingValues, Sources
-from manager.tracing import CannotTrace, tracing
-from manager.watchdog import Watchdog
+from manager.telemetry.logs import configured, get_logger
+from manager.telemetry.open_files import LEAST, raised_limit
+from manager.telemetry.tracing import CannotTrace, tracing
+from manager.telemetry.watchdog import Watchdog
+from manager.util.loop import loop_factory
+from manager.util.program import Program
 from manager.webhook.methods import has_webhooks
 
 

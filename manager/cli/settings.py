@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
-from manager.address import parse_bind_address
 from manager.controller import ControllerOptions
-from manager.duration import parse_duration, parse_wait
 from manager.election.config import LeaseTiming
-from manager.logs.setup import LogFormat, LogLevel
-from manager.program import Program
 from manager.settings import Setting, SettingsError, Sources, parse_bool
 from manager.shards.ranges import parse_count
+from manager.telemetry.logs.setup import LogFormat, LogLevel
+from manager.util.address import parse_bind_address
+from manager.util.duration import parse_duration, parse_wait
+from manager.util.program import Program
 
 WebhookCertificates = Literal["auto", "files", "secret", "local"]
 

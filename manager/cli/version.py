@@ -7,7 +7,7 @@ import platform
 import click
 
 from manager.cli.commands import Invocation, pass_invocation
-from manager.version import KUBERNETES_VERSIONS
+from manager.util.version import KUBERNETES_VERSIONS
 
 
 @click.command

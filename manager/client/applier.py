@@ -59,8 +59,8 @@ from manager.kube.errors import (
 )
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.loop import own_turn
-from manager.runs import current_record
+from manager.telemetry.runs import current_record
+from manager.util.loop import own_turn
 
 R = TypeVar("R", bound=Resource)
 

@@ -29,8 +29,8 @@ from manager.client.write import (
 from manager.kube.errors import ConfigError, Conflict, Invalid, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.loop import own_turn
-from manager.runs import current_record
+from manager.telemetry.runs import current_record
+from manager.util.loop import own_turn
 
 if TYPE_CHECKING:
     from manager.client.kubernetes_client import TransportApiClient

@@ -15,9 +15,9 @@ from manager.console.web import Response, answer, plain, who_asks
 from manager.controller import Controller
 from manager.controller.queue import WorkQueue
 from manager.events import ObjectReference
-from manager.logs import get_logger
-from manager.manager import Manager
-from manager.rate_limit import Lines
+from manager.process.manager import Manager
+from manager.telemetry.logs import get_logger
+from manager.util.rate_limit import Lines
 
 _SEE_OTHER, _NOT_FOUND, _CONFLICT = 303, 404, 409
 

@@ -16,8 +16,8 @@ from manager.kube.credentials import Credentials, Obtained, one_line
 from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import ApiError, ConfigError, NotFound
 from manager.kube.transport import Transport
-from manager.logs import on_one_line
-from manager.program import Program
+from manager.telemetry.logs import on_one_line
+from manager.util.program import Program
 from manager.webhook.configurations import MUTATING, VALIDATING
 
 _ACCOUNT = "controller-manager"

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 from prometheus_client import Counter, Histogram
 
-from manager import clock
 from manager.api import ObjectKey
 from manager.cache import CacheEvent, Informer
 from manager.console.search import readiness_of, sources
 from manager.controller import Controller
-from manager.manager import Manager
+from manager.process.manager import Manager
+from manager.util import clock
 
 WINDOW = 600.0
 """The last seconds whose reconciles are counted."""

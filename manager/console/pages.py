@@ -29,13 +29,13 @@ from manager.controller import Controller
 from manager.diagnose.collect import Collector, bad_leaves, kinds_of, resource_name
 from manager.diagnose.render import explain
 from manager.diagnose.report import ManagerReport, ShardOwner, to_objects
-from manager.duration import parse_wait
 from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
-from manager.manager import Manager
+from manager.process.manager import Manager
 from manager.server.access import Access
 from manager.server.answers import Answers
 from manager.server.reviews import Place, User
+from manager.util.duration import parse_wait
 
 OVERVIEW = "/console"
 """The path whose right `get` allows the pages that are not about one object."""

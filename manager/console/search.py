@@ -12,8 +12,8 @@ from manager.api import ObjectKey
 from manager.cache import Informer, Record
 from manager.controller import Controller
 from manager.diagnose.readiness import SILENT, Verdict, judge
-from manager.loop import Portions
-from manager.manager import Manager
+from manager.process.manager import Manager
+from manager.util.loop import Portions
 
 STATES = {
     "": "in any state",

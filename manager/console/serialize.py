@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from manager import clock
 from manager.api import GroupVersionKind, ObjectKey
 from manager.cache import Record
 from manager.controller import Controller
 from manager.diagnose.report import ControllerReport, NextReconcile
-from manager.manager import Manager
-from manager.runs import Trigger
+from manager.process.manager import Manager
+from manager.telemetry.runs import Trigger
+from manager.util import clock
 
 
 def controller_report(manager: Manager, controller: Controller, key: ObjectKey) -> ControllerReport:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from manager import clock
 from manager.diagnose.report import ShardOwner
 from manager.election.config import LeaseTiming
 from manager.election.lease import Lease
@@ -19,6 +18,7 @@ from manager.server.reviews import Place
 from manager.shards.owned import OwnedShards
 from manager.shards.ranges import Ranges, parse_count
 from manager.shards.registry import MEMBER
+from manager.util import clock
 
 _WITHIN, _FRESH = 2.0, 2.0
 """Seconds for reading the Leases, and for which they are kept: they are renewed about as often."""

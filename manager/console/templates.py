@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from manager.api import ObjectKey
 from manager.diagnose.render import ago, next_run, owner_text, reason_of
-from manager.duration import format_duration
-from manager.logs import on_one_line, shortened
+from manager.telemetry.logs import on_one_line, shortened
+from manager.util.duration import format_duration
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from aiohttp.typedefs import Handler as Page
 from aiohttp.web import Request, Response, StreamResponse
 
-from manager.address import is_loopback, split_address
 from manager.server.access import Access
 from manager.server.guard import guarded, path_itself, who_asks
 from manager.server.reviews import Place
+from manager.util.address import is_loopback, split_address
 
 __all__ = ["Page", "Request", "Response", "StreamResponse", "path_itself", "who_asks"]
 

@@ -14,10 +14,10 @@ from manager.controller.reconciler import Priority, Reconciler, Request
 from manager.controller.source import Source, TickerSource
 from manager.controller.worker import ControllerMetrics, Workers
 from manager.election.coordinator import Share
-from manager.logs import get_logger
-from manager.metrics import Metrics
-from manager.rate_limit import TokenBucket
-from manager.runs import History, ReconcileRecord, Trigger
+from manager.telemetry.logs import get_logger
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.runs import History, ReconcileRecord, Trigger
+from manager.util.rate_limit import TokenBucket
 
 # Seconds past its time limit after which a reconcile, which is cancelled by then, is taken for stuck.
 _STUCK = 60.0

@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, NoReturn
 
 from manager.api import GroupVersionKind
+from manager.api.rights import Undeclared
 from manager.cache import own_writes_from_here
 from manager.controller.failure import Cause, Failure, Trouble, Troubles, explain
 from manager.controller.options import RateLimiter
@@ -19,13 +20,19 @@ from manager.controller.queue import QueueItem, WorkQueue
 from manager.controller.reconciler import FailureReporter, Reconciler, Request, Result
 from manager.election.coordinator import Share
 from manager.kube.errors import NotFound
-from manager.logs import reset_reconcile_log, set_reconcile_log
-from manager.loop import Deadlines, ended, threads_from_here
-from manager.metrics import Metrics, counting, observing
-from manager.rate_limit import Repeats, TokenBucket
-from manager.rights import Undeclared
-from manager.runs import LONGEST_TEXT, ControllerHistory, ReconcileRecord, Trigger, enter_record, leave_record
-from manager.tracing import ReconcileTrace, current_tracer
+from manager.telemetry.logs import reset_reconcile_log, set_reconcile_log
+from manager.telemetry.metrics import Metrics, counting, observing
+from manager.telemetry.runs import (
+    LONGEST_TEXT,
+    ControllerHistory,
+    ReconcileRecord,
+    Trigger,
+    enter_record,
+    leave_record,
+)
+from manager.telemetry.tracing import ReconcileTrace, current_tracer
+from manager.util.loop import Deadlines, ended, threads_from_here
+from manager.util.rate_limit import Repeats, TokenBucket
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

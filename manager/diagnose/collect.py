@@ -12,7 +12,6 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from manager import clock
 from manager.api import GroupVersionKind, ObjectKey
 from manager.api.pod_health import FAILED_SCHEDULING, PodHealth, one_line
 from manager.api.shapes import event_time, fields, number, objects, text
@@ -23,9 +22,10 @@ from manager.kube.errors import Forbidden, KubeError, NotFound, ProtocolError
 from manager.kube.listing import Listing
 from manager.kube.rest_mapping import RestMapper, RestMapping
 from manager.kube.transport import Transport
-from manager.logs import shortened
-from manager.loop import Portions, own_turn
 from manager.server.reviews import Place
+from manager.telemetry.logs import shortened
+from manager.util import clock
+from manager.util.loop import Portions, own_turn
 
 PATIENCE = 20.0
 """Time limit for everything, in seconds. After it, the rest counts as missing."""

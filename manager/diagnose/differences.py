@@ -12,7 +12,7 @@ import yaml
 from manager.api import GroupVersionKind
 from manager.api.confidential import masked
 from manager.diagnose.dry_run import Change
-from manager.logs import on_one_line, shortened
+from manager.telemetry.logs import on_one_line, shortened
 
 _MOST_LINES = 20_000
 """Of an object: to compare more takes long, and nobody reads them."""

@@ -11,7 +11,7 @@ from manager.controller.failure import Failure, explain
 from manager.diagnose.differences import differs
 from manager.diagnose.dry_run import IN_A_POD, Change, DryRunTransport
 from manager.kube.errors import Fenced
-from manager.logs import get_logger
+from manager.telemetry.logs import get_logger
 
 OUTSIDE = "what comes next is outside of the cluster, and a plan calls nothing there"
 """The reason why nothing is permitted that needs leadership, as people see it."""

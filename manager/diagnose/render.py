@@ -8,13 +8,20 @@ from typing import Any
 
 import msgspec
 
-from manager import clock
 from manager.diagnose.collect import Collected, Node, bad_leaves, stuck_pods
 from manager.diagnose.readiness import bad_conditions, conditions_of, is_behind
 from manager.diagnose.report import ControllerReport, ShardOwner
-from manager.duration import format_duration
-from manager.logs import on_one_line, shortened
-from manager.runs import CALLED, NO_ANSWER, SPARED, ReconcileRecord, RequestRecord, resource_and_name
+from manager.telemetry.logs import on_one_line, shortened
+from manager.telemetry.runs import (
+    CALLED,
+    NO_ANSWER,
+    SPARED,
+    ReconcileRecord,
+    RequestRecord,
+    resource_and_name,
+)
+from manager.util import clock
+from manager.util.duration import format_duration
 
 _MOST_BLOCKING = 6
 _LONGEST = 400

@@ -8,7 +8,7 @@ import msgspec
 import orjson
 
 from manager.kube.decoding import shallow_at_once
-from manager.runs import EventRecord, ReconcileRecord, RequestRecord, Trigger
+from manager.telemetry.runs import EventRecord, ReconcileRecord, RequestRecord, Trigger
 
 
 class NextReconcile(msgspec.Struct):

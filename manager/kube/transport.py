@@ -16,7 +16,7 @@ from contextlib import (
 )
 from contextvars import ContextVar
 
-from manager.backoff import ExponentialDelay
+from manager.api.rights import line_that_asks
 from manager.kube.errors import (
     ApiError,
     ConfigError,
@@ -33,12 +33,12 @@ from manager.kube.errors import (
     error_from,
 )
 from manager.kube.wire import LONGEST, WebSocket, WebSocketWire, Wire, WireRequest
-from manager.logs import get_logger
-from manager.loop import Deadlines
-from manager.metrics import Metrics, Observe, counting, observing
-from manager.rights import line_that_asks
-from manager.runs import NO_ANSWER, RequestRecord, current_record
-from manager.tracing import current_trace
+from manager.telemetry.logs import get_logger
+from manager.telemetry.metrics import Metrics, Observe, counting, observing
+from manager.telemetry.runs import NO_ANSWER, RequestRecord, current_record
+from manager.telemetry.tracing import current_trace
+from manager.util.backoff import ExponentialDelay
+from manager.util.loop import Deadlines
 
 
 class RequestMetrics:

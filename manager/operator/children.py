@@ -10,12 +10,12 @@ from itertools import repeat
 from random import Random
 from typing import Any
 
-from manager import clock
 from manager.api import ObjectKey, Resource
 from manager.api.core_v1 import Secret, fold_string_data
-from manager.backoff import Backoff
 from manager.client import Outcome
-from manager.runs import ReconcileRecord, Trigger
+from manager.telemetry.runs import ReconcileRecord, Trigger
+from manager.util import clock
+from manager.util.backoff import Backoff
 
 MOST_WRITES, WITHIN = 10, 60.0
 """So many changes of one child within so many seconds are too many, if the object's spec stays the same."""

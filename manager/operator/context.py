@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, Unpac
 import orjson
 from msgspec import structs
 
-from manager import clock
 from manager.api import (
     Condition,
     ConditionStatus,
@@ -24,6 +23,7 @@ from manager.api import (
 )
 from manager.api.apps_v1 import Deployment
 from manager.api.pod_health import PodHealth
+from manager.api.rights import Undeclared
 from manager.client import (
     Applied,
     Client,
@@ -39,15 +39,15 @@ from manager.client import (
 from manager.client.kubernetes_models import KubernetesModel, resource_of
 from manager.client.pod_streams import ExecOptions, LogOptions
 from manager.kube.errors import Conflict, Invalid, NotFound
-from manager.logs import reconcile_log, shortened
-from manager.logs.loggers import LONGEST
-from manager.loop import Portions
 from manager.operator.children import CONDITION, MOST_LOOPS, REASONS, changed_fields
 from manager.operator.conditions import status_of
 from manager.operator.pod_events import ASK_AGAIN_AFTER
 from manager.operator.rollouts import is_rolled_out, is_workload
-from manager.rights import Undeclared
-from manager.runs import LONGEST_TEXT, current_record
+from manager.telemetry.logs import reconcile_log, shortened
+from manager.telemetry.logs.loggers import LONGEST
+from manager.telemetry.runs import LONGEST_TEXT, current_record
+from manager.util import clock
+from manager.util.loop import Portions
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -17,13 +17,13 @@ from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import connected, in_one_line, is_expected
 from manager.cli.operators import UnknownKind, kind_named
 from manager.cli.signals import StopSignals
-from manager.duration import format_duration, parse_wait
 from manager.kube.errors import KubeError, NotFound, Unauthorized
 from manager.kube.transport import Transport
-from manager.logs import configured, get_logger
-from manager.loop import loop_factory
-from manager.program import Program
-from manager.watchdog import Watchdog
+from manager.telemetry.logs import configured, get_logger
+from manager.telemetry.watchdog import Watchdog
+from manager.util.duration import format_duration, parse_wait
+from manager.util.loop import loop_factory
+from manager.util.program import Program
 from manager_tools.migration.definitions import Definitions, MigrationFailed
 from manager_tools.migration.migration import Migration
 from manager_tools.migration.report import MigrationOptions, Outcome, Report, Screen

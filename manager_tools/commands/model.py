@@ -19,9 +19,9 @@ from manager.cli.failure import connected, ended_in_one_line
 from manager.kube.decoding import Decoder, json_object
 from manager.kube.errors import ApiError
 from manager.kube.transport import Transport
-from manager.logs import configured, on_one_line
-from manager.program import Program
-from manager.small_file import read_small_file
+from manager.telemetry.logs import configured, on_one_line
+from manager.util.program import Program
+from manager.util.small_file import read_small_file
 from manager_tools.codegen import DefinitionError, Served, definitions_in, model_source, served_by_openapi
 
 _COMMAND = "model"

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from manager.logs import on_one_line, shortened
+from manager.telemetry.logs import on_one_line, shortened
 
 _PATIENCE = 7.0
 """Seconds in which a manager that runs has removed what there usually is."""

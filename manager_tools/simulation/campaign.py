@@ -16,9 +16,9 @@ from typing import Any
 import click
 
 from manager.operator import AnyOperator
-from manager.program import Program
-from manager.small_file import read_small_file
-from manager.yaml_text import load_all
+from manager.util.program import Program
+from manager.util.small_file import read_small_file
+from manager.util.yaml_text import load_all
 from manager_tools.simulation.comparing import resource_of
 from manager_tools.simulation.faults import KINDS_OF_FAULT
 from manager_tools.simulation.guards import NotRepeatable

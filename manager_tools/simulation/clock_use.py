@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from manager.runs import current_record
+from manager.telemetry.runs import current_record
 from manager_tools.simulation.guards import is_operators
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _BY_TIME = frozenset(("requeue", "timer", "back-off", "resync"))
 _TIMER = "timer"
 _CONSEQUENCES = 660.0
 """Virtual seconds in which a write may have consequences: a Deployment gives up its progress after 600."""
-_OF_THE_RUNTIME = ("manager.clock", "manager_tools.simulation.loop")
+_OF_THE_RUNTIME = ("manager.util.clock", "manager_tools.simulation.loop")
 
 
 class ClockUse:

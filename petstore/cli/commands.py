@@ -16,8 +16,8 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import shell_complete
 
-from manager.duration import parse_wait
-from manager.quantity import parse_quantity
+from manager.util.duration import parse_wait
+from manager.util.quantity import parse_quantity
 from petstore.address import BindAddress, parse_address
 from petstore.capacity import MAX_CALLS, MAX_MESSAGE_BYTES, Capacity
 from petstore.pet import PetType

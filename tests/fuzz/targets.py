@@ -25,7 +25,6 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from controllers.main import OPERATORS
-from manager.address import BindAddress, parse_address
 from manager.api import GroupVersionKind, ObjectKey
 from manager.cache.record import RecordDecoder
 from manager.cache.reflector import decode_bookmark, version_of
@@ -38,7 +37,6 @@ from manager.console.templates import read_templates
 from manager.diagnose.collect import Collected, Collector, Node, bad_leaves
 from manager.diagnose.render import explain, to_text
 from manager.diagnose.report import decode_report, to_objects
-from manager.duration import parse_duration
 from manager.election.lease import Lease
 from manager.kube.config import _find
 from manager.kube.connection import Connection
@@ -47,12 +45,14 @@ from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolE
 from manager.kube.listing import decode_list
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from manager.server.reviews import has_expired
 from manager.server.server import serve
 from manager.settings import SettingsError
+from manager.telemetry.metrics import Metrics
 from manager.tls.issue import new_authority
 from manager.tls.key_pair import CertificateUnusable
+from manager.util.address import BindAddress, parse_address
+from manager.util.duration import parse_duration
 from manager.webhook.admission import AdmissionEndpoint
 from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.errors import BadReview

@@ -15,7 +15,7 @@ import yaml
 
 from apis.cache.v1.memcached import Memcached
 from manager.api import ObjectMeta
-from manager.yaml_text import yaml_stream
+from manager.util.yaml_text import yaml_stream
 from manager_tools.codegen import custom_resource_definitions
 from manager_tools.scaffold import Names, create_api, init
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting

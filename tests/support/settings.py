@@ -10,8 +10,8 @@ from manager.cli.commands import Invocation
 from manager.cli.flags import SettingsCommand
 from manager.cli.settings import OWN, Settings
 from manager.operator import AnyOperator
-from manager.program import Program
 from manager.settings import Setting, SettingValues, Sources
+from manager.util.program import Program
 
 __all__ = ["FIELDS", "load_declared", "load_settings", "parse_flags"]
 

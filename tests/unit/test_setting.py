@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from manager.address import parse_address
-from manager.duration import parse_duration, parse_wait
 from manager.settings import Setting, SettingValues, UndeclaredSetting, parse_bool, parse_text
+from manager.util.address import parse_address
+from manager.util.duration import parse_duration, parse_wait
 
 
 class Colour(enum.Enum):

@@ -19,10 +19,10 @@ from manager import Context, Operator, Setting
 from manager.cli import assembly, main
 from manager.cli.settings import Settings
 from manager.operator import AnyOperator
-from manager.program import Program
 from manager.settings import SettingValues
-from manager.version import VERSION
-from manager.watchdog import Watchdog
+from manager.telemetry.watchdog import Watchdog
+from manager.util.program import Program
+from manager.util.version import VERSION
 from tests.support.scripted_wire import Reply, ScriptedWire
 
 VERSION_ANSWER = Reply.json({"gitVersion": "v1.36.3"})

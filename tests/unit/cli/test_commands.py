@@ -13,7 +13,7 @@ import yaml
 
 from manager import Context, Operator
 from manager.cli import main
-from manager.version import KUBERNETES_VERSIONS, VERSION
+from manager.util.version import KUBERNETES_VERSIONS, VERSION
 from tests.support.gadget import Gadget, GadgetOperator, OldGadget
 from tests.unit.cli.conftest import OPERATORS, Command, operator
 from tests.unit.manager_tools.commands.test_generate import AheadOperator, UnboundedOperator

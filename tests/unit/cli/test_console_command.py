@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from manager.address import BindAddress
 from manager.cli.console import ConsoleArguments
+from manager.util.address import BindAddress
 from tests.unit.cli.conftest import Command
 
 

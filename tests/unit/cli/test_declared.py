@@ -14,8 +14,8 @@ from manager import Operator, Watch
 from manager.api import ApiModel, Resource, crd
 from manager.cli.operators import declared_settings
 from manager.cli.settings import OWN
-from manager.duration import parse_duration
 from manager.settings import Setting, SettingsError, UndeclaredSetting, parse_bool
+from manager.util.duration import parse_duration
 from tests.support.settings import parse_flags
 from tests.unit.cli.conftest import Assemble, Command, Plain, operator
 

@@ -26,8 +26,8 @@ from manager.console.shard_holders import ShardLeases
 from manager.diagnose.report import ControllerReport, ManagerReport, ShardOwner
 from manager.kube.errors import ConfigError
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from manager.shards.ranges import Ranges
+from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
 from tests.unit.election.program import COUNT, Program, program

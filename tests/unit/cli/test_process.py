@@ -16,7 +16,7 @@ from typing import IO
 import pytest
 
 from manager.cli import main
-from manager.version import VERSION
+from manager.util.version import VERSION
 from tests.support import ROOT
 from tests.support.fork_server import run, start
 from tests.support.manager_process import run_once

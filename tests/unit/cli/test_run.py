@@ -16,7 +16,7 @@ import pytest
 
 from manager.election.guard import LeadershipLost
 from manager.kube.errors import ConfigError, Unreachable
-from manager.manager import CannotStart
+from manager.process.manager import CannotStart
 from manager.server.server import CannotListen
 from manager.settings import SettingsError
 from tests.unit.cli.conftest import Assemble, Command, Install

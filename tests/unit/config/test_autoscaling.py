@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from devcluster.types import table
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from tests.support import ROOT
 from tests.support.manifests import MANAGER, SYSTEM, flags_of, manifests, the
 from tests.support.settings import load_settings, parse_flags

@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from controllers.main import OPERATORS, PROGRAM
-from manager.address import parse_bind_address
 from manager.cli.settings import Settings
-from manager.manager import EVENTS_FLUSH_TIMEOUT
-from manager.version import VERSION
+from manager.process.manager import EVENTS_FLUSH_TIMEOUT
+from manager.util.address import parse_bind_address
+from manager.util.version import VERSION
+from manager.util.yaml_text import yaml_documents
 from manager.webhook.configurations import MUTATING, SECRET, VALIDATING
 from manager.webhook.server import LIMITS
-from manager.yaml_text import yaml_documents
 from manager_tools.commands.namespaces import limited_to
 from petstore.cli.commands import commands
 from release.kustomize import build

@@ -25,7 +25,7 @@ from manager.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from manager.runs import current_record
+from manager.telemetry.runs import current_record
 from tests.unit.controller.doubles import Numbers, Reconciler, Running
 
 pytestmark = pytest.mark.virtual_time

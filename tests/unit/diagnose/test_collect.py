@@ -25,8 +25,8 @@ from manager.diagnose.report import ControllerReport, decode_report
 from manager.kube.errors import NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
-from manager.runs import ReconcileRecord
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.runs import ReconcileRecord
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Stall
 
 pytestmark = pytest.mark.virtual_time

@@ -29,10 +29,10 @@ from manager.diagnose.plan import OUTSIDE, Planned, plan
 from manager.kube.errors import Fenced
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.manager import Manager
-from manager.metrics import Metrics
 from manager.operator import add_controller
-from manager.program import Program
+from manager.process.manager import Manager
+from manager.telemetry.metrics import Metrics
+from manager.util.program import Program
 from manager_tools.codegen import custom_resource_definitions
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
 from manager_tools.testing import LocalWire

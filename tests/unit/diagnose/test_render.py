@@ -20,7 +20,7 @@ from manager.diagnose.report import (
     decode_report,
     to_objects,
 )
-from manager.runs import CALLED, EventRecord, ReconcileRecord, RequestRecord, Trigger
+from manager.telemetry.runs import CALLED, EventRecord, ReconcileRecord, RequestRecord, Trigger
 
 OWNER = ShardOwner("foo", 5, 16, "pod-b_1")
 

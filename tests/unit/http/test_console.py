@@ -24,16 +24,16 @@ from controllers.main import OPERATORS
 from controllers.tutorial.foo import FooOperator
 from manager.api import ObjectKey, ObjectMeta
 from manager.cli.operators import owned_by
-from manager.clock import now
 from manager.console.overview import ReadinessCount
 from manager.console.pages import Console
 from manager.console.search import Wanted, kinds, search
 from manager.diagnose.collect import Collected, Collector
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from manager.server.access import Access
+from manager.telemetry.metrics import Metrics
 from manager.tls.served import SelfSigned, ServedCertificate
+from manager.util.clock import now
 from manager_tools.testing import LocalWire, World, operated
 from tests.support import ROOT
 from tests.support.effort import turns_of_others

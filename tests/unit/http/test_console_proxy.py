@@ -12,14 +12,14 @@ from aiohttp import web
 from yarl import URL
 
 from apis.tutorial.v1.foo import Foo
-from manager.address import BindAddress
-from manager.clock import now
 from manager.console.proxy import Proxy
 from manager.kube.tls import Pem, TlsFiles
 from manager.server.server import routes_of, serve
 from manager.tls.issue import Authority, new_authority
 from manager.tls.key_pair import KeyPair
 from manager.tls.served import ServedCertificate
+from manager.util.address import BindAddress
+from manager.util.clock import now
 from manager_tools.testing import World
 from tests.unit.http.conftest import ServePages, Site
 from tests.unit.http.test_console import (

@@ -11,9 +11,9 @@ from manager.console.shard_holders import Holders, ShardHolders, ShardLeases
 from manager.diagnose.render import owner_text
 from manager.election.guard import Leadership
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from manager.shards.owned import OwnedShards
 from manager.shards.ranges import Ranges
+from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
 from tests.unit.election.program import COUNT, Program, program

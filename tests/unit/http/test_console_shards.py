@@ -12,16 +12,16 @@ from apis.tutorial.v1.foo import Foo
 from controllers.main import OPERATORS
 from devcluster.exchange import ApiResponse
 from manager.cli.operators import owned_by
-from manager.clock import now
 from manager.console.pages import Console
 from manager.console.shard_holders import ShardHolders, ShardLeases
 from manager.diagnose.collect import Collector
 from manager.election.guard import Leadership
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
-from manager.metrics import Metrics
 from manager.server.access import Access
 from manager.shards.owned import OwnedShards
+from manager.telemetry.metrics import Metrics
+from manager.util.clock import now
 from manager_tools.testing import LocalWire, World
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.unit.http.conftest import ServePages

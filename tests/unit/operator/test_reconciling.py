@@ -39,7 +39,7 @@ from manager.operator.children import changed_fields
 from manager.operator.context import Changed
 from manager.operator.rights import rights_of
 from manager.operator.rollouts import is_rolled_out
-from manager.runs import SPARED, ReconcileRecord
+from manager.telemetry.runs import SPARED, ReconcileRecord
 from manager.webhook import Refused, forbidden
 from manager_tools.testing import World, operated
 from tests.unit.conftest import LogLines

@@ -17,7 +17,7 @@ import yaml
 from controllers.main import OPERATORS, PROGRAM
 from manager.cli.settings import OWN
 from manager.settings import Setting
-from manager.version import VERSION
+from manager.util.version import VERSION
 from release import OLDEST_KUBERNETES
 from release.cli import main
 from release.configuration import BEGIN, END, NoTables, with_tables

@@ -12,8 +12,8 @@ import pytest
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from manager.address import BindAddress
 from manager.server.server import serve
+from manager.util.address import BindAddress
 from tests.support import ROOT
 from tests.unit.cli.conftest import Command, Outcome
 

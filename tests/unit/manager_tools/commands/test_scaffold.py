@@ -18,8 +18,8 @@ import yaml
 
 from manager.api import ObjectMeta, Resource, apps_v1, core_v1, networking_v1
 from manager.cli import main
-from manager.program import Program
-from manager.yaml_text import yaml_documents, yaml_stream
+from manager.util.program import Program
+from manager.util.yaml_text import yaml_documents, yaml_stream
 from manager_tools.commands import namespaces
 from manager_tools.scaffold import Names
 from manager_tools.scaffold.names import plural_of

@@ -16,7 +16,7 @@ from controllers.main import OPERATORS
 from manager import Context
 from manager.cli.commands import Invocation
 from manager.operator import AnyOperator
-from manager.program import Program
+from manager.util.program import Program
 from manager_tools.commands import simulate as command
 from manager_tools.simulation import campaign
 from manager_tools.simulation.faults import KINDS_OF_FAULT, Fault
