@@ -99,7 +99,17 @@ __all__ = [
     "webhook",
 ]
 
-_HOMES = ("operator", "controller", "cache", "api", "loop", "rights", "runnables", "server", "settings")
+_HOMES = (
+    "operator",
+    "controller",
+    "cache",
+    "api",
+    "api.rights",
+    "process.runnables",
+    "server",
+    "settings",
+    "util.loop",
+)
 
 
 def __getattr__(name: str) -> Any:
