@@ -1,4 +1,4 @@
-"""A cluster in a thread of its own, for whoever has no event loop, or one for each test."""
+"""A cluster in its own thread, for programs without an event loop, or with one event loop per test."""
 
 from __future__ import annotations
 

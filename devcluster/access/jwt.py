@@ -32,7 +32,7 @@ class Signer:
         self._head = b""
 
     def sign(self, claims: dict[str, Any]) -> str:
-        """The token that says so."""
+        """Return a signed token with the claims."""
         key = self._loaded()
         signed = self._head + b"." + _encode(orjson.dumps(claims))
         r, s = utils.decode_dss_signature(key.sign(signed, ec.ECDSA(hashes.SHA256())))
@@ -40,7 +40,7 @@ class Signer:
         return (signed + b"." + _encode(signature)).decode()
 
     def verify(self, token: str) -> dict[str, Any] | None:
-        """What it says; None unless this key signed it."""
+        """Return the token's claims, or None unless this key signed it."""
         key = self._loaded()
         signed, _, last = token.encode("utf-8", "replace").rpartition(b".")
         head, _, payload = signed.partition(b".")

@@ -26,7 +26,7 @@ _ALLOWED = Decision(allowed=True)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Grants:
-    """What one user may do in one namespace: rules, each with the binding that gives it."""
+    """The rules that apply to one user in one namespace, each with the binding that grants it."""
 
     rules: tuple[tuple[Rule, str], ...]
     problems: tuple[str, ...]
@@ -44,9 +44,9 @@ class _Binding:
 
 
 class RbacAuthorizer:
-    """Decides by the roles and bindings in the store.
+    """An authorizer that decides by the roles and bindings in the store.
 
-    What was worked out for a user is kept until one of those objects changes.
+    It caches its results until one of those objects changes.
     """
 
     def __init__(self, store: Store) -> None:
@@ -115,7 +115,7 @@ class RbacAuthorizer:
         return _Grants(tuple(rules), tuple(dict.fromkeys(problems)))
 
     def _bindings_in(self, namespace: str) -> list[_Binding]:
-        """The RoleBindings of a namespace, or all ClusterRoleBindings."""
+        """Return the RoleBindings of a namespace; the ClusterRoleBindings for ""."""
         bindings = self._bindings.get(namespace)
         if bindings is None:
             bindings = self._bindings[namespace] = list(self._read_bindings(namespace))
@@ -137,7 +137,7 @@ class RbacAuthorizer:
             )
 
     def rules_of_role(self, role: dict[str, Any], namespace: str) -> tuple[tuple[Rule, ...], str]:
-        """What the `roleRef` of a binding there allows, or why that is not known."""
+        """Return the rules of the role in a binding's `roleRef`, or the reason why they are unknown."""
         kind, name = role["kind"], role["name"]
         plural = "roles" if kind == "Role" else "clusterroles"
         stored = self._store.get(Key(_GROUP, plural, namespace if kind == "Role" else "", name))

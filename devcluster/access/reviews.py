@@ -1,4 +1,4 @@
-"""The kinds that are only ever posted, to ask something: who has this token, and who may do that."""
+"""TokenReview and the access reviews: kinds that clients create to ask a question; nothing is stored."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class AccessReviews:
         }
 
     async def review(self, kind: str, obj: Object, user: User) -> Object:
-        """The object with its status; `user` is who asks.
+        """Return the object with its status; `user` sent it.
 
         Raises:
-            StatusError: The question makes no sense.
+            StatusError: the question is invalid.
         """
         return self._answers[kind](obj, user)
 
@@ -141,7 +141,7 @@ class AccessReviews:
         status: Object = {"resourceRules": resources, "nonResourceRules": paths, "incomplete": bool(problem)}
         if problem:
             status["evaluationError"] = problem
-        # The answer is about the rules alone: what was asked does not come back.
+        # The response has the status only: the server does not repeat the question.
         return {**obj, "spec": {}, "status": status}
 
 

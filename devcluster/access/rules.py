@@ -1,4 +1,4 @@
-"""One rule of a role, and what it allows."""
+"""One rule of a role, and a check whether it allows an action."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Rule:
         )
 
     def parts(self) -> Iterator[Rule]:
-        """The same as rules of one verb, on one resource, or name, or path each."""
+        """Split the rule into rules with one verb and one resource, name or path each."""
         names: list[tuple[str, ...]] = [(name,) for name in self.names] or [()]
         for group, resource, verb, name in product(self.groups, self.resources, self.verbs, names):
             yield Rule(verbs=(verb,), groups=(group,), resources=(resource,), names=name)
@@ -76,11 +76,11 @@ class Rule:
         )
 
     def with_verbs(self, verbs: Iterable[str]) -> Rule:
-        """The same of other verbs."""
+        """Return the same rule with other verbs."""
         return dataclasses.replace(self, verbs=tuple(verbs))
 
     def __str__(self) -> str:
-        """As Go shows it."""
+        """Format the rule as Go prints it."""
         fields = {
             "APIGroups": self.groups,
             "Resources": self.resources,

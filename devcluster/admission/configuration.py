@@ -33,7 +33,7 @@ _ANY = "*"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hook:
-    """One webhook of one configuration."""
+    """One webhook of one webhook configuration."""
 
     identity: tuple[str, int]
     """The name of its configuration, and its place there."""
@@ -116,7 +116,7 @@ class Configuration:
         return hooks
 
     def match(self, hook: Hook, info: AdmissionInfo) -> Invocation | None:
-        """The call to be made, match conditions aside; None when it does not concern the write."""
+        """Return the call to make, before match conditions; None when no rule matches the write."""
         resource = self._resource_for(hook, info)
         if resource is None or not self._namespace_matches(hook, info):
             return None
@@ -132,7 +132,7 @@ class Configuration:
         return Invocation(hook, resource, kind)
 
     def _resource_for(self, hook: Hook, info: AdmissionInfo) -> Resource | None:
-        """The resource as a rule of the webhook has it."""
+        """Return the resource in the version that a rule of the webhook names, or None."""
         resource = info.resource
         if resource.group == _GROUP and resource.plural in _EXEMPT:
             return None

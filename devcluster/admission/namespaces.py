@@ -1,4 +1,4 @@
-"""Nothing is created where there is no namespace, or one that is going away."""
+"""NamespaceLifecycle: refusal of creates in a namespace that is missing or terminating."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NamespaceLifecycle:
         return self._problem(info) is not None
 
     def check(self, info: AdmissionInfo) -> None:
-        """Raises StatusError to refuse."""
+        """Raise StatusError if the write's namespace is missing or terminating."""
         problem = self._problem(info)
         if problem is not None:
             raise problem

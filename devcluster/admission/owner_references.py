@@ -1,4 +1,4 @@
-"""OwnerReferencesPermissionEnforcement: who sets an owner must be allowed what comes of it."""
+"""OwnerReferencesPermissionEnforcement: users need delete and finalizer rights to set owner references."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Object = dict[str, Any]
 _ANYTHING = Attributes(
     verb="update", group="*", version="*", resource="*", subresource="finalizers", name="*"
 )
-"""Who may do that may set finalizers on whatever there is."""
+"""A user with this permission may set finalizers on every object."""
 
 
 class OwnerReferences:
@@ -41,7 +41,7 @@ class OwnerReferences:
         return _owners(info.obj) != _owners(info.old)
 
     def check(self, info: AdmissionInfo) -> None:
-        """Raises StatusError to refuse."""
+        """Raise StatusError if the user lacks a right that the new owner references need."""
         if not self.concerns(info):
             return
         resource = info.resource
@@ -104,7 +104,7 @@ def _owners(obj: Object | None) -> list[Object]:
 
 
 def _newly_blocking(info: AdmissionInfo) -> Iterable[Object]:
-    """The references that block and are new, or did not block before."""
+    """Yield the references whose blockOwnerDeletion this write sets."""
     before = {owner.get("uid"): owner for owner in _owners(info.old)}
     for owner in _owners(info.obj):
         if owner.get("blockOwnerDeletion") and not before.get(owner.get("uid"), {}).get("blockOwnerDeletion"):

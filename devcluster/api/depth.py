@@ -7,7 +7,7 @@ from typing import Any
 __all__ = ["TOO_DEEP", "is_too_deep"]
 
 MOST_LEVELS = 200
-"""Of objects and lists within each other; the encoder of the store has its limit not far above."""
+"""The maximum nesting of objects and arrays; the store's encoder has a limit not far above."""
 TOO_DEEP = "exceeded max depth"
 
 

@@ -19,7 +19,7 @@ class Documents:
         self._openapi: object = None
 
     def answer(self, request: ApiRequest) -> ApiResponse | None:
-        """The document; None when the path is of none."""
+        """Return the discovery or OpenAPI document at the request's path, or None."""
         if not request.path.startswith("/openapi/"):
             return answer_discovery(self._discovery, request)
         from devcluster.api.openapi import OpenApi  # noqa: PLC0415 -- loads the table of types

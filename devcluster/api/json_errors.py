@@ -1,4 +1,4 @@
-"""What Go's JSON decoder says of text that is no JSON."""
+"""Error messages of Go's JSON decoder for invalid JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server counts of the requests it answers, as the real one counts it."""
+"""The API server's request metrics, counted as the real server counts them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _PAGES: Final = {
     "/apis": ("apis", _SERVER),
     "/openapi/v3": ("openapi/v3", ""),
 }
-"""Paths beside the resources that are counted: as which subresource, of which component."""
+"""Counted paths other than resources, each with its subresource and component labels."""
 _OPENAPI: Final = "/openapi/v3/"
 _ONE_NAME: Final = re.compile(r"(?:^|,)metadata\.name==?[^,=]")
 _REMOVED: Final = re.compile(r"unavailable in v(\d+\.\d+)\+")
@@ -67,7 +67,7 @@ class Histogram:
         self.counts = [0] * (len(self.bounds) + 1)
 
     def observe(self, value: float) -> None:
-        """One more."""
+        """Add one value to the histogram."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
@@ -94,7 +94,7 @@ class Series:
         return self.verb in _READING
 
     def count(self, code: int, seconds: float, size: int) -> None:
-        """One more."""
+        """Count one request."""
         self.codes[code] += 1
         self.seconds.observe(seconds)
         if self.verb in _READING:
@@ -110,7 +110,7 @@ class InFlight:
         self._since = 0.0
 
     def enter(self, now: float) -> None:
-        """One begins."""
+        """Count a request that begins."""
         self._count += 1
         if now - self._since > _SECOND:
             self._since, self._most = now, self._count
@@ -118,11 +118,11 @@ class InFlight:
             self._most = self._count
 
     def leave(self) -> None:
-        """One is answered."""
+        """Count a request that ends."""
         self._count -= 1
 
     def most(self, now: float) -> int:
-        """The most at a time in about the last second."""
+        """Return the largest number of concurrent requests in about the last second."""
         return self._most if now - self._since <= _SECOND else self._count
 
 
@@ -142,7 +142,7 @@ class Metrics:
         self._lasting = InFlight()
 
     def in_flight(self, request: ApiRequest, target: Target) -> InFlight:
-        """Where a request is counted while it is under way; what lasts is counted apart."""
+        """Return the counter for a request in progress; long-running requests have their own."""
         if target.verb == "watch" or target.subresource in _CONNECTING:
             return self._lasting
         return self.reading if request.method in _READING_METHODS else self.writing
@@ -212,7 +212,7 @@ class Metrics:
     def _counted(
         self, call: Call, series: Series, answer: ApiResponse, stream: AsyncIterator[bytes], since: float
     ) -> AsyncIterator[bytes]:
-        """The stream, which is open until it ends or is closed."""
+        """Pass the stream on, and count it as open until it ends or is closed."""
         # A watch of one object is known as such here, though not where the requests are counted.
         scope = "resource" if _ONE_NAME.search(call.request.option("fieldSelector")) else series.scope
         where = (series.verb, series.group, series.version, series.resource, series.subresource, scope)

@@ -37,18 +37,18 @@ class MetricsPage:
         ProcessCollector(registry=self._registry)
 
     def write(self) -> bytes:
-        """As it is now."""
+        """Return the metrics in the Prometheus text format."""
         return generate_latest(self._registry)
 
 
 class _Requests(Collector):
-    """What is known of requests."""
+    """Collector of request metrics."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
-        """As it is now."""
+        """Yield the current request metrics."""
         metrics = self._metrics
         yield from _finished(list(metrics.series.values()))
         lasting = GaugeMetricFamily(
@@ -85,14 +85,14 @@ class _Requests(Collector):
 
 
 class _Objects(Collector):
-    """What is stored."""
+    """Collector of object counts."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
         self._store = store
         self._registry = registry
 
     def collect(self) -> Iterator[Metric]:
-        """As it is now."""
+        """Yield the current object counts."""
         by_name = GaugeMetricFamily(
             "apiserver_storage_objects", "Objects that are stored.", labels=("resource",)
         )

@@ -61,7 +61,7 @@ class OpenApi:
         return orjson.dumps({"paths": paths})
 
     def hash_of(self, path: str) -> str | None:
-        """The hash of the document of `api/v1`, `apis/apps/v1` and so on; None when there is none."""
+        """Return the hash of the document of `api/v1`, `apis/apps/v1` and so on; None for an unknown path."""
         self._refresh()
         return self._hashes.get(path)
 
@@ -121,7 +121,7 @@ def _make(resources: list[Resource]) -> dict[str, Any]:
 
 
 def _mentioned(value: Any) -> set[str]:
-    """The components that operations refer to."""
+    """Collect the names of the components that operations refer to."""
     if isinstance(value, dict):
         if isinstance(reference := value.get("$ref"), str):
             return {reference.rpartition("/")[2]}
@@ -132,7 +132,7 @@ def _mentioned(value: Any) -> set[str]:
 
 
 def _fingerprint(resources: list[Resource]) -> str:
-    """Changes when anything changes that the document would show."""
+    """Return a hash that changes with anything that the document shows."""
     shown = [
         (
             each.group,

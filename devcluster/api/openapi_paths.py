@@ -173,7 +173,7 @@ class _Describe:
         return operation
 
     def path_parameters(self, *, name: bool = False) -> list[Operation]:
-        """What stands in the path itself, and what every operation takes."""
+        """Return the path parameters, and the query parameters that every operation has."""
         places = (["name"] if name else []) + (["namespace"] if self._resource.namespaced else [])
         return [
             {"name": place, "in": "path", "required": True, "schema": {"type": "string", "uniqueItems": True}}

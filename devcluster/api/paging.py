@@ -27,7 +27,7 @@ class Continuation:
     """(namespace, name)."""
 
     def encode(self, *, in_namespace: bool) -> str:
-        """The token; `in_namespace` when one namespace, or a resource without any, is listed."""
+        """Encode the token; `in_namespace` for a list of one namespace or of a cluster-scoped resource."""
         namespace, name = self.after
         start = name if in_namespace or not namespace else f"{namespace}/{name}"
         document = {"v": _FORMAT, "rv": self.version, "start": f"{start}\0"}
@@ -64,7 +64,7 @@ class Continuation:
 
 
 def expired_continuation(after: tuple[str, str], *, in_namespace: bool) -> StatusError:
-    """The 410 for a token whose state is forgotten, with one that goes on in the present state."""
+    """Build the 410 for an expired token, with a token that continues in the current state."""
     error = StatusError(
         410,
         "Expired",

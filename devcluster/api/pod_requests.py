@@ -1,4 +1,4 @@
-"""What pods have beside their status: binding, eviction, logs."""
+"""Subresources of pods other than status: binding, eviction, logs and connections."""
 
 from __future__ import annotations
 
@@ -126,13 +126,13 @@ class PodRequests:
             name=call.name,
             warnings=call.warnings,
         )
-        # Whoever has a say in deletions is not asked: it was an eviction that was allowed.
+        # Admission has allowed the eviction already, so the deletion skips it.
         deleted = await self._deleter.delete(plain, deletion, admitted=True)
         await self._store.durable(deleted.version)
         return _success()
 
     async def connect(self, call: Call) -> ApiResponse:
-        """Refuse what leads to a container, as there are none; who has a say in it is asked before."""
+        """Refuse connections to containers, as devcluster runs none; admission comes first."""
         query, options = call.request.query, f"Pod{_CONNECTIONS[call.subresource]}Options"
         asked: Object = {"kind": options, "apiVersion": "v1"}
         asked |= {name: True for name in _STREAMS if _flag(query, name)}
@@ -149,7 +149,7 @@ class PodRequests:
         raise bad_request(f"devcluster runs no containers: {call.subresource} leads nowhere")
 
     def log(self, call: Call) -> ApiResponse:
-        """What a container has printed, and will."""
+        """Return the container's log as a stream."""
         query = call.request.query
         wanted = {name: _number(query, name) for name in ("tailLines", "sinceSeconds", "limitBytes")}
         since = _time(call.request.option("sinceTime"))
@@ -261,7 +261,7 @@ def _set_scheduled(pod: Object, now: str) -> None:
 
 
 def _container(pod: Object, wanted: str) -> str:
-    """The container whose log is meant."""
+    """Return the name of the container whose log the request asks for."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     containers = [each["name"] for each in spec.get("containers") or ()]
     initial = [each["name"] for each in spec.get("initContainers") or ()]

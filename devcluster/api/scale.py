@@ -41,7 +41,7 @@ class _ScaleStrategy(Strategy):
         self._writer = writer
 
     def row(self, obj: Object) -> list[Any]:
-        """Its name, the replicas wanted and there, its age."""
+        """Return the cells: name, desired replicas, current replicas, age."""
         metadata = obj["metadata"]
         return [
             metadata.get("name", ""),
@@ -95,7 +95,7 @@ class ScaleRequests:
         return await self._write(call, change, options, representation)
 
     def _recorded(self, call: Call, change: Change, options: WriteOptions) -> Change:
-        """A change that is no apply, with the managedFields that it leads to."""
+        """Wrap a change other than an apply, so that it also updates managedFields."""
 
         async def recorded(scale: Object | None) -> Object:
             before = copy.deepcopy(scale)
@@ -157,7 +157,7 @@ class ScaleRequests:
         return self._reader.one(self._part(call), orjson.dumps(scale), representation)
 
     def _part(self, call: Call) -> Call:
-        """The same request, about the Scale itself."""
+        """Return the same request with the Scale as its resource."""
         return Call(
             request=call.request,
             resource=self._scale_resource(),
@@ -197,7 +197,7 @@ def _paths(resource: Resource) -> tuple[str, str, str]:
 
 
 def _scale_of(resource: Resource, obj: Object, *, new: bool = False) -> Object:
-    """The Scale of an object; `new`: it may be about to get its replicas."""
+    """Return an object's Scale; `new` allows an object that has no replicas yet."""
     spec_path, status_path, selector_path = _paths(resource)
     metadata = {key: obj["metadata"][key] for key in _SHOWN if key in obj["metadata"]}
     wanted, there = _get(obj, spec_path), _get(obj, status_path) or 0
@@ -228,7 +228,7 @@ def _quoted(value: str) -> str:
 
 
 def _selector_text(selector: Object | None, *, plain: bool) -> str:
-    """A label selector as it stands in queries."""
+    """Format a label selector as in a query."""
     if not selector:
         return ""
     equal = selector if plain else selector.get("matchLabels") or {}

@@ -1,4 +1,4 @@
-"""Which objects of a resource a request is about, by its selectors."""
+"""Selection of a resource's objects by a request's selectors."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Selection:
 
 
 def selectable(resource: Resource) -> frozenset[str]:
-    """The fields that field selectors may name, metadata.name and metadata.namespace aside."""
+    """Return the fields that field selectors may name, besides metadata.name and metadata.namespace."""
     if resource.custom:
         return frozenset(field.removeprefix(".") for field in resource.selectable_fields)
     return frozenset(resource.strategy.fields({"metadata": {}, "spec": {}, "status": {}}))

@@ -25,7 +25,7 @@ __all__ = ["Subresources"]
 Object = dict[str, Any]
 
 _AN_HOUR = 3600
-"""Seconds for which a token is good that nobody said more of."""
+"""The default lifetime of a token, in seconds."""
 
 
 class Subresources:
@@ -40,10 +40,10 @@ class Subresources:
         self.tokens: Tokens | None = None
 
     async def serve(self, call: Call, verb: str) -> ApiResponse | None:
-        """The answer; None when the subresource does not have the verb.
+        """Answer the request; None when the subresource does not have the verb.
 
         Raises:
-            StatusError: it is refused.
+            StatusError: the request is refused.
         """
         if call.subresource == "scale":
             return await self._scaled(call, verb)

@@ -21,10 +21,10 @@ _MOST_VALUES = 400_000
 
 
 def parse_yaml(body: bytes) -> Any:
-    """A YAML document as JSON has it.
+    """Parse a YAML document into JSON values.
 
     Raises:
-        ValueError: it is none; the text says why.
+        ValueError: the text is not YAML; the message says why.
     """
     if (plain := _plain_json(body)) is not None:
         return plain
@@ -42,9 +42,9 @@ def parse_yaml(body: bytes) -> Any:
 
 
 def _plain_json(body: bytes) -> dict[str, Any] | None:
-    """The object that `body` is as JSON, as most programs send it; None where YAML may have it otherwise.
+    """Parse `body` as JSON, which most programs send; None where YAML could mean something else.
 
-    That may be a name twice, a number that is no whole one, or a character that does not print.
+    Such cases are a repeated name, a fractional number, and an unprintable character.
     """
     if not body.startswith(b"{") or not body.isascii() or b"\x7f" in body:
         return None
@@ -70,7 +70,7 @@ class _Converter:
         self._within: set[int] = set()
 
     def convert(self, value: Any) -> Any:
-        """Raises ValueError when JSON cannot say it."""
+        """Convert a value; raises ValueError if JSON cannot express it."""
         self._left -= 1
         if self._left < 0:
             raise ValueError("yaml: document contains excessive aliasing")

@@ -53,7 +53,7 @@ class WebhooksStrategy(StoredStrategy):
         self._mutating = mutating
 
     def default(self, obj: Object) -> None:
-        """What is left out matches widely and fails safely."""
+        """Set the API's defaults: match widely and fail closed."""
         for webhook in obj.get("webhooks") or ():
             webhook.setdefault("failurePolicy", "Fail")
             _default_match(webhook)
@@ -94,7 +94,7 @@ class AdmissionPolicyStrategy(BuiltinStrategy):
     unconditional_update = False
 
     def default(self, obj: Object) -> None:
-        """The same as for webhooks."""
+        """Set the same defaults as for webhooks."""
         spec = child(obj, "spec")
         spec.setdefault("failurePolicy", "Fail")
         constraints = spec.get("matchConstraints")
@@ -121,7 +121,7 @@ class AdmissionPolicyBindingStrategy(StoredStrategy):
     unconditional_update = False
 
     def default(self, obj: Object) -> None:
-        """The same as for webhooks."""
+        """Set the same defaults as for webhooks."""
         match = child(obj, "spec").get("matchResources")
         if match is not None:
             _default_match(match)
@@ -188,7 +188,7 @@ def _conditions(conditions: Sequence[Object], path: str) -> list[FieldError]:
 
 
 def _problem(expression: str) -> str:
-    """What is wrong with a condition, if anything."""
+    """Return the error in a condition, or ""."""
     try:
         program = compile_expression(expression, dict.fromkeys(CONDITION_VARIABLES, DYN))
     except CompileError as error:

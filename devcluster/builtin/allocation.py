@@ -1,4 +1,4 @@
-"""Which addresses and ports the services of a cluster have taken, and free ones to give out."""
+"""Allocation of addresses and ports to services."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Allocation:
         return bool(self._ports[protocol, port])
 
     def free_address(self) -> str | None:
-        """One that nobody has; None when all are taken."""
+        """Return a free address, or None when all are taken."""
         size = SERVICE_NETWORK.num_addresses - 2 - STATIC_ADDRESSES
         start = self._rng.randrange(size)
         for offset in range(size):
@@ -52,7 +52,7 @@ class Allocation:
         return None
 
     def free_port(self, protocol: str, taken: set[tuple[str, int]]) -> int | None:
-        """One that nobody has, those in `taken` aside; None when all are taken."""
+        """Return a free port that is not in `taken`, or None when all are taken."""
         size = len(NODE_PORTS) - STATIC_PORTS
         start = self._rng.randrange(size)
         for offset in range(size):

@@ -1,4 +1,4 @@
-"""What the strategies of the built-in kinds share."""
+"""The common base of the built-in kinds' strategies."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class BuiltinStrategy(Strategy):
         self.default(new)
 
     def begin(self, new: Object, context: Context) -> None:
-        """What a new object starts with, beside its defaults."""
+        """Set a new object's initial values beyond its defaults."""
 
     def validate_name(self, name: str, *, prefix: bool) -> list[str]:
         """By the kind's rule."""
         return self.name_rule(name, prefix=prefix)
 
     def row(self, obj: Object) -> list[Any]:
-        """The name, the kind's own cells, and the age where the column is the last that is not filled."""
+        """Return the name, the kind's own cells, and the age if the age is the only column left."""
         return [obj["metadata"].get("name", ""), self.created(obj)]
 
     def created(self, obj: Object) -> str:
@@ -81,10 +81,10 @@ class StoredStrategy(BuiltinStrategy):
 
 
 class PlainStrategy(StoredStrategy):
-    """A kind of which tables show the time of creation."""
+    """The strategy of a kind whose tables show the time of creation."""
 
     columns = columns("Name | Created At@")
 
     def row(self, obj: Object) -> list[Any]:
-        """The time as it is, unlike an age."""
+        """Return the cells, with the creation time itself and no age."""
         return [obj["metadata"].get("name", ""), obj["metadata"].get("creationTimestamp")]
