@@ -174,14 +174,14 @@ def _fail(message: str, code: int) -> int:
 
 
 def _explain(error: OSError, options: argparse.Namespace) -> str:
-    """Which flag an error of the operating system is about."""
+    """Return the error's message with the flag that caused it."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     if error.filename is None:
         return (
             f"--bind-address, --port: cannot listen on {options.bind_address} port {options.port}: {reason}"
         )
     for flag, path in (("--data", options.data), ("--kubeconfig", options.kubeconfig)):
-        # What is written is beside the file first.
+        # Files are written under a temporary name in the same directory first.
         if path is not None and Path(error.filename).parent == path.parent:
             return f"{flag}: {path}: {reason}"
     return f"{error.filename}: {reason}"

@@ -46,7 +46,7 @@ _LAST = ("Namespace", "default")
 _SEEDED = Key("", "namespaces", "", "default")
 """Comes last of the first objects, and cannot be deleted."""
 _API_PORT = 6443
-"""What the cluster's own Service of the API server points at when nothing listens."""
+"""The target port of the API server's own Service when the server has no port."""
 
 
 class DevCluster:
@@ -78,30 +78,30 @@ class DevCluster:
         rng: random.Random | None = None,
         webhooks: WebhookClient | None = None,
     ) -> None:
-        """Blocks for a moment, the longer the more there is in the data file.
+        """Set up the cluster. Blocks while it reads the data file; a larger file takes longer.
 
         Args:
-            address: Where to listen; whoever reaches it may try tokens.
-            port: The port; 0 for one that is free, None for none: only calls in process (`handle`, `client`).
-            data: A file in which the objects outlive the process; keys and tokens are kept beside it.
-            journal: What keeps the objects instead of such a file.
-            kubeconfig: Where to write the administrator's kubeconfig; by default a file that goes with the
-                cluster, or stays beside the data file.
-            controllers: Whether workloads are brought to life.
-            pod_ready_delay: Seconds from a pod's being scheduled to its being ready.
-            images: The images whose programs are known, by name, beside memcached, mysql and wordpress.
-            history: How many changes watches and lists can go back.
-            min_request_timeout: Seconds; a watch without a timeout lasts between one and two times as long.
-            admission_plugins: What is to look at writes beside the usual plugins, by the names they have in
-                the real server: OwnerReferencesPermissionEnforcement.
-            feature_gates: What is to be on that is off by default, by the real server's names.
-            clock: The time that goes into objects.
-            rng: Where uids, names, addresses and the like come from; tokens and keys do not.
-            webhooks: What calls webhooks; by default over HTTPS.
+            address: Where to listen; every client that reaches it may try tokens.
+            port: The port; 0 for a free one, None for none: only calls in process (`handle`, `client`).
+            data: A file that keeps the objects across restarts; keys and tokens are kept beside it.
+            journal: A store for the objects instead of such a file.
+            kubeconfig: Where to write the administrator's kubeconfig; by default a temporary file or,
+                with a data file, a file beside it.
+            controllers: Whether controllers run workloads.
+            pod_ready_delay: Seconds from a pod's scheduling until it is ready.
+            images: Simulated programs by image name, in addition to memcached, mysql and wordpress.
+            history: How many changes the store keeps for watches and lists of old versions.
+            min_request_timeout: Seconds; a watch without a timeout lasts one to two times as long.
+            admission_plugins: Additional admission plugins, by their names in the real server:
+                OwnerReferencesPermissionEnforcement.
+            feature_gates: Features to enable that are off by default, by the real server's names.
+            clock: The source of times in objects.
+            rng: The source of UIDs, names, addresses and the like, but not of tokens and keys.
+            webhooks: The client for webhooks; by default over HTTPS.
 
         Raises:
             JournalFailed: The data file cannot be used.
-            UnknownPlugin: There is no such admission plugin here.
+            UnknownPlugin: An admission plugin does not exist here.
         """
         self.address = address
         self.port = port or 0
@@ -220,7 +220,7 @@ class DevCluster:
         return kubeconfig_of(self.server_url, self.ca_pem, user="admin", token=self.token)
 
     def add_user(self, name: str, groups: tuple[str, ...] = (), *, token: str = "") -> str:
-        """A user who may do what roles say; returns the token, made up unless given."""
+        """Add a user with RBAC rights only; returns the token, generated unless given."""
         token = token or secrets.token_urlsafe(24)
         self.authenticator.add(token, User(name, tuple(groups)))
         return token
@@ -228,7 +228,7 @@ class DevCluster:
     def user_kubeconfig(
         self, name: str, groups: tuple[str, ...] = (), *, certificate: bool = False
     ) -> dict[str, Any]:
-        """A kubeconfig for such a user, with a token of its own, or with a client certificate."""
+        """Build a kubeconfig for a new user, with a token or with a client certificate."""
         if certificate:
             assert self._files is not None, "certificates need a cluster that listens"
             identity = self._files.authority.issue(name, organizations=groups)
@@ -290,7 +290,7 @@ class DevCluster:
 
 
 def _action_of(request: ApiRequest) -> Attributes:
-    """What a request is for, where it is about a resource."""
+    """Return the request's attributes for authorization."""
     target = target_of(request)
     if not target.plural:
         return Attributes(verb=target.verb, path=target.path)

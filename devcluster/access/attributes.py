@@ -20,7 +20,7 @@ _NEEDS_NO_ESCAPE = re.compile(r"[ !#-\[\]-~]*\Z")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Attributes:
-    """One action on a resource or, with a `path`, on a server path that belongs to no resource.
+    """An action on a resource or, with a `path`, on a server path that belongs to no resource.
 
     `verb` is `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection` or whatever a
     role may say; for a path it is the HTTP method in lower case.

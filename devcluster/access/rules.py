@@ -1,4 +1,4 @@
-"""One rule of a role, and a check whether it allows an action."""
+"""A rule of a role, and a check whether it allows an action."""
 
 from __future__ import annotations
 

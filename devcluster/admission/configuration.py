@@ -33,7 +33,7 @@ _ANY = "*"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hook:
-    """One webhook of one webhook configuration."""
+    """A webhook of a webhook configuration."""
 
     identity: tuple[str, int]
     """The name of its configuration, and its place there."""

@@ -1,4 +1,4 @@
-"""One request to one resource, as the handlers of the verbs get it."""
+"""A request to a resource, as the handlers of the verbs get it."""
 
 from __future__ import annotations
 

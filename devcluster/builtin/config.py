@@ -53,7 +53,7 @@ class ConfigMapStrategy(StoredStrategy):
         return [*wrong, field_too_long("[]", MAXIMUM_SIZE)] if size > MAXIMUM_SIZE else wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """What is declared immutable stays."""
+        """Check the object, and that immutable data is unchanged."""
         return _kept(new, old, "data", "binaryData") + self.validate_create(new, context)
 
     def row(self, obj: Object) -> list[Any]:
@@ -68,7 +68,7 @@ class SecretStrategy(StoredStrategy):
     columns = columns("Name | Type | Data | Age")
 
     def default(self, obj: Object) -> None:
-        """Opaque; and text that is to be written becomes data."""
+        """Set the type Opaque, and move stringData into data."""
         text = obj.pop("stringData", None)
         if text:
             data = child(obj, "data")
@@ -98,12 +98,12 @@ class SecretStrategy(StoredStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The type stays, and what is declared immutable."""
+        """Check the object, and that its type and any immutable data are unchanged."""
         wrong = immutable(new["type"], old.get("type"), "type")
         return wrong + _kept(new, old, "data") + self.validate_create(new, context)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Its type."""
+        """Return the selectable fields: the type."""
         return {"type": obj.get("type", "")}
 
     def row(self, obj: Object) -> list[Any]:

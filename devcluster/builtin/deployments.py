@@ -34,7 +34,7 @@ class DeploymentStrategy(WorkloadStrategy):
     columns = columns("Name | Ready | Up-to-date | Available | Age | Containers* | Images* | Selector*")
 
     def default(self, obj: Object) -> None:
-        """One pod, replaced by rolling update."""
+        """Default to one pod and a rolling update."""
         super().default(obj)
         spec = obj["spec"]
         if spec.get("replicas") is None:
@@ -50,7 +50,7 @@ class DeploymentStrategy(WorkloadStrategy):
         spec.setdefault("progressDeadlineSeconds", 600)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """The selector, the template and the strategy."""
+        """Check the selector, the template and the strategy."""
         spec = new["spec"]
         wrong = non_negative(spec, "spec", "replicas")
         wrong += selected(spec, "deployment")
@@ -76,7 +76,7 @@ class DeploymentStrategy(WorkloadStrategy):
         return status_counts(new.get("status") or {}, *limited)
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get deployments -o wide` shows it."""
+        """Return the cells of `kubectl get deployments -o wide`."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         return [
             obj["metadata"].get("name", ""),

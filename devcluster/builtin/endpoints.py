@@ -105,7 +105,7 @@ class EndpointSliceStrategy(StoredStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The type of the addresses stays."""
+        """Check the object, and that its address type is unchanged."""
         wrong = self.validate_create(new, context)
         return wrong + immutable(new.get("addressType"), old.get("addressType"), "addressType")
 

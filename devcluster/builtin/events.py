@@ -39,7 +39,7 @@ async def convert_events(events: list[Object], api_version: str) -> list[Object]
 
 
 def convert_event(event: Object, api_version: str) -> Object:
-    """One event in the form of `api_version`."""
+    """Convert an event to `api_version`."""
     if event.get("apiVersion") == api_version:
         return event
     names = NAMES if api_version == NEW else {new: old for old, new in NAMES.items()}
@@ -77,12 +77,12 @@ class CoreEventStrategy(StoredStrategy):
         _default_core(obj)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """The namespace is that of the object it is about; more is asked of one with an exact time."""
+        """Check that the Event is in its object's namespace, and more fields if it has an eventTime."""
         wrong = _namespaces(new, "involvedObject")
         return wrong + _said(new, "reportingComponent") if new.get("eventTime") else wrong
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """What it is about and what it says."""
+        """Return the selectable fields: the involved object, the reason and the source."""
         about = obj.get("involvedObject") or {}
         source = obj.get("source") or {}
         names = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
@@ -95,7 +95,7 @@ class CoreEventStrategy(StoredStrategy):
         }
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get events -o wide` shows it."""
+        """Return the cells of `kubectl get events -o wide`."""
         about, source = obj.get("involvedObject") or {}, obj.get("source") or {}
         series = obj.get("series")
         first = self.since(obj.get("firstTimestamp") or obj.get("eventTime"))
@@ -154,7 +154,7 @@ class NewEventStrategy(CoreEventStrategy):
         return _namespaces(new, "regarding")
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """The same, by the newer names."""
+        """Return the selectable fields by their events.k8s.io names."""
         core = super().fields(convert_event(obj, CORE))
         renamed = {"involvedObject": "regarding", "reportingComponent": "reportingController"}
         return {
@@ -164,7 +164,7 @@ class NewEventStrategy(CoreEventStrategy):
         }
 
     def row(self, obj: Object) -> list[Any]:
-        """The same."""
+        """Return the same cells as for core Events."""
         return super().row(convert_event(obj, CORE))
 
 
@@ -179,7 +179,7 @@ def _namespaces(event: Object, about: str) -> list[FieldError]:
 
 
 def _said(event: Object, controller: str = "reportingController") -> list[FieldError]:
-    """Who says it, and what was done."""
+    """Check the reporting controller and the action."""
     name = event.get(controller) or ""
     wrong = texts(label_key(name), controller, name)
     missing = (each for each in (controller, *SAID) if not event.get(each))

@@ -61,12 +61,12 @@ class JobStrategy(WorkloadStrategy):
             _generate_selector(new)
 
     def default(self, obj: Object) -> None:
-        """One pod, tried again six times."""
+        """Default to one pod and six retries."""
         super().default(obj)
         default_job(obj)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """The numbers, the template, and the labels that were given it."""
+        """Check the numbers, the template and the generated labels."""
         spec = new["spec"]
         wrong = _generated(new)
         wrong += job_spec(spec, "spec")
@@ -103,7 +103,7 @@ class JobStrategy(WorkloadStrategy):
         return {"status.successful": str((obj.get("status") or {}).get("succeeded", 0))}
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get jobs -o wide` shows it."""
+        """Return the cells of `kubectl get jobs -o wide`."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         return [
             obj["metadata"].get("name", ""),
@@ -146,7 +146,7 @@ class CronJobStrategy(WorkloadStrategy):
     """Stored: nothing acts on them."""
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Nobody runs them."""
+        """Return no warnings: a CronJob's name is not a host name."""
         return []
 
     columns = columns(
@@ -155,7 +155,7 @@ class CronJobStrategy(WorkloadStrategy):
     )
 
     def validate_name(self, name: str, *, prefix: bool) -> list[str]:
-        """A DNS subdomain; its length is a matter of `validate_create`."""
+        """Check that the name is a DNS subdomain; `validate_create` checks its length."""
         return self.name_rule(name, prefix=prefix)
 
     def default(self, obj: Object) -> None:
@@ -171,7 +171,7 @@ class CronJobStrategy(WorkloadStrategy):
         child(obj, "status")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """A schedule and a template."""
+        """Check the schedule, the policy and the template."""
         spec, wrong = new["spec"], []
         if not spec.get("schedule"):
             wrong.append(field_required("spec.schedule"))
@@ -185,7 +185,7 @@ class CronJobStrategy(WorkloadStrategy):
         return wrong
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get cronjobs -o wide` shows it."""
+        """Return the cells of `kubectl get cronjobs -o wide`."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         job = (spec.get("jobTemplate") or {}).get("spec") or {}
         last = status.get("lastScheduleTime")
@@ -203,7 +203,7 @@ class CronJobStrategy(WorkloadStrategy):
 
 
 def default_job(obj: Object) -> None:
-    """What a job's specification is filled in with, its template aside."""
+    """Set the defaults of a Job's spec, except for its template."""
     spec = obj["spec"]
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
@@ -224,7 +224,7 @@ def default_job(obj: Object) -> None:
 
 
 def job_spec(spec: Object, path: str) -> list[FieldError]:
-    """The numbers and the template, in jobs and in templates of jobs."""
+    """Check the numbers and the template of a Job's or a CronJob's spec."""
     wrong = non_negative(spec, path, *NUMBERS)
     mode = spec.get("completionMode", "NonIndexed")
     if mode not in MODES:

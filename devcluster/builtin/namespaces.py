@@ -37,7 +37,7 @@ class NamespaceStrategy(BuiltinStrategy):
             new["spec"]["finalizers"] = [*finalizers, FINALIZER]
 
     def prepare_update(self, new: Object, old: Object, context: Context) -> None:
-        """The finalizers change through their subresource, and nothing else does there."""
+        """Update the finalizers through their subresource, and everything else through the others."""
         if context.subresource == "finalize":
             finalizers = (new.get("spec") or {}).get("finalizers")
             metadata = new["metadata"]
@@ -50,7 +50,7 @@ class NamespaceStrategy(BuiltinStrategy):
         new["spec"] = old.get("spec", {})
 
     def default(self, obj: Object) -> None:
-        """The label that selectors find it by."""
+        """Set the name label and the Active phase."""
         name = obj["metadata"].get("name")
         if name:
             child(obj["metadata"], "labels")[LABEL] = name
@@ -64,11 +64,11 @@ class NamespaceStrategy(BuiltinStrategy):
         return bool((obj.get("spec") or {}).get("finalizers"))
 
     def mark_deleted(self, obj: Object) -> None:
-        """It is about to be emptied."""
+        """Set the phase Terminating."""
         child(obj, "status")["phase"] = "Terminating"
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Its phase."""
+        """Return the selectable fields: the phase."""
         return {"status.phase": (obj.get("status") or {}).get("phase", "")}
 
     def row(self, obj: Object) -> list[Any]:

@@ -41,7 +41,7 @@ class IngressStrategy(BuiltinStrategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
-        """A status that has no address yet."""
+        """Set an empty load-balancer status."""
         child(obj, "spec")
         child(child(obj, "status"), "loadBalancer")
 
@@ -62,7 +62,7 @@ class IngressStrategy(BuiltinStrategy):
         return wrong
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """There is a field for the class now."""
+        """Warn of the deprecated class annotation."""
         marked = CLASS_ANNOTATION in (new["metadata"].get("annotations") or {})
         if old is not None or not marked or new["spec"].get("ingressClassName") is not None:
             return []
@@ -71,7 +71,7 @@ class IngressStrategy(BuiltinStrategy):
         ]
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get ingresses` shows it."""
+        """Return the cells of `kubectl get ingresses`."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         return [
             obj["metadata"].get("name", ""),
@@ -96,12 +96,12 @@ class IngressClassStrategy(StoredStrategy):
             parameters["scope"] = "Cluster"
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """A controller."""
+        """Check that the controller is set."""
         spec = new.get("spec") or {}
         return [] if spec.get("controller") else [field_required("spec.controller")]
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The controller stays."""
+        """Check that the controller is unchanged."""
         one, other = ((each.get("spec") or {}).get("controller") for each in (new, old))
         return [] if one == other else [field_invalid("spec.controller", one, "field is immutable")]
 
@@ -123,7 +123,7 @@ class NetworkPolicyStrategy(StoredStrategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
-        """For what comes in, and for what goes out where that is spoken of."""
+        """Default to policy type Ingress, and to Egress too if the policy has egress rules."""
         spec = child(obj, "spec")
         child(spec, "podSelector")
         if not spec.get("policyTypes"):

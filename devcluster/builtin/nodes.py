@@ -41,7 +41,7 @@ class NodeStrategy(BuiltinStrategy):
     )
 
     def prepare_create(self, new: Object, context: Context) -> None:
-        """The status is kept, unlike that of other kinds; nothing is scheduled until it is ready."""
+        """Keep the status, unlike for other kinds, and taint the node until it is ready."""
         taints = child(new, "spec").setdefault("taints", [])
         if not any(each.get("key") == NOT_READY["key"] for each in taints):
             taints.append(dict(NOT_READY))
@@ -64,7 +64,7 @@ class NodeStrategy(BuiltinStrategy):
         return {"spec.unschedulable": "true" if (obj.get("spec") or {}).get("unschedulable") else "false"}
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get nodes -o wide` shows it."""
+        """Return the cells of `kubectl get nodes -o wide`."""
         status = obj.get("status") or {}
         information = status.get("nodeInfo") or {}
         addresses = {

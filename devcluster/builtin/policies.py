@@ -1,4 +1,4 @@
-"""What keeps watch over workloads: disruption budgets, autoscalers, priorities, quotas, limits, leases."""
+"""Policy kinds: disruption budgets, autoscalers, priority classes, quotas, limit ranges, leases."""
 
 # ruff: noqa: ARG002 -- the signatures are those of every strategy
 
@@ -42,7 +42,7 @@ EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
 HIGHEST_PRIORITY = 1_000_000_000
 SHOWN = 2
-"""Of the metrics of an autoscaler."""
+"""How many of an autoscaler's metrics a table shows."""
 BUDGET_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
 
@@ -54,14 +54,14 @@ class DisruptionBudgetStrategy(BuiltinStrategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
-        """Counts are always there."""
+        """Set missing counts to 0."""
         child(obj, "spec")
         status = child(obj, "status")
         for name in BUDGET_COUNTS:
             status.setdefault(name, 0)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """One of the two bounds."""
+        """Check the spec, which has only one of the two bounds."""
         spec = new["spec"]
         wrong: list[FieldError] = []
         least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
@@ -184,7 +184,7 @@ class PriorityClassStrategy(StoredStrategy):
         obj.setdefault("value", 0)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """The system's names and numbers are its own."""
+        """Check that a reserved name and value belong to a system class."""
         name, value = new["metadata"].get("name", ""), new["value"]
         wrong: list[FieldError] = []
         if name.startswith("system-"):
@@ -225,7 +225,7 @@ class LeaseStrategy(StoredStrategy):
     unconditional_update = False
 
     def default(self, obj: Object) -> None:
-        """A specification, if empty."""
+        """Add an empty spec if there is none."""
         child(obj, "spec")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
@@ -249,7 +249,7 @@ class QuotaStrategy(BuiltinStrategy):
     columns = columns("Name | Request | Limit | Age")
 
     def default(self, obj: Object) -> None:
-        """A status, if empty."""
+        """Round the limits up, and add an empty status if there is none."""
         round_up(child(obj, "spec").get("hard"))
         child(obj, "status")
 
@@ -278,7 +278,7 @@ class LimitRangeStrategy(PlainStrategy):
     create_on_update = True
 
     def default(self, obj: Object) -> None:
-        """Of containers, limits and requests follow from the bounds."""
+        """Set the default limits and requests of containers from the bounds."""
         for item in child(obj, "spec").get("limits") or ():
             if item.get("type") != "Container":
                 continue

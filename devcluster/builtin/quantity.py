@@ -31,7 +31,7 @@ def is_whole(quantity: Any) -> bool:
 
 
 def value_of(quantity: Any) -> Fraction:
-    """Its value; 0 for what is no quantity (decoding has refused those already)."""
+    """Return a quantity's value; 0 for invalid text, which decoding has refused already."""
     match = _QUANTITY.fullmatch(str(quantity))
     if match is None:
         return Fraction(0)

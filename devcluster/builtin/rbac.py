@@ -38,7 +38,7 @@ class RoleStrategy(PlainStrategy):
         obj.setdefault("rules", None)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Each rule: verbs, and what they are for."""
+        """Check the verbs and the resources or paths of each rule."""
         wrong: list[FieldError] = []
         for index, rule in enumerate(new.get("rules") or ()):
             wrong += _rule(rule, f"rules[{index}]", namespaced=self._namespaced)
@@ -58,7 +58,7 @@ class BindingStrategy(StoredStrategy):
         self._roles = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
 
     def default(self, obj: Object) -> None:
-        """The group, of the role and of people."""
+        """Set the API groups of the role, and of users and groups."""
         role = child(obj, "roleRef")
         if not role.get("apiGroup"):
             role["apiGroup"] = GROUP
@@ -67,7 +67,7 @@ class BindingStrategy(StoredStrategy):
                 subject["apiGroup"] = GROUP
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """A role, and those who get it."""
+        """Check the role reference and the subjects."""
         role = new["roleRef"]
         wrong: list[FieldError] = []
         if role["apiGroup"] != GROUP:
@@ -82,7 +82,7 @@ class BindingStrategy(StoredStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The role stays."""
+        """Check the binding, and that its role is unchanged."""
         wrong = self.validate_create(new, context)
         role, before = new["roleRef"], old.get("roleRef")
         if role != before:

@@ -28,14 +28,14 @@ class ReplicaSetStrategy(WorkloadStrategy):
     columns = columns(COLUMNS)
 
     def default(self, obj: Object) -> None:
-        """One pod; and the number there are, which is always shown."""
+        """Default to one pod; the status always has a count."""
         super().default(obj)
         if obj["spec"].get("replicas") is None:
             obj["spec"]["replicas"] = 1
         obj["status"].setdefault("replicas", 0)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """The selector and the template."""
+        """Check the selector and the template."""
         spec = new["spec"]
         wrong = non_negative(spec, "spec", "replicas", "minReadySeconds")
         return wrong + selected(spec, "deployment") + restarts_always(spec, "ReplicaSet")
@@ -55,11 +55,11 @@ class ReplicaSetStrategy(WorkloadStrategy):
         return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
 
     def selector_text(self, spec: Object) -> str:
-        """As the table has it."""
+        """Format the selector for the table."""
         return selector_cell(spec.get("selector"))
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get replicasets -o wide` shows it."""
+        """Return the cells of `kubectl get replicasets -o wide`."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         return [
             obj["metadata"].get("name", ""),
@@ -88,7 +88,7 @@ class ReplicationControllerStrategy(ReplicaSetStrategy):
                 obj["metadata"]["labels"] = dict(labels)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """The numbers alone."""
+        """Check only the numbers."""
         return non_negative(new["spec"], "spec", "replicas", "minReadySeconds")
 
     def selector_text(self, spec: Object) -> str:
@@ -96,5 +96,5 @@ class ReplicationControllerStrategy(ReplicaSetStrategy):
         return labels_cell(spec.get("selector"))
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The same: even the selector may change."""
+        """Check the same as at creation: even the selector may change."""
         return self.validate_create(new, context)

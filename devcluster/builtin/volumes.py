@@ -86,7 +86,7 @@ class ClaimStrategy(BuiltinStrategy):
         _protect(new, "kubernetes.io/pvc-protection")
 
     def default(self, obj: Object) -> None:
-        """A file system."""
+        """Default to a file system and the phase Pending."""
         spec = child(obj, "spec")
         resources = child(spec, "resources")
         for part in ("limits", "requests"):
@@ -117,7 +117,7 @@ class ClaimStrategy(BuiltinStrategy):
         return wrong + one_of(spec["volumeMode"], "spec.volumeMode", VOLUME_MODES)
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Of a bound claim the storage may grow; a class may be given to one that has none."""
+        """Check that a claim only grows once bound, or gets a class if it has none."""
         wrong = self.validate_create(new, context)
         spec, before = _within(new["spec"]), _within(old["spec"])
         if not before["VolumeName"]:
@@ -139,7 +139,7 @@ class ClaimStrategy(BuiltinStrategy):
         return wrong + immutable(new["spec"]["volumeMode"], old["spec"].get("volumeMode"), "volumeMode")
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get pvc -o wide` shows it."""
+        """Return the cells of `kubectl get pvc -o wide`."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         bound = bool(spec.get("volumeName"))
         return [
@@ -221,7 +221,7 @@ class VolumeStrategy(BuiltinStrategy):
         return wrong + one_of(spec["volumeMode"], "spec.volumeMode", VOLUME_MODES)
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The source stays."""
+        """Check that the source and the volume mode are unchanged."""
         wrong = self.validate_create(new, context)
         source, before = _source(new["spec"]), _source(old["spec"])
         if source != before:
@@ -230,7 +230,7 @@ class VolumeStrategy(BuiltinStrategy):
         return wrong + immutable(new["spec"]["volumeMode"], old["spec"].get("volumeMode"), "volumeMode")
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get pv -o wide` shows it."""
+        """Return the cells of `kubectl get pv -o wide`."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         claim = spec.get("claimRef")
         return [
@@ -261,7 +261,7 @@ class StorageClassStrategy(StoredStrategy):
             obj["volumeBindingMode"] = "Immediate"
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """A provisioner and known policies."""
+        """Check the provisioner and the policies."""
         provisioner = new.get("provisioner", "")
         wrong: list[FieldError] = []
         if not provisioner:
@@ -280,7 +280,7 @@ class StorageClassStrategy(StoredStrategy):
         return wrong
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get storageclasses` shows it."""
+        """Return the cells of `kubectl get storageclasses`."""
         metadata = obj["metadata"]
         marks = metadata.get("annotations") or {}
         default = any(marks.get(each) == "true" for each in DEFAULT_ANNOTATIONS)

@@ -1,4 +1,4 @@
-"""What the controllers ask of the API server they work in: its `LocalClient`."""
+"""The interface of the controllers to the API server in the same process: its `LocalClient`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions in a status: set so that times move only with what they are about."""
+"""Conditions of a status, with transition times that change only with the condition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Conditions = list[Object]
 
 
 def find(conditions: Sequence[Object], kind: str) -> Object | None:
-    """The condition of that type."""
+    """Return the condition of that type, or None."""
     return next((condition for condition in conditions if condition["type"] == kind), None)
 
 
@@ -27,8 +27,9 @@ def replaced(conditions: Sequence[Object], new: Object) -> Conditions:
 
 
 def set_condition(conditions: Sequence[Object], new: Object) -> Conditions:
-    """With `new`, unless the former has the same status and reason; its transition is older when only the
-    reason differs.
+    """Return the conditions with `new`, unless the former one has the same status and reason.
+
+    If only the reason differs, the former transition time stays.
     """
     former = find(conditions, new["type"])
     if former is not None and former["status"] == new["status"]:

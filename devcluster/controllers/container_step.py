@@ -45,10 +45,10 @@ class ContainerStep:
     pod: Object
     container: Object
     former: Object
-    """Its status so far; empty for none."""
+    """The container's status so far; empty for none."""
     attempts: Attempts
     now: float
-    """The loop's time, of which `timestamp` is the text for the status."""
+    """The event loop's time; `timestamp` is the same time as text for the status."""
     timestamp: str
     events: EventRecorder
     look_again: Callable[[float], None]

@@ -34,7 +34,7 @@ class DisruptionController(Controller):
         return {BUDGETS: self.enqueue, PODS: self._on_pod}
 
     async def sync(self, key: Name) -> None:
-        """One budget."""
+        """Reconcile one PodDisruptionBudget."""
         budget = self.view.get(BUDGETS, *key)
         if budget is None:
             return
@@ -77,7 +77,7 @@ class DisruptionController(Controller):
         return expected, _part(least, expected)
 
     def _scale(self, pods: Sequence[Object]) -> int:
-        """What the controllers of the pods want together."""
+        """Return the desired replicas of all controllers of the pods."""
         scales: dict[str, int] = {}
         for pod in pods:
             owner = controller_of(pod)

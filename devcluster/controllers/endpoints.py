@@ -32,7 +32,7 @@ class EndpointsController(ServiceFollower):
     name = "endpoint-controller"
 
     async def sync(self, key: Name) -> None:
-        """One Service."""
+        """Reconcile one Service."""
         service, present = self.view.get(SERVICES, *key), self.view.get(ENDPOINTS, *key)
         if service is None:
             if present is not None and MANAGED_BY.items() <= _labels(present).items():

@@ -53,7 +53,7 @@ class EventRecorder:
         self._record(about, "Warning", reason, message, component, container)
 
     def scheduling(self, about: Object, kind: str, reason: str, message: str, *, action: str) -> None:
-        """What the scheduler did with a pod: it has the newer form of event, without a count."""
+        """Record a scheduling decision as an Event in the newer form, which has no count."""
         event = self._event(about, kind, reason, message)
         event |= {
             "eventTime": self._clock.micro_timestamp(),

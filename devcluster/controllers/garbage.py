@@ -25,7 +25,7 @@ class GarbageCollector(Controller):
         return {ANYTHING: self._on_change}
 
     async def sync(self, key: Name) -> None:
-        """One object."""
+        """Process one object."""
         at = Key(*key)
         metadata = self.view.metadata(at)
         if metadata is None:
@@ -68,7 +68,7 @@ class GarbageCollector(Controller):
                 raise
 
     async def _delete_dependents(self, key: Key) -> None:
-        """An owner that goes last."""
+        """Delete the dependents of an owner that is deleted in the foreground."""
         uid, blocked = self._uid(key), False
         for dependent in self.view.dependents(uid):
             metadata = self.view.metadata(dependent)
@@ -83,7 +83,7 @@ class GarbageCollector(Controller):
             await self._finish(key, FOREGROUND)
 
     async def _release_dependents(self, key: Key) -> None:
-        """An owner that goes alone."""
+        """Remove the owner reference from the dependents of an orphaning owner."""
         uid = self._uid(key)
         for dependent in self.view.dependents(uid):
             await self._drop_owners(dependent, {uid})

@@ -101,7 +101,7 @@ class Start:
     """The arguments of a program."""
 
     container: str
-    """Its name."""
+    """The container's name."""
     image: ImageReference
     command: Sequence[str] = ()
     """Instead of the image's entrypoint; empty for that."""
@@ -127,7 +127,7 @@ class HttpResponse(NamedTuple):
 
     status: int
     location: str = ""
-    """Of a redirect."""
+    """The target of a redirect."""
     body: str = ""
 
 

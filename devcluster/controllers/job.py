@@ -30,7 +30,7 @@ PODS = ("", "pods")
 FIRST_BACKOFF, LAST_BACKOFF = 10.0, 600.0
 """Seconds from a pod's failure to the next attempt, doubled with each more that failed."""
 OUTCOMES = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
-"""What a condition that names the outcome becomes when all pods are gone or counted."""
+"""The final condition for each condition that announces the outcome, once all pods are gone or counted."""
 
 
 class JobController(PodController):
@@ -40,11 +40,11 @@ class JobController(PodController):
     batch_period = 0.002
 
     def routes(self) -> Routes:
-        """Its own kind, and pods."""
+        """Return the handlers of changes of Jobs and pods."""
         return {JOBS: self.enqueue, PODS: self.enqueue_controller("Job")}
 
     async def sync(self, key: Name) -> None:
-        """One Job."""
+        """Reconcile one Job."""
         job = self.view.get(JOBS, *key)
         await self._untrack(self._left_behind(key, job))
         if job is None or job["spec"].get("managedBy", "kubernetes.io/job-controller") != (
@@ -101,7 +101,7 @@ class JobController(PodController):
         return [new if each is condition else each for each in known] if condition else [*known, new]
 
     def _outcome(self, key: Name, job: Object, tally: Tally, succeeded: int, failed: int) -> Object | None:
-        """The condition that says how the Job will end, once that is known."""
+        """Return the condition that announces the Job's outcome, or None while it is open."""
         spec = job["spec"]
         limit = spec.get("backoffLimit", 6)
         restarts = sum(
@@ -292,7 +292,7 @@ def _target(status: Object) -> Object | None:
 
 
 def _completed(job: Object, tally: Tally) -> set[int]:
-    """The indexes that have ended well."""
+    """Return the completed indexes."""
     if not is_indexed(job):
         return set()
     known = indexes_from((job.get("status") or {}).get("completedIndexes", ""))

@@ -31,12 +31,12 @@ STARVED = {
     "inodes": ("327680", "327601", "4711"),
     "pids": ("3276", "3200", "512"),
 }
-"""For what a node may lack: its threshold, what is left of it, and what a container uses."""
+"""For each resource under pressure: the eviction threshold, the available amount, and a container's usage."""
 
 
 @dataclasses.dataclass(slots=True)
 class _Run:
-    """What is remembered of a pod; times are the loop's."""
+    """The state kept for a pod; times are the event loop's."""
 
     uid: str
     since: float
@@ -62,7 +62,7 @@ class Kubelet(Controller):
         return {PODS: self._on_pod}
 
     async def sync(self, key: Name) -> None:
-        """One pod."""
+        """Reconcile one pod."""
         pod = self.view.get(PODS, *key)
         if pod is None or not pod["spec"].get("nodeName"):
             return

@@ -47,7 +47,7 @@ class NamespaceController(Controller):
         return {NAMESPACES: self._on_namespace, ANYTHING: self._on_change}
 
     async def sync(self, key: Name) -> None:
-        """One namespace."""
+        """Reconcile one namespace."""
         name = key[1]
         namespace = self.view.get(NAMESPACES, "", name)
         if namespace is None or not namespace["metadata"].get("deletionTimestamp"):

@@ -24,7 +24,7 @@ CONDITIONS = (
 
 
 class NodeController(Controller):
-    """Makes the nodes, and every node that somebody adds, ready."""
+    """The controller that creates the nodes, and makes them and added nodes ready."""
 
     name = "node-controller"
 
@@ -40,7 +40,7 @@ class NodeController(Controller):
             await self.client.create("nodes", "", node_object(number))
 
     async def sync(self, key: Name) -> None:
-        """One node."""
+        """Reconcile one node."""
         node = self.view.get(NODES, *key)
         if node is None or node["metadata"].get("deletionTimestamp"):
             return
@@ -62,13 +62,13 @@ class NodeController(Controller):
 
 
 def node_address(node: Object) -> str:
-    """Its internal address."""
+    """Return the node's internal address."""
     addresses = (node.get("status") or {}).get("addresses") or ()
     return next((each["address"] for each in addresses if each["type"] == "InternalIP"), "127.0.0.1")
 
 
 def node_object(number: int) -> Object:
-    """The node of that number, counted from 0, before it is ready."""
+    """Build node `number`, counted from 0, before it is ready."""
     name = f"node-{number}"
     network = f"10.{FIRST_NETWORK + number}.0.0/16"
     return {
@@ -90,7 +90,7 @@ def node_object(number: int) -> Object:
 
 
 def _ready(node: Object, number: int, now: str) -> Object:
-    """What a node's agent reports of it."""
+    """Build the status that a node's kubelet reports."""
     # Enough for the pods of any test, which can patch a node to fill it.
     resources = {"cpu": "1k", "ephemeral-storage": "16Ti", "memory": "16Ti", "pods": "100k"}
     conditions = [

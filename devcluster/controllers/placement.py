@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 PODS = "pods"
-"""The resource of which each pod takes one."""
+"""The resource with one unit per pod."""
 UNSCHEDULABLE = "node(s) were unschedulable"
 MISMATCH = "node(s) didn't match Pod's node affinity/selector"
 

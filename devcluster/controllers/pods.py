@@ -24,12 +24,12 @@ __all__ = [
 
 
 def parse_time(text: str) -> datetime.datetime:
-    """A metav1.Time."""
+    """Parse a metav1.Time."""
     return datetime.datetime.fromisoformat(text)
 
 
 def condition_of(obj: Object, kind: str) -> Object | None:
-    """A condition of the status."""
+    """Return a condition of the status, or None."""
     conditions: Sequence[Object] = obj.get("status", {}).get("conditions") or ()
     return next((condition for condition in conditions if condition["type"] == kind), None)
 
@@ -68,9 +68,9 @@ def is_available(pod: Object, min_ready: int, now: datetime.datetime) -> bool:
 
 
 def deletion_order(pods: Sequence[Object], related: Sequence[Object]) -> list[Object]:
-    """Those that are missed least first.
+    """Order pods for deletion, the least useful first.
 
-    `related` are the pods of the same application: a node with more of them gives one up earlier.
+    `related` are the pods of the same application: a pod on a node with more of them goes earlier.
     """
     crowd: dict[str, int] = {}
     for pod in related:
@@ -81,7 +81,7 @@ def deletion_order(pods: Sequence[Object], related: Sequence[Object]) -> list[Ob
 
 
 def pod_from(template: Object, owner: Object, *, prefix: str = "", name: str = "") -> Object:
-    """A pod as the template of `owner` describes it, named by a prefix or in full."""
+    """Build a pod from the template of `owner`, with a name or a name prefix."""
     metadata: dict[str, Any] = {"generateName": prefix} if prefix else {"name": name}
     metadata["namespace"] = owner["metadata"]["namespace"]
     described: Mapping[str, Any] = template.get("metadata") or {}

@@ -67,11 +67,11 @@ class WorkQueue(Generic[KeyT]):
         self.add_after(key, min(BACKOFF_START * 2.0 ** min(failures, 30), BACKOFF_LIMIT))
 
     def forget(self, key: KeyT) -> None:
-        """The key gives no trouble any more."""
+        """Reset the key's failure count."""
         self._failures.pop(key, None)
 
     async def get(self) -> KeyT:
-        """The next key; it is being worked on until `done`."""
+        """Return the next key; it is in progress until `done`."""
         while not self._ready:
             self._wake.clear()
             await self._wake.wait()
@@ -81,10 +81,10 @@ class WorkQueue(Generic[KeyT]):
         return key
 
     def done(self, key: KeyT, *, took: float = 0.0) -> None:
-        """Work on the key has ended, one way or the other, after so many seconds.
+        """End the work on a key that took `took` seconds, with or without success.
 
-        A key that takes long waits in proportion before its next turn: what has a thousand pods is not to be
-        looked at anew for each of them.
+        A slow key waits in proportion before its next turn: the owner of a thousand pods is not reconciled
+        for each of them.
         """
         self._working.discard(key)
         if took > LONG:

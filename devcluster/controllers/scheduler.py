@@ -36,7 +36,7 @@ class Scheduler(Controller):
         super().__init__(environment)
         self._placed: dict[Key, tuple[str, dict[str, Fraction]]] = {}
         self._used: defaultdict[str, defaultdict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
-        """What the pods of each node request."""
+        """The sum of the pods' requests, by node and resource."""
         self._stuck: set[Name] = set()
 
     def routes(self) -> Routes:
@@ -44,7 +44,7 @@ class Scheduler(Controller):
         return {PODS: self._on_pod, NODES: self._retry_stuck, CLAIMS: self._retry_stuck}
 
     async def sync(self, key: Name) -> None:
-        """One pod."""
+        """Schedule one pod."""
         self._stuck.discard(key)
         pod = self.view.get(PODS, *key)
         if pod is None or not _is_ours(pod):

@@ -1,4 +1,4 @@
-"""What every namespace has: the default ServiceAccount, and the certificate of the cluster for its pods."""
+"""Default objects of every namespace: the default ServiceAccount, and the ConfigMap with the cluster's CA."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ServiceAccountController(Controller):
         }
 
     async def sync(self, key: Name) -> None:
-        """One namespace."""
+        """Reconcile one namespace."""
         name = key[1]
         namespace = self.view.get(NAMESPACES, "", name)
         if namespace is None or namespace["metadata"].get("deletionTimestamp"):

@@ -1,4 +1,4 @@
-"""Which pods stand behind a Service, at which ports: what Endpoints and EndpointSlices both show."""
+"""The pods and ports behind a Service, as Endpoints and EndpointSlices show them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Target:
 
     @property
     def address(self) -> str:
-        """Its address."""
+        """Return the pod's address."""
         address: str = self.pod["status"]["podIP"]
         return address
 
     @property
     def reference(self) -> Object:
-        """As `targetRef` has it."""
+        """Return the `targetRef` of the pod."""
         metadata = self.pod["metadata"]
         return {
             "kind": "Pod",
@@ -81,7 +81,7 @@ class ServiceFollower(Controller):
 
 
 def targets_of(view: View, service: Object) -> list[Target]:
-    """The pods that have an address and are not at their end."""
+    """Return the Service's pods that have an address and have not ended."""
     return list(_targets(view, service))
 
 

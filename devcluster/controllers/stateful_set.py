@@ -36,11 +36,11 @@ class StatefulSetController(Controller):
     batch_period = 0.002
 
     def routes(self) -> Routes:
-        """Its own kind, and pods."""
+        """Return the handlers of changes of StatefulSets and pods."""
         return {SETS: self.enqueue, PODS: self._on_pod}
 
     async def sync(self, key: Name) -> None:
-        """One StatefulSet."""
+        """Reconcile one StatefulSet."""
         stateful_set = self.view.get(SETS, *key)
         if stateful_set is None:
             return
@@ -80,7 +80,7 @@ class StatefulSetController(Controller):
 
 
 class _Visit:
-    """One StatefulSet on one visit."""
+    """A reconcile of a StatefulSet."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class _Visit:
             await self._update()
 
     def status(self) -> Object:
-        """What there is now."""
+        """Return the current status."""
         pods = [pod for pod in (*self._replicas.values(), *self._condemned.values()) if pod is not None]
         current, newest = self._current["metadata"]["name"], self._newest["metadata"]["name"]
         staying = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]

@@ -10,7 +10,7 @@ __all__ = ["template_hash"]
 
 _PRIME, _OFFSET, _MASK = 0x01000193, 0x811C9DC5, 0xFFFFFFFF
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""Those that a random name of Kubernetes has: no vowels, no digits that look like letters."""
+"""The letters and digits of Kubernetes' random names: no vowels, and no digits that resemble letters."""
 
 
 def template_hash(value: Any, collisions: int | None = None) -> str:

@@ -10,7 +10,7 @@ Object = dict[str, Any]
 
 
 def find_condition(obj: Object, kind: str) -> Object | None:
-    """The condition of that type; None when there is none."""
+    """Return the condition of that type, or None."""
     conditions: list[Object] = (obj.get("status") or {}).get("conditions") or []
     return next((each for each in conditions if each.get("type") == kind), None)
 

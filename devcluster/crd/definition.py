@@ -108,16 +108,16 @@ class DefinitionStrategy(Strategy):
         return [*_check_name(new), *_check(new, None)]
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The same, and what may not change."""
+        """Check the definition, and the fields that cannot change."""
         return _check(new, old)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Formats that nobody checks, when they are new."""
+        """Warn of new formats that the server does not check."""
         before = set(_unknown_formats(old)) if old is not None else set()
         return [f'unrecognized format "{each}"' for each in _unknown_formats(new) if each not in before]
 
     def row(self, obj: Object) -> list[Any]:
-        """The name and the time of creation."""
+        """Return the cells: the name and the time of creation."""
         return [obj["metadata"].get("name", ""), obj["metadata"].get("creationTimestamp")]
 
 
@@ -160,7 +160,7 @@ def _formats_in(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def definitions_resource() -> Resource:
-    """The resource of CustomResourceDefinitions."""
+    """Return the resource of CustomResourceDefinitions."""
     group, version, kind = "apiextensions.k8s.io", "v1", "CustomResourceDefinition"
     return Resource(
         group=group,

@@ -50,7 +50,7 @@ _SELECTABLE = (
 
 
 def check_spec(new: Object, old: Object | None) -> Iterator[FieldError]:
-    """What is wrong with the spec of `new`, which replaces `old` if there is one."""
+    """Yield the errors in the spec of `new`, which replaces `old` if that is given."""
     spec = new["spec"]
     yield from _group(spec.get("group") or "")
     yield from _choice("spec.scope", spec.get("scope") or "", ("Cluster", "Namespaced"))

@@ -50,7 +50,7 @@ class Establisher:
         self._metadata = metadata
         self._call_webhook = call_webhook
         self._served: dict[str, tuple[tuple[str, str], Any]] = {}
-        """By definition: the (group, plural) served for it, and what that was made of."""
+        """By definition: the (group, plural) served for it, and the state it was built from."""
         self._closing: dict[tuple[str, str], str] = {}
         self._due: dict[str, None] = {}
         self._scheduled: asyncio.Handle | None = None

@@ -21,7 +21,7 @@ def show(value: Any) -> str:
 
 
 def rule_object(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """A rule, with the internal names, and what is not there as its zero value."""
+    """Return a rule with Go's internal names, and zero values for missing fields."""
     return {
         "Rule": rule.get("rule") or "",
         "Message": rule.get("message") or "",
@@ -33,7 +33,7 @@ def rule_object(rule: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def version_object(version: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of a version."""
+    """Return a version with Go's internal names, and zero values for missing fields."""
     return {
         "Name": version.get("name") or "",
         "Served": bool(version.get("served")),

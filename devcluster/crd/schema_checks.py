@@ -1,4 +1,4 @@
-"""What may stand in a definition's schema, node by node."""
+"""Validation of a definition's schema, node by node."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def estimate_rules(source: Source) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _remembered(text: bytes, path: str, *, status: bool, stored: bool) -> list[FieldError]:
-    """The same definition comes again, with each cluster of a process and with each update."""
+    """Return the errors of a schema; cached, since definitions recur with each cluster and each update."""
     return _errors(orjson.loads(text), path, status=status, stored=stored)
 
 

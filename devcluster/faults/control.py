@@ -14,7 +14,7 @@ __all__ = ["FaultControl"]
 
 
 class FaultControl:
-    """What tests turn: `cluster.faults` in Python, `/devcluster/...` over the wire."""
+    """The control of injected faults: `cluster.faults` in Python, `/devcluster/...` over HTTP."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -25,7 +25,7 @@ class FaultControl:
 
     @property
     def faults(self) -> Mapping[int, Fault]:
-        """Those that are set, by their number."""
+        """Return the active faults by number."""
         return MappingProxyType(self._faults)
 
     def add(self, do: Action | str, match: Match | None = None, **options: Any) -> int:
@@ -39,7 +39,7 @@ class FaultControl:
         return self.put(Fault(do=Action(do), match=match or Match(), **options))
 
     def put(self, fault: Fault) -> int:
-        """The same for one that is made already."""
+        """Add a fault, and return its number."""
         self._last += 1
         self._faults[self._last] = fault
         return self._last
@@ -53,7 +53,7 @@ class FaultControl:
         self._faults.clear()
 
     def take(self, request: ApiRequest) -> Fault | None:
-        """What happens to `request`, counted; None when nothing does."""
+        """Return the fault for `request`, and count the hit; None without one."""
         if not self._faults:
             return None
         for fault in self._faults.values():

@@ -29,9 +29,9 @@ _ADMINISTRATORS = "system:masters"
 def with_fault_endpoint(
     handler: Handler, control: FaultControl, authenticate: Callable[[ApiRequest], User | None]
 ) -> Handler:
-    """`handler`, with the endpoint before it; for members of system:masters only.
+    """Return `handler` with the fault endpoint in front of it, for members of system:masters only.
 
-    `authenticate` tells who asks, or raises StatusError.
+    `authenticate` returns the request's user, or raises StatusError.
     """
 
     async def handle(request: ApiRequest) -> ApiResponse:

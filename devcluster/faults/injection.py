@@ -25,7 +25,7 @@ _REASONS = {
 
 
 def with_faults(handler: Handler, control: FaultControl) -> Handler:
-    """`handler`, with the faults of `control` happening to what it is asked."""
+    """Return `handler` with the faults of `control` applied to its requests."""
 
     async def handle(request: ApiRequest) -> ApiResponse:
         fault = control.take(request)

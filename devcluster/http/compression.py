@@ -20,7 +20,7 @@ def is_worth_compressing(body: bytes, accept_encoding: str) -> bool:
 
 
 async def compress(body: bytes) -> bytes:
-    """As gzip, in a thread: zlib lets the loop go on meanwhile."""
+    """Compress with gzip in a thread; zlib releases the GIL, so the event loop continues."""
     return await asyncio.to_thread(_gzip, body)
 
 

@@ -60,7 +60,7 @@ class HttpFront:
         await asyncio.sleep(0)
         for connection in list(self._connections):
             connection.abandon()
-        # What was not done in time is cancelled with its connection, and must not outlive the server.
+        # Unfinished requests are cancelled with their connection, and must not outlive the server.
         if tasks:
             await asyncio.wait(tasks, timeout=_STOP_TIMEOUT)
         if self._listener is not None:

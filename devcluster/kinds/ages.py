@@ -25,7 +25,7 @@ STEPS = (
 
 
 def human_duration(seconds: float) -> str:
-    """Two or three significant figures; a second in the future counts as now."""
+    """Format a duration with two or three significant figures; one second in the future counts as now."""
     whole = int(seconds)
     if whole < 0:
         return "<invalid>" if whole < -1 else "0s"
@@ -42,7 +42,7 @@ def age(timestamp: str | None, now: datetime.datetime) -> str:
 
 
 def parse_time(timestamp: str) -> datetime.datetime | None:
-    """A Time or MicroTime; None when it is neither."""
+    """Parse a Time or MicroTime; None for other text."""
     try:
         return datetime.datetime.fromisoformat(timestamp)
     except ValueError:

@@ -25,7 +25,7 @@ class Converted:
         self._under_way: dict[Stored, asyncio.Future[None]] = {}
 
     def get(self, stored: Stored) -> bytes | None:
-        """The JSON, None when it is not known."""
+        """Return the cached JSON, or None."""
         return self._known.get(stored)
 
     def put(self, stored: Stored, data: bytes) -> None:
@@ -33,7 +33,7 @@ class Converted:
         self._known[stored] = data
 
     async def others(self, items: Sequence[Stored]) -> None:
-        """Return once nobody else converts any of `items`; what came of that shows in `get`."""
+        """Wait until no other task converts any of `items`; `get` then has their results."""
         while True:
             waiting = {self._under_way[each] for each in items if each in self._under_way}
             if not waiting:

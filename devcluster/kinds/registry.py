@@ -1,4 +1,4 @@
-"""Which resources are served: the built-in ones, and those that come and go with their definitions."""
+"""The served resources: built-in ones, and custom ones while their definition exists."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ class Registry:
         self._changed()
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """The resource served below that path."""
+        """Return the resource at that path, or None."""
         return self._by_plural.get((group, version, plural))
 
     def of_kind(self, group: str, version: str, kind: str) -> Resource | None:
-        """The resource whose objects are of that kind."""
+        """Return the resource of that kind, or None."""
         return self._by_kind.get((group, version, kind))
 
     def versions(self, group: str, plural: str) -> list[Resource]:
@@ -86,12 +86,12 @@ class Registry:
         return list(self._versions.get((group, plural), ()))
 
     def preferred(self, group: str, plural: str) -> Resource | None:
-        """The first of `versions`."""
+        """Return the first of `versions`, or None."""
         versions = self._versions.get((group, plural))
         return versions[0] if versions else None
 
     def groups(self) -> dict[str, list[str]]:
-        """The served versions of each group, both in the order of discovery, the core group (``) first."""
+        """Return the served versions by group, both in discovery order; the core group (``) comes first."""
         found: dict[str, set[str]] = {}
         for group, version, _plural in self._by_plural:
             found.setdefault(group, set()).add(version)
@@ -143,7 +143,7 @@ def _acquaint(versions: list[Resource]) -> None:
 
 
 def version_priority(version: str) -> tuple[int, int, int, str]:
-    """A sort key: `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`, then names that are no such version."""
+    """Return a sort key: `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`, then all other names."""
     matched = _VERSION.fullmatch(version)
     if matched is None:
         return (3, 0, 0, version)

@@ -1,4 +1,4 @@
-"""What is particular to a kind in the handling of its objects."""
+"""The rules of one kind for the handling of its objects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Object = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a strategy may look at beside the object."""
+    """The information, besides the object, that a strategy may use."""
 
     store: Store
     now: str
@@ -42,7 +42,7 @@ class Strategy:
     status_fields: tuple[str, ...] = ("status",)
     """Top-level fields that only the status subresource writes; () for kinds without one."""
     status_reset: tuple[str | tuple[str, ...], ...] = ("spec",)
-    """The fields that the status subresource does not change, and so nobody comes to own by it."""
+    """The fields that the status subresource neither changes nor owns."""
     create_on_update: bool = False
     """Whether a PUT of a name that does not exist creates it."""
     unconditional_update: bool = True
@@ -52,7 +52,7 @@ class Strategy:
     orphans_by_default: bool = False
     """Whether a delete without a propagation policy leaves the dependents, where most kinds' go too."""
     delete_warning: str = ""
-    """What the client of a delete without a propagation policy is warned of."""
+    """The warning for a delete without a propagation policy."""
     supports_propagation: bool = True
     """Whether the propagation policy of a delete counts; events ignore it."""
     waits_unless_orphaned: bool = False
@@ -84,36 +84,36 @@ class Strategy:
             new["metadata"]["generation"] = old["metadata"]["generation"]
 
     def spec_of(self, obj: Object) -> Object:
-        """The part of an object whose changes raise its generation."""
+        """Return the part of an object whose changes raise its generation."""
         return {key: value for key, value in obj.items() if key not in {"metadata", *self.status_fields}}
 
     def default(self, obj: Object) -> None:
         """Fill in what was left out. Must be idempotent."""
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """What is wrong with a new object, metadata aside (the caller has checked it)."""
+        """Return the errors in a new object; the caller has checked its metadata."""
         return []
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """What is wrong with a change of the main resource: as a rule, also that immutable fields changed."""
+        """Return the errors in an update of the main resource, such as changes of immutable fields."""
         return self.validate_create(new, context)
 
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """What is wrong with a change of the status."""
+        """Return the errors in an update of the status."""
         return []
 
     def validate_name(self, name: str, *, prefix: bool) -> list[str]:
-        """What is wrong with a name (`prefix`: with a generateName); a DNS subdomain by default."""
+        """Return the errors in a name (`prefix`: in a generateName); by default a name is a DNS subdomain."""
         return dns_subdomain(name, prefix=prefix)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """What the writer should know; `old` is None on creation."""
+        """Return warnings for the writer; `old` is None on creation."""
         return []
 
     def commit(self, new: Object, old: Object | None, context: Context) -> None:
-        """The last step before the object is stored: allocate addresses and ports, and the like.
+        """Do the last step before the object is stored, such as allocating addresses and ports.
 
-        Not called for a dry run that must leave no trace unless it is safe to; raises StatusError to refuse.
+        A dry run skips this step, unless it leaves no trace. Raises StatusError to refuse the write.
         """
 
     def released(self, old: Object, context: Context) -> None:
@@ -131,22 +131,22 @@ class Strategy:
         return None
 
     def holds(self, obj: Object) -> bool:
-        """Whether more than metadata.finalizers holds a deleted object: what is in a namespace does."""
+        """Return whether a deleted object waits for more than finalizers, such as a namespace's content."""
         return False
 
     def mark_deleted(self, obj: Object) -> None:
-        """What changes along with the deletionTimestamp of an object that `holds`."""
+        """Change the object at the time of its deletionTimestamp; called only if it `holds`."""
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """The fields that field selectors may name, with their values, metadata.name and .namespace aside."""
+        """Return the selectable fields with their values, besides metadata.name and metadata.namespace."""
         return {}
 
     def row(self, obj: Object) -> list[Any]:
-        """The cells of its columns, in their order; custom kinds use the columns' JSON paths instead."""
+        """Return the cells of the table row; custom kinds use the columns' JSON paths instead."""
         return [obj["metadata"].get("name", ""), obj["metadata"].get("creationTimestamp")]
 
     def row_conditions(self, obj: Object) -> list[Object]:
-        """What a table says of the whole row, such as that a pod has completed."""
+        """Return the conditions of the table row, such as that a pod has completed."""
         return []
 
 

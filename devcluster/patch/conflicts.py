@@ -18,12 +18,12 @@ class Conflicts(Exception):
         self.fields = fields
 
     def beyond(self, allowed: Fields) -> dict[Identity, Fields]:
-        """The conflicts over other fields than these."""
+        """Return the conflicts over fields outside of `allowed`."""
         left = {identity: difference(fields, allowed) for identity, fields in self.fields.items()}
         return {identity: fields for identity, fields in left.items() if fields}
 
     def refusal(self) -> StatusError:
-        """What the client is told."""
+        """Build the error for the client."""
         found = [
             (_shown(identity), path)
             for identity in sorted(self.fields, key=Identity.text)

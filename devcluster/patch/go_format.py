@@ -13,12 +13,12 @@ _HTML: Final = re.compile("[<>&\u2028\u2029]")
 
 
 def quoted(text: str) -> str:
-    """A string as `%q` shows it."""
+    """Format a string as `%q` does."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def format_v(value: Any) -> str:
-    """A JSON value as `%v` shows it: `map[a:1 b:[x y]]`, `<nil>`."""
+    """Format a JSON value as `%v` does: `map[a:1 b:[x y]]`, `<nil>`."""
     if value is None:
         return "<nil>"
     if isinstance(value, bool):
@@ -40,7 +40,7 @@ def _float(value: float) -> str:
 
 
 def format_sharp(value: Any) -> str:
-    """A JSON value as `%#v` shows it."""
+    """Format a JSON value as `%#v` does."""
     if isinstance(value, str):
         return quoted(value)
     if value is None:
@@ -56,7 +56,7 @@ def format_sharp(value: Any) -> str:
 
 
 def type_name(value: Any) -> str:
-    """The type of a decoded JSON value, as `%T` shows it."""
+    """Return the type of a decoded JSON value as `%T` shows it."""
     if value is None:
         return "<nil>"
     if isinstance(value, bool):

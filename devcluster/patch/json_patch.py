@@ -13,10 +13,10 @@ MAX_OPERATIONS: Final = 10_000
 
 
 def json_patch(document: Any, operations: list[dict[str, Any]]) -> Any:
-    """The document after the operations, which leave the one passed in as it is.
+    """Return the document after the operations; the argument is unchanged.
 
     Raises:
-        StatusError: 422 for an operation that cannot be done, or a test that fails; 413 for too many of them.
+        StatusError: 422 for an impossible operation or a failed test; 413 for too many operations.
     """
     if len(operations) > MAX_OPERATIONS:
         raise request_entity_too_large(
@@ -104,7 +104,7 @@ def _path(operation: dict[str, Any], name: str = "path") -> str:
 
 
 def _find(document: Any, path: str) -> tuple[Any, str]:
-    """The map or list that holds the last step of a path, and that step."""
+    """Return the map or list that holds the last step of a path, and that step."""
     steps = [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")]
     if len(steps) == 1:
         raise _Refused
@@ -117,7 +117,7 @@ def _find(document: Any, path: str) -> tuple[Any, str]:
 
 
 def _index(items: list[Any], step: str, *, end: int = 0) -> int:
-    """The index that a step means, from the end if negative; it may be `end` beyond the items."""
+    """Return a step's index, from the end if negative; `end` allows indexes beyond the items."""
     try:
         index = int(step)
     except ValueError:
@@ -133,7 +133,7 @@ def _get(document: Any, path: str) -> Any:
 
 
 def _child(container: Any, step: str) -> Any:
-    """What a step leads to; None for a field that is not there."""
+    """Return the value at a step; None for a missing field."""
     if isinstance(container, dict):
         return container.get(step)
     return container[_index(container, step)]
@@ -159,7 +159,7 @@ def _insert(document: Any, path: str, value: Any) -> None:
 
 
 def _copied(value: Any) -> Any:
-    """A JSON value that shares nothing that can be changed."""
+    """Copy a JSON value deeply."""
     if isinstance(value, dict):
         return {name: _copied(below) for name, below in value.items()}
     return [_copied(below) for below in value] if isinstance(value, list) else value

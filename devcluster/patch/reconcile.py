@@ -9,7 +9,7 @@ __all__ = ["reconciled"]
 
 
 def reconciled(fields: Fields, shape: Shape) -> Fields:
-    """The set with a list or map that is atomic now as a member, in place of what was owned below it."""
+    """Replace the owned fields below a list or map that has become atomic by the list or map itself."""
     changed: Fields = {}
     for key, node in fields.items():
         below = _below(key, shape) if node else None

@@ -1,4 +1,4 @@
-"""Which part of what an object was corresponds to a part of what it is."""
+"""The correlation of an object's parts with the parts of its old version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
-"""Nothing that corresponds, where None would be a value."""
+"""The absence of a correlated value; None is a possible value."""
 
 
 def same(one: Any, other: Any) -> bool:
@@ -32,7 +32,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def find_item(items: Any, item: Any, keys: Sequence[str]) -> Any:
-    """The item of a list-map that has the same keys as `item`; MISSING when there is none."""
+    """Return the item of a list-map with the same keys as `item`, or MISSING."""
     if type(items) is not list or type(item) is not dict:
         return MISSING
     wanted = [item.get(key, MISSING) for key in keys]

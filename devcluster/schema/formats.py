@@ -50,7 +50,7 @@ Check = Callable[[str], bool]
 
 
 def checker_of(name: str) -> Check | None:
-    """What tells whether a string has that format; None for a format that is not checked."""
+    """Return the check of a string format; None for a format that the server does not check."""
     return _CHECKS.get(name.replace("-", ""))
 
 

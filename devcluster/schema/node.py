@@ -1,4 +1,4 @@
-"""What is known of a field's shape, for the kinds that come with the server and for custom ones alike."""
+"""The schema of a field, for built-in kinds and custom kinds."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ UNSET: Final = _Unset()
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Schema:
-    """One node of a schema; the root of a kind's is the whole object, `metadata` included.
+    """A node of a schema; a kind's root node is the whole object with its `metadata`.
 
-    `type` is the JSON type (`object`, `array`, `string`, `integer`, `number`, `boolean`), empty where any
-    will do. Lists are atomic unless `list_type` says otherwise and objects granular unless `map_type` does:
-    the rules of structured-merge-diff. A type that contains itself is a cycle of nodes.
+    `type` is the JSON type (`object`, `array`, `string`, `integer`, `number`, `boolean`), empty for any type.
+    By the rules of structured-merge-diff, lists are atomic and objects granular, unless `list_type` or
+    `map_type` says otherwise. A type that contains itself is a cycle of nodes.
     """
 
     type: str = ""
@@ -33,7 +33,7 @@ class Schema:
     """Known fields. A schema of the built-in kinds fills it at first use."""
     items: Schema | None = None
     additional: Schema | None = None
-    """Of the values of a map with free keys."""
+    """The schema of the values of a map with free keys."""
     required: tuple[str, ...] = ()
     default: Any = UNSET
     enum: tuple[Any, ...] | None = None
@@ -58,4 +58,4 @@ class Schema:
     source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """The JSON schema it was made of, for what goes beyond the shape (bounds, CEL); custom kinds only."""
     merge_shape: Any = dataclasses.field(default=None, init=False, repr=False)
-    """What `devcluster.patch` has made of this node, kept here so that it goes when the node goes."""
+    """The shape that `devcluster.patch` caches for this node; it lives as long as the node."""

@@ -23,7 +23,7 @@ def is_whole(value: float) -> bool:
 
 
 def check_number(source: Any, types: tuple[str, ...], shape: str) -> Check | None:
-    """The check of a node's numbers; None when there is nothing to check."""
+    """Return the check of a node's numbers; None when every number is valid."""
     low, high, factor = source.get("minimum"), source.get("maximum"), source.get("multipleOf")
     kind = types[0] if len(types) == 1 and types[0] in {"integer", "number"} else ""
     form = shape if kind else ""

@@ -17,7 +17,7 @@ _Range = tuple[int, int]
 
 _LAST = sys.maxunicode
 _MOST_REPEATS = 1000
-"""Of one repetition, and of those around it multiplied."""
+"""The maximum of a repetition, and of the product of nested repetitions."""
 _DEEPEST = 1000
 _HIGHEST_ASCII = 0x7F
 _COUNTS = re.compile(r"(0|[1-9]\d*)(,(0|[1-9]\d*)?)?\}", re.ASCII)

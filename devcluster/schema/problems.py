@@ -11,7 +11,7 @@ from devcluster.errors import FieldError
 __all__ = ["UNSET_FIELD", "Check", "Problem", "Spine", "path_of"]
 
 UNSET_FIELD = "<nil>"
-"""What stands for the field of an error that has none."""
+"""The field of an error that has no field."""
 
 Spine = tuple[str | int, ...]
 """The keys and indexes that lead to a value."""

@@ -1,4 +1,4 @@
-"""What the schemas of a custom kind's versions make of objects that were written by the rules of others."""
+"""Versions of a custom kind: pruning and defaulting of objects written by another version's schema."""
 
 from __future__ import annotations
 

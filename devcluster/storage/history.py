@@ -39,17 +39,17 @@ class History:
             self._trim()
 
     def since(self, version: int) -> Iterator[Change]:
-        """What came after `version`, oldest first.
+        """Return the changes after `version`, oldest first.
 
         Raises:
-            Expired: not all of it is known any more.
+            Expired: the history does not reach back that far.
         """
         self._check(version)
         first = bisect.bisect_right(self._changes, version, key=_version)
         return iter(self._changes[first:])
 
     def back_to(self, version: int) -> Iterator[Change]:
-        """What came after `version`, newest first; raises as `since`."""
+        """Return the changes after `version`, newest first; raises as `since`."""
         self._check(version)
         first = bisect.bisect_right(self._changes, version, key=_version)
         return reversed(self._changes[first:])

@@ -33,7 +33,7 @@ class Stored:
     data: bytes
 
     def decode(self) -> Object:
-        """The object, a new one each time."""
+        """Decode the object; every call returns a new copy."""
         decoded: Object = orjson.loads(self.data)
         return decoded
 
@@ -49,9 +49,9 @@ class Stored:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """One write: `old` is None when it created the object, `new` when it removed it.
+    """A write: `old` is None when it created the object, `new` when it removed it.
 
-    Of a removal, `final` is the last state stamped with the version of the removal, as watches report it.
+    For a removal, `final` is the last state with the version of the removal, as watches report it.
     """
 
     version: int

@@ -51,7 +51,7 @@ class _Requirement:
 
 
 class LabelSelector:
-    """What labels must be like; one without requirements matches everything."""
+    """Requirements for labels; without any, the selector matches everything."""
 
     __slots__ = ("_matches_nothing", "requirements")
 
@@ -89,7 +89,7 @@ class LabelSelector:
 
     @classmethod
     def equal_to(cls, labels: Mapping[str, str]) -> LabelSelector:
-        """The selector that asks for these very labels, as a Service's does."""
+        """Return the selector for exactly these labels, such as a Service's."""
         return cls([_Requirement(key, "in", frozenset([value])) for key, value in labels.items()])
 
     @property
@@ -105,7 +105,7 @@ class LabelSelector:
 
 
 class FieldSelector:
-    """What fields must be equal to, or differ from."""
+    """Requirements for fields: equality or inequality."""
 
     __slots__ = ("requirements",)
 
@@ -133,7 +133,7 @@ class FieldSelector:
         return not self.requirements
 
     def value_of(self, field: str) -> str | None:
-        """The value that `field` must have; None when it may have several."""
+        """Return the value that `field` must have; None when it may have several."""
         for name, value, equal in self.requirements:
             if name == field and equal:
                 return value
@@ -265,7 +265,7 @@ def _integer(text: str) -> int | None:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas, which a backslash makes part of a value."""
+    """Split at commas, except for those escaped by a backslash."""
     parts, start, escaped = [], 0, False
     for place, character in enumerate(text):
         if escaped:

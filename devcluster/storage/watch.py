@@ -1,4 +1,4 @@
-"""One reader of changes as they come."""
+"""A watch: a reader of changes as they come."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Watch:
         self._closed: Callable[[Watch], None] | None = closed
 
     def push(self, change: Change) -> None:
-        """A change that may be of interest; called by the store."""
+        """Add a change if it is in the watch's namespace; called by the store."""
         if self.namespace and change.key.namespace != self.namespace:
             return
         if self._overflown:

@@ -70,17 +70,17 @@ class Codec(Protocol):
     """Reader and writer of one type."""
 
     go: str
-    """What Go calls the type in errors."""
+    """The type's Go name in errors."""
     omits: bool
     """Whether `omitempty` leaves out a value that is false in Python; Go never leaves out a struct."""
     plain: type | None
     """Every value of just this type is read as it is."""
 
     def convert(self, value: Any, problems: Problems) -> Any:
-        """The value as Go would write it again; `value` is not None.
+        """Return the value as Go would write it after reading it; `value` is not None.
 
         Raises:
-            DecodeError: it does not fit.
+            DecodeError: the value does not fit the type.
         """
 
     def zero(self) -> Any:

@@ -1,9 +1,8 @@
-"""Objects of built-in types as Go would hold them after reading JSON: typed, without what it does not know.
+"""Objects of built-in types as Go would hold them after reading JSON: typed, without unknown fields.
 
-Reading JSON into a Go struct and writing it again changes it, and what the server stores and answers has
-gone through that: unknown fields and nulls are gone, and so are empty fields of `omitempty`; those without it
-are there, times are in UTC, quantities canonical. A value of the wrong type fails with the text that Go has
-for it.
+The server stores and returns objects that were read into a Go struct and written again. This drops unknown
+fields, nulls and empty fields with `omitempty`, and adds empty fields without it. Times become UTC,
+quantities canonical. A value of the wrong type fails with Go's message.
 """
 
 from __future__ import annotations
@@ -32,11 +31,10 @@ def decode_strict(
     *,
     raw: bytes | str | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
-    """The object that `document` stands for, and what field validation has to say.
+    """Decode `document`; return the object and the findings of field validation.
 
-    `raw`, the JSON text the document was parsed from, is looked through for fields that are there twice;
-    leave it out when nobody will hear of it (`fieldValidation=Ignore`). The second result has lines such as
-    `unknown field "spec.foo"` and `duplicate field "spec.replicas"`, in the order in which they stand there.
+    `raw`, the document's JSON text, is searched for duplicate fields; omit it for `fieldValidation=Ignore`.
+    Findings such as `unknown field "spec.foo"` and `duplicate field "spec.replicas"` are in document order.
 
     Raises:
         StatusError: 400, a value has the wrong type; the `DecodeError` is its cause.
@@ -66,7 +64,7 @@ def convert(document: Any, openapi_name: str) -> tuple[dict[str, Any], list[str]
 
 
 def cannot_be_handled(gvk: tuple[str, str, str], why: str, *, expected: str = "") -> StatusError:
-    """The 400 for a body that cannot become an object of kind `expected` (default: its own kind)."""
+    """Build the 400 for a body that cannot become an object of kind `expected` (default: its own kind)."""
     _, version, kind = gvk
     return bad_request(f'{kind} in version "{version}" cannot be handled as a {expected or kind}: {why}')
 

@@ -55,9 +55,9 @@ def _is_compact(raw: bytes | str, document: Any) -> bool:
 
 
 def duplicate_fields(raw: bytes | str, document: Any) -> list[str]:
-    """What is there twice, as the server reports it: `duplicate field "spec.replicas"`, in order.
+    """Return the duplicate fields in order, as the server reports them: `duplicate field "spec.replicas"`.
 
-    `document` is what orjson has read from `raw`.
+    `document` is the result of orjson for `raw`.
     """
     marked = with_repeated(raw, document)
     if marked is None:

@@ -17,7 +17,7 @@ _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _SUFFIX = re.compile(r"[eEinumkKMGTP]*[-+]?[0-9]*")
 _FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _LIMIT = 2**63 - 1
-_TOO_LONG = 1000  # nobody means such a number, and it would take time
+_TOO_LONG = 1000  # longer numbers are never meant, and would take time
 _DIGITS_KEPT = 18
 _BINARY_DIGITS_KEPT = 15
 
@@ -28,10 +28,10 @@ class InvalidQuantity(ValueError):
 
 @functools.lru_cache(maxsize=4096)
 def canonical(text: str) -> str:
-    """The quantity as the server writes it: no fraction, the largest suffix that fits, nothing below nano.
+    """Return the canonical quantity: no fraction, the largest suffix that fits, nothing below nano.
 
     Raises:
-        InvalidQuantity: it is none.
+        InvalidQuantity: the text is not a quantity.
     """
     match = _PATTERN.fullmatch(text)
     if match is None or not 0 < len(text) < _TOO_LONG:
@@ -68,7 +68,7 @@ def _is_plain_decimal(whole: str, part: str, power: int) -> bool:
 
 
 def _is_plain_binary(whole: str, power: int) -> bool:
-    """The same for whole numbers with a binary suffix."""
+    """Return whether a whole number with a binary suffix is canonical already."""
     return len(whole) + 3 * power < _BINARY_DIGITS_KEPT and int(whole) & 7 != 0
 
 

@@ -38,7 +38,7 @@ def _kinds() -> dict[tuple[str, str, str], str]:
 
 
 def name_of(group: str, version: str, kind: str) -> str | None:
-    """The OpenAPI name of a built-in kind, its list or an options kind; None for what is not built in."""
+    """Return the OpenAPI name of a built-in kind, list kind or options kind, or None."""
     name = _kinds().get((group, version, kind))
     if name is None and kind in _OPTIONS:  # every group has them
         return META + kind if META + kind in entries() else None
@@ -52,13 +52,13 @@ def go_type(name: str) -> list[list[Any]] | str:
 
 
 def fields_of(name: str) -> list[list[Any]]:
-    """The fields of a struct: JSON name, Go type, what is omitted when empty, protobuf number."""
+    """Return the fields of a struct: JSON name, Go type, omission flags, protobuf number."""
     go = go_type(name)
     assert isinstance(go, list), name
     return go
 
 
 def go_name(name: str) -> str:
-    """What Go's errors call the type: `v1.DeploymentSpec`."""
+    """Return the type's name in Go's errors: `v1.DeploymentSpec`."""
     package, _, short = name.rpartition(".")
     return f"{package.rpartition('.')[2]}.{short}"

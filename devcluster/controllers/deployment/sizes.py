@@ -39,7 +39,7 @@ def size(*replica_sets: Object | None) -> int:
 
 
 def status_sum(field: str, *replica_sets: Object | None) -> int:
-    """A count of their status, together."""
+    """Return the sum of a count in the status of all ReplicaSets."""
     return sum((each.get("status") or {}).get(field, 0) for each in replica_sets if each is not None)
 
 
@@ -49,7 +49,7 @@ def available(*replica_sets: Object | None) -> int:
 
 
 def active(replica_sets: Sequence[Object | None]) -> list[Object]:
-    """Those that shall have pods."""
+    """Return the ReplicaSets with a desired size above 0."""
     return [each for each in replica_sets if each is not None and size(each) > 0]
 
 
@@ -60,7 +60,7 @@ def is_rolling(deployment: Object) -> bool:
 
 
 def scaled(value: int | str, total: int, *, up: bool) -> int:
-    """A number, or a percentage of `total`, rounded up or down."""
+    """Resolve a number or a percentage of `total`, rounded up or down."""
     if isinstance(value, int):
         return value
     part = int(value.removesuffix("%")) * total / 100
@@ -81,7 +81,7 @@ def max_unavailable(deployment: Object) -> int:
 
 
 def new_size(deployment: Object, replica_sets: Sequence[Object | None], current: int) -> int:
-    """What the newest ReplicaSet, which shall have `current` pods and is among the others, may grow to."""
+    """Return the size that the newest ReplicaSet, now `current`, may grow to; it is among `replica_sets`."""
     wanted = replicas(deployment)
     if not is_rolling(deployment):
         return wanted
@@ -93,8 +93,9 @@ def new_size(deployment: Object, replica_sets: Sequence[Object | None], current:
 
 
 def proportions(deployment: Object, replica_sets: Sequence[Object]) -> list[tuple[Object, int]]:
-    """New sizes for all when a Deployment is scaled in the middle of a rollout: each its share, the first
-    what is left over.
+    """Return the new sizes when a Deployment is scaled during a rollout.
+
+    Each ReplicaSet gets its share of the change, the first one the remainder too.
     """
     wanted = replicas(deployment)
     allowed = wanted + max_surge(deployment) if wanted else 0

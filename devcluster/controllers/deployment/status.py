@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 NO_DEADLINE = 2147483647
-"""What progressDeadlineSeconds says for none."""
+"""The progressDeadlineSeconds that means no deadline."""
 
 
 def has_deadline(deployment: Object) -> bool:
@@ -30,14 +30,14 @@ def has_deadline(deployment: Object) -> bool:
 
 
 def progressing(status: str, reason: str, message: str, now: str) -> Object:
-    """A condition of type Progressing."""
+    """Build a Progressing condition."""
     return _condition("Progressing", status, reason, message, now)
 
 
 def counted(
     deployment: Object, new: Object | None, replica_sets: Sequence[Object | None], now: str
 ) -> Object:
-    """What the ReplicaSets say together, with the Available condition and the others as they were."""
+    """Return the Deployment's status: its ReplicaSets' counts, Available, and the former conditions."""
     former = deployment.get("status") or {}
     available = sizes.available(*replica_sets)
     counts = {

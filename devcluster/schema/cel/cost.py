@@ -24,7 +24,7 @@ from devcluster.schema.cel.types import BYTES, CIDR, DYN, FORMAT, IP, QUANTITY, 
 __all__ = ["UNLIMITED", "Checked", "estimate_cost"]
 
 UNLIMITED: Final = 2**64 - 1
-"""What cannot be bounded costs this much; sums and products stay at it."""
+"""The cost of an unbounded expression; sums and products saturate here."""
 
 _TEXT: Final = 0.1
 """Cost of each character that is looked at."""

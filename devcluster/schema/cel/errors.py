@@ -1,4 +1,4 @@
-"""What can go wrong with an expression: when it is read, and when it runs."""
+"""Errors of expressions, at compile time and at run time."""
 
 from __future__ import annotations
 

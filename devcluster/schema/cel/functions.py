@@ -13,7 +13,7 @@ __all__ = ["Overload", "Table", "function", "method"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Overload:
-    """One form of a function: for values of these types, the receiver first when it is a `member`."""
+    """An overload of a function, by its parameter types; a `member` has the receiver first."""
 
     params: tuple[Type, ...]
     result: Type

@@ -106,7 +106,7 @@ class Version:
 
 
 def parse_quantity(text: str) -> Fraction | None:
-    """The amount that `500m`, `1Gi` or `1e3` stands for; None when it is no quantity."""
+    """Parse a quantity such as `500m`, `1Gi` or `1e3`; None for other text."""
     matched = _QUANTITY.fullmatch(text)
     if matched is None:
         return None

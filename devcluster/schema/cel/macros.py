@@ -163,7 +163,7 @@ def _bound(env: Env, names: tuple[str, ...], pairs: Any) -> Any:
 
 
 class Build:
-    """What becomes of the turns of a comprehension."""
+    """The loop and the result type of a comprehension macro."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the operators do."""
+"""The operators of expressions."""
 
 from __future__ import annotations
 

@@ -35,4 +35,4 @@ class Program:
     uses: frozenset[str]
     """The variables it refers to."""
     cost: int = 0
-    """What one evaluation costs at most, in the server's units; 0 where nobody asked."""
+    """The maximum cost of one evaluation, in the server's units; 0 if not estimated."""

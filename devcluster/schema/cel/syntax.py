@@ -139,7 +139,7 @@ class _Token(NamedTuple):
 
 
 def parse(source: str) -> Expr:
-    """The tree of `source`.
+    """Parse an expression into its tree.
 
     Raises:
         CompileError: a syntax error.

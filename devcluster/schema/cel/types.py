@@ -58,7 +58,7 @@ class Type:
     """Tells two objects' types apart, whatever their fields."""
     variable: bool = False
     max_elements: int = dataclasses.field(default=0, compare=False)
-    """As the schema bounds it: bytes of a text, items of a list, entries of a map."""
+    """The schema's bound: bytes of a string, items of a list, entries of a map."""
     min_size: int = dataclasses.field(default=2, compare=False)
     """Bytes of the shortest JSON of a value."""
 
@@ -70,7 +70,7 @@ class Type:
 
 DYN = Type("dyn")
 ERROR = Type("!error!")
-"""Of an expression that is wrong: it goes with everything, so that one mistake is not reported twice."""
+"""The type of a wrong expression; it is assignable to every type, so that an error is reported once."""
 NULL = Type("null")
 BOOL = Type("bool")
 INT = Type("int")
@@ -118,7 +118,7 @@ def type_of(value: Type) -> Type:
 
 
 def object_of(fields: Mapping[str, Field], min_size: int = 2) -> Type:
-    """A type of its own, with these fields."""
+    """Return a new object type with these fields."""
     return Type("object", fields=fields, identity=id(fields), min_size=min_size)
 
 
@@ -163,7 +163,7 @@ def substitute(template: Type, bindings: Bindings) -> Type:
 
 
 def join(one: Type, other: Type) -> Type:
-    """The type of what may be either."""
+    """Return the type of a value that has either type."""
     if one == other or assignable(one, other, {}):
         return DYN if other == DYN else one
     if assignable(other, one, {}):

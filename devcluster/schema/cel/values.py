@@ -83,7 +83,7 @@ class Timestamp:
     nanoseconds: int
 
     def at(self, zone: datetime.tzinfo) -> datetime.datetime:
-        """The same as a date and a time of day there."""
+        """Return the time as date and time of day in a zone."""
         return (_EPOCH + datetime.timedelta(microseconds=self.nanoseconds // 1000)).astimezone(zone)
 
 
@@ -106,7 +106,7 @@ NONE: Final = Optional(present=False)
 
 
 def to_timestamp(text: str) -> Timestamp | None:
-    """The moment that an RFC 3339 text names; None when it is none."""
+    """Parse an RFC 3339 time; None for other text."""
     matched = _TIMESTAMP.fullmatch(text)
     if matched is None:
         return None
@@ -123,7 +123,7 @@ def to_timestamp(text: str) -> Timestamp | None:
 
 
 def to_duration(text: str) -> Duration | None:
-    """The duration that a text like `1h30m` names; None when it is none."""
+    """Parse a duration such as `1h30m`; None for other text."""
     nanoseconds = parse_duration(text)
     return None if nanoseconds is None else Duration(nanoseconds)
 
@@ -226,10 +226,10 @@ _SHOW: dict[type, Callable[[Any], str]] = {
 
 
 def to_string(value: Any) -> str:
-    """What `string(value)` gives.
+    """Convert a value as `string(value)` does.
 
     Raises:
-        CelError: there is no such conversion.
+        CelError: the value has no string conversion.
     """
     show = _SHOW.get(type(value))
     if show is not None:
@@ -262,6 +262,6 @@ _TYPES: dict[type, Type] = {
 
 
 def type_of_value(value: Any) -> Type:
-    """What `type(value)` gives."""
+    """Return the type as `type(value)` does."""
     found = _TYPES.get(type(value))
     return found if found is not None else Type(getattr(value, "type_name", "dyn"))
