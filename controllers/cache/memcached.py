@@ -81,7 +81,7 @@ class MemcachedOperator(Operator[Memcached]):
                 "allowPrivilegeEscalation": False,
                 "capabilities": {"drop": ["ALL"]},
                 "runAsNonRoot": True,
-                "runAsUser": 11211,  # the image's memcache user: the kubelet cannot check a user name for non-root
+                "runAsUser": 11211,  # the image's memcache user; runAsNonRoot needs a number
             },
         }
         if self.proxy:

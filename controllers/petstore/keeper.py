@@ -38,14 +38,14 @@ class Kept(NamedTuple):
 
 
 class Keeper:
-    """Finds a Pet's record, even after failures, and creates, updates or removes it.
+    """The search for a Pet's record, even after failures, and the record's creation, update and removal.
 
-    The record is, in this order:
+    A Pet's record is the first of these:
 
     1. the record with the Pet's UID as its key;
     2. the record whose id is in the Pet's status, unless it is another Pet's;
-    3. a record without key and owner that has the content of the Pet, or of its annotation; in a store without
-       keys, the response to its creation was lost.
+    3. a record without key and owner that has the content of the Pet, or of its annotation; the response to
+       its creation was lost, in a store without keys.
 
     If none of these exists, the keeper adds one. A store with keys is not searched for a Pet that it cannot
     know: no record has its key, and case 3 is for other stores. All searches are lenient: invalid records of
