@@ -27,7 +27,7 @@ class CommandLine:
     """The commands of a program."""
 
     def __init__(self, program: str, description: str, *, distribution: str) -> None:
-        """`distribution` is the package whose version `--version` prints."""
+        """Set up the command line; `distribution` is the package whose version `--version` prints."""
         self._program = program
         self._description = description
         self._distribution = distribution
@@ -100,9 +100,9 @@ class CommandLine:
 
 
 def _open_standard_files() -> None:
-    """Have those that the process was started without lead nowhere.
+    """Open /dev/null for any missing stdin, stdout or stderr.
 
-    Else the first file or connection that is opened gets the number of one, and all that is printed.
+    Otherwise the first opened file or connection gets the number of a missing one, and receives all output.
     """
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
@@ -139,7 +139,7 @@ class Command(argparse.ArgumentParser):
         return [each for each in names if each.startswith("--")]
 
     def offer(self, flag: str, values: Sequence[str]) -> None:
-        """Have a shell complete these (`choices` would have argparse refuse the rest in words of its own)."""
+        """Set a flag's completions (with `choices`, argparse would refuse other values in its own words)."""
         self._offered[flag] = values
 
     def values(self) -> dict[str, Sequence[str]]:
@@ -191,7 +191,7 @@ def _completion(
         return "\n".join([*lines, ""])
     function = f"_{program.replace('-', '_')}"
     registered = f"complete -o default -F {function} {program}\n"
-    if shell == "zsh":  # after `=` zsh needs this to complete files; bash does so by itself
+    if shell == "zsh":  # zsh completes files after `=` only with this
         registered = (
             f"{function}_in_zsh() {{ compset -P 1 '--*='; _bash_complete -o default -F {function}; }}\n"
             f"compdef {function}_in_zsh {program}\n"

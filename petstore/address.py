@@ -1,4 +1,4 @@
-"""Where a server listens: `:6742`, `127.0.0.1:6742`, `[::1]:6742`."""
+"""The address that a server listens on: `:6742`, `127.0.0.1:6742`, `[::1]:6742`."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ class BindAddress:
 
     @property
     def reached(self) -> str:
-        """As a client on this machine writes it."""
+        """The address for a client on this machine."""
         return str(self) if self.host else f"localhost{self}"
 
     @property
     def interface(self) -> str:
-        """The host, with an address that stands for all interfaces."""
+        """The host, or the address for all interfaces."""
         if self.host:
             return self.host
-        return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 -- what the user asked for
+        return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 -- the user's choice
 
     @property
     def target(self) -> str:
-        """The address as gRPC takes it, to listen there."""
+        """The address that gRPC listens on."""
         return str(BindAddress(self.interface, self.port))
 
     def why_not(self) -> str:
         """Return why nothing can listen there, or an empty text; blocks."""
         try:
             for family, *_, where in socket.getaddrinfo(self.interface, self.port, type=socket.SOCK_STREAM):
-                # Every interface is those of IPv4, too, as for the store itself.
+                # All interfaces include those of IPv4, as for the store itself.
                 both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
                 socket.create_server(where[:2], family=family, dualstack_ipv6=both).close()
         except OSError as error:
@@ -60,10 +60,10 @@ class BindAddress:
 
 
 def parse_address(text: str) -> BindAddress:
-    """The address written in `text`.
+    """Parse an address.
 
     Raises:
-        ValueError: with a message that says what is expected.
+        ValueError: with a message about the expected form.
     """
     host, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > _MAX_PORT:

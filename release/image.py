@@ -32,7 +32,7 @@ class Image:
 
     @classmethod
     def parse(cls, text: str) -> Image:
-        """Raises InvalidImage."""
+        """Parse the name of an image. Raises InvalidImage."""
         rest, at, digest = text.partition("@")
         # A colon before the last slash belongs to the port of the host.
         slash = rest.rfind("/")

@@ -1,4 +1,4 @@
-"""From the pieces that a connection brings to the lines of a log."""
+"""Conversion of a connection's chunks to the lines of a log."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator, AsyncIterator
 __all__ = ["LONGEST", "split_lines"]
 
 LONGEST = 256 * 1024
-"""Bytes; a longer line comes in parts, because a container may print without end and without a line end."""
+"""Bytes; a longer line is split, because a container may print without ever ending a line."""
 
 
 async def split_lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """The lines, without their ends. What comes after the last line end is a line too, if the log ends there.
+    """Yield the lines without their ends, and the rest after the last line end if the log ends there.
 
-    When the connection breaks instead, that part is dropped: it will come again, and whole.
+    If the connection breaks, the rest is dropped: a new connection repeats the whole line.
     """
     begun = b""
     async for chunk in chunks:

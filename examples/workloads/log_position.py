@@ -1,4 +1,4 @@
-"""How far a log has been read, so that reading it goes on after a cut without a gap or a repetition."""
+"""The position in a log, for reading on after a broken connection without a gap or a repetition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LogPosition:
         self._to_come_again: Counter[bytes] = Counter()
 
     def resume(self) -> dict[str, str]:
-        """The query that continues the log here; to be called before each connection."""
+        """Return the query that continues the log here; call it before each connection."""
         self._to_come_again = self._read.copy()
         return {"sinceTime": self._second} if self._second else {}
 

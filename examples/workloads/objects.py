@@ -19,7 +19,7 @@ SELECTOR = f"app={NAME}"
 
 
 def deployment(namespace: str, image: str) -> Deployment:
-    """Two replicas of the image."""
+    """Build a Deployment with two replicas of the image."""
     return Deployment(
         metadata=_metadata(namespace),
         spec={
@@ -38,7 +38,7 @@ def deployment(namespace: str, image: str) -> Deployment:
 
 
 def service(namespace: str) -> Service:
-    """One address for the replicas, within the cluster."""
+    """Build the Service, the replicas' address within the cluster."""
     return Service(
         metadata=_metadata(namespace),
         spec={"selector": LABELS, "ports": [{"name": "http", "port": PORT, "targetPort": "http"}]},
@@ -46,7 +46,7 @@ def service(namespace: str) -> Service:
 
 
 def ingress(namespace: str) -> Ingress:
-    """A path to the Service from outside, where the cluster has an ingress controller."""
+    """Build an Ingress to the Service, for clusters with an ingress controller."""
     backend = {"service": {"name": NAME, "port": {"name": "http"}}}
     return Ingress(
         metadata=_metadata(namespace),

@@ -1,4 +1,4 @@
-"""What the command line asks for."""
+"""The command-line options."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Options:
 
 
 def parse_options(arguments: Sequence[str]) -> Options:
-    """The options in `arguments`; a wrong one ends the process with code 2 and a line that names it."""
+    """Parse the options; a wrong one ends the process with code 2 and a line that names it."""
     parser = argparse.ArgumentParser(
         prog="python -m examples.workloads",
         description="Runs two replicas of an image behind /hello, in a namespace of their own, and follows "

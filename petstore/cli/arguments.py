@@ -1,4 +1,4 @@
-"""How a command line reads its arguments: what is wrong is one line, with what may have been meant."""
+"""Command-line parsing: one line per error, with a suggestion for a misspelt name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Command", "CommandLine"]
 
 _WIDTHS = 60, 110
 _SHELLS = ("bash", "zsh", "fish")
-# Completion is off in a zsh that nobody has configured.
+# zsh has completion off until a user configures it.
 _ZSH = """\
 (( $+functions[compdef] )) || { autoload -U +X compinit && compinit; }
 autoload -U +X bashcompinit && bashcompinit
@@ -27,7 +27,7 @@ class CommandLine:
     """The commands of a program."""
 
     def __init__(self, program: str, description: str, *, distribution: str) -> None:
-        """`distribution` is the package whose version `--version` prints."""
+        """Set up the command line; `distribution` is the package whose version `--version` prints."""
         self._program = program
         self._description = description
         self._distribution = distribution
@@ -35,7 +35,7 @@ class CommandLine:
         self._summaries: dict[str, str] = {}
 
     def add(self, name: str, summary: str, operands: str = "") -> Command:
-        """A command, which gets its flags next; `operands` are what it takes besides, such as `ID...`."""
+        """Add a command without flags; `operands` are its other arguments, such as `ID...`."""
         usage = " ".join(filter(None, (self._program, name, operands, "[FLAGS]")))
         description = f"{summary[0].upper()}{summary[1:]}."
         command = self._commands[name] = Command(f"{self._program} {name}", usage, description)
@@ -43,7 +43,7 @@ class CommandLine:
         return command
 
     def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
-        """What is given, `command` among it. Help, the version, and what is wrong end with `SystemExit`."""
+        """Parse the arguments; `command` is one of them. Help, version and errors raise `SystemExit`."""
         _open_standard_files()
         name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
         if name in {"-h", "--help", "help"}:
@@ -100,13 +100,13 @@ class CommandLine:
 
 
 def _open_standard_files() -> None:
-    """Have those that the process was started without lead nowhere.
+    """Open /dev/null for any missing stdin, stdout or stderr.
 
-    Else the first file or connection that is opened gets the number of one, and all that is printed.
+    Otherwise the first opened file or connection gets the number of a missing one, and receives all output.
     """
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
-    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - that of stderr
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - the descriptor of stderr
         pass
     os.close(number)
     sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
@@ -124,7 +124,7 @@ class Command(argparse.ArgumentParser):
         self._offered: dict[str, Sequence[str]] = {}
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """What is given."""
+        """Parse the arguments; an unknown one is an error."""
         given, rest = self.parse_known_args(arguments)
         for argument in rest:
             if not argument.startswith("-"):
@@ -134,16 +134,16 @@ class Command(argparse.ArgumentParser):
         return given
 
     def flags(self) -> list[str]:
-        """Those that it knows, in their long form."""
+        """Return the known flags in their long form."""
         names = [each for action in self._actions for each in action.option_strings]
         return [each for each in names if each.startswith("--")]
 
     def offer(self, flag: str, values: Sequence[str]) -> None:
-        """Have a shell complete these (`choices` would have argparse refuse the rest in words of its own)."""
+        """Set a flag's completions (with `choices`, argparse would refuse other values in its own words)."""
         self._offered[flag] = values
 
     def values(self) -> dict[str, Sequence[str]]:
-        """What completes each flag that takes something; nothing where that is not known."""
+        """Return the completions of each flag that takes a value; empty where they are unknown."""
         taking = [name for each in self._actions if each.nargs != 0 for name in each.option_strings]
         return {name: self._offered.get(name, ()) for name in taking}
 
@@ -174,9 +174,10 @@ class _Help(argparse.HelpFormatter):
 def _completion(
     program: str, words: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]], shell: str
 ) -> str:
-    """What a shell reads to complete a program's commands, the `words` of each, and `values`; else files.
+    """Return the shell code that completes a program's commands, the `words` of each, and flag `values`.
 
-    A flag that takes something is in `values`, with none where they are not known.
+    `values` has every flag that takes a value, with an empty sequence where its values are unknown: the shell
+    then offers files.
     """
     if shell == "fish":
         lines = [f"complete -c {program} -n __fish_use_subcommand -f -a '{' '.join(words)}'"]
@@ -190,7 +191,7 @@ def _completion(
         return "\n".join([*lines, ""])
     function = f"_{program.replace('-', '_')}"
     registered = f"complete -o default -F {function} {program}\n"
-    if shell == "zsh":  # what stands behind the sign is completed, as bash does by itself
+    if shell == "zsh":  # zsh completes files after `=` only with this
         registered = (
             f"{function}_in_zsh() {{ compset -P 1 '--*='; _bash_complete -o default -F {function}; }}\n"
             f"compdef {function}_in_zsh {program}\n"

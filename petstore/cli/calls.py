@@ -58,7 +58,7 @@ async def _add(store: PetStoreClient, options: argparse.Namespace) -> None:
 
 
 async def _search(store: PetStoreClient, options: argparse.Namespace) -> None:
-    """Written as they come: there may be more than fit into memory."""
+    """Search, and print pets as they arrive: there may be more than fit into memory."""
     as_json = options.output == "json"
     found = store.search(
         names=options.name,

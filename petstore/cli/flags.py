@@ -1,4 +1,4 @@
-"""The flags: what each may be, and what is said of a wrong one."""
+"""The flags, with their checks and error messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
 _NUMBER: Final = re.compile(r"([0-9]{1,15})(|Ki|Mi|Gi)")
 _FACTORS: Final = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 _MOST: Final = 2**31 - 1
-"""What gRPC takes for a number."""
+"""The maximum of a gRPC integer."""
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 _TYPES: Final = ", ".join(kind.value for kind in PetType)
 
@@ -51,7 +51,7 @@ _LIMITS: Final = {
 
 
 def command_line() -> CommandLine:
-    """All commands. A wrong flag ends the program with 2, and a line that names it."""
+    """Return all commands. A wrong flag ends the program with code 2 and a line that names it."""
     commands = CommandLine("petstore", "A pet store behind gRPC.", distribution="operator-manager-operators")
     _serve(commands.add("serve", "run a store until interrupted"))
     _add(commands.add("add", "add a pet, and print its id", "NAME"))
@@ -187,7 +187,7 @@ def _tls_file(command: argparse.ArgumentParser, name: str, text: str) -> None:
 
 
 def _checked(convert: Callable[[str], T]) -> Callable[[str], T]:
-    """`convert`, whose ValueErrors are shown as they are, beside the flag's name."""
+    """Return `convert` with its ValueErrors shown as they are, after the flag's name."""
 
     def checked(text: str) -> T:
         try:
@@ -238,7 +238,7 @@ def _day(text: str) -> datetime.date:
 
 
 def _duration(text: str) -> float:
-    """Seconds, from a duration as Go writes it."""
+    """Parse a duration in Go's notation into seconds."""
     if not _DURATION.match(text):
         raise ValueError("a duration such as 500ms, 10s or 1m30s is expected")
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))

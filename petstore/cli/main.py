@@ -1,4 +1,4 @@
-"""Runs a command, and turns what goes wrong into a line of text and an exit code."""
+"""The program's entry point: it runs a command, and turns errors into a line of text and an exit code."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has enough of it. Python would complain again when it flushes at the end.
+        # The reader of the output has gone. Python would fail once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _FAILED
