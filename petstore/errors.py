@@ -1,10 +1,14 @@
 """Errors of calls to the store; this module imports no gRPC.
 
-PetStoreError ├── NoAnswer whether the call took effect is unknown; the same call may be made again │ ├──
-Unreachable the store is down, cannot be reached, or cannot write now │ └── DeadlinePassed the store did not
-answer in time ├── InvalidPet the store refuses a value; the text names the field ├── UnknownPet no pet has
-that id ├── KeyRefused the pet has another idempotency key, or another pet has this one ├── Exhausted the
-store is full, or has too much to do; nothing was done └── UnexpectedAnswer anything else
+PetStoreError
+├── NoAnswer             whether the call took effect is unknown; the same call may be made again
+│   ├── Unreachable        the store is down, cannot be reached, or cannot write now
+│   └── DeadlinePassed     the store did not answer in time
+├── InvalidPet           the store refuses a value; the text names the field
+├── UnknownPet           no pet has that id
+├── KeyRefused           the pet has another idempotency key, or another pet has this one
+├── Exhausted            the store is full, or has too much to do; nothing was done
+└── UnexpectedAnswer     anything else
 """
 
 from __future__ import annotations

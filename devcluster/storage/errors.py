@@ -1,9 +1,13 @@
 """Errors of a store.
 
-StorageError ├── Exists an object with that key exists ├── Missing no object with that key exists ├──
-VersionConflict the object is not at the caller's version ├── Expired the history no longer reaches back that
-far ├── FutureVersion that version is in the future ├── Overflow a watch was not read quickly enough └──
-JournalFailed the write could not be made durable
+StorageError
+├── Exists           an object with that key exists
+├── Missing          no object with that key exists
+├── VersionConflict  the object is not at the caller's version
+├── Expired          the history no longer reaches back that far
+├── FutureVersion    that version is in the future
+├── Overflow         a watch was not read quickly enough
+└── JournalFailed    the write could not be made durable
 """
 
 from __future__ import annotations

@@ -1,11 +1,15 @@
 """Errors of the storage.
 
-StorageError ├── DataUnusable the file cannot be opened, is damaged, is not a pet store's, or is in use ├──
-WriteFailed the file cannot be read or written now; nothing of the operation was kept │ └── DiskFull the disk
-has no room for it ├── TooBusy too many operations wait to be written; the operation was not begun └── Refused
-the operation does not fit what is stored; nothing of it was done ├── PetUnknown no pet has that id ├──
-KeyConflict the pet has another idempotency key already ├── KeyTaken another pet has that idempotency key └──
-StoreFull the store is full
+StorageError
+├── DataUnusable    the file cannot be opened, is damaged, is not a pet store's, or is in use
+├── WriteFailed     the file cannot be read or written now; nothing of the operation was kept
+│   └── DiskFull     the disk has no room for it
+├── TooBusy         too many operations wait; the operation was not begun
+└── Refused         the operation conflicts with the stored data, and had no effect
+    ├── PetUnknown   no pet has that id
+    ├── KeyConflict  the pet has another idempotency key already
+    ├── KeyTaken     another pet has that idempotency key
+    └── StoreFull    the store is full
 """
 
 from __future__ import annotations
